@@ -7,7 +7,7 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, words
 from workbench.layout.profile import load_profile
-from workbench.run.inputs import InputError
+from workbench.run.npz import InputError
 from workbench.ui.state.histories import checking_of, history_of
 from workbench.ui.state.model_inputs import use_inputs
 from workbench.ui.state.session import Spec

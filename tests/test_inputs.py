@@ -12,7 +12,8 @@ from tests.conftest import CORPUS
 from workbench.io import load_model
 from workbench.ir import from_text
 from workbench.run.input_roles import Use, use_of
-from workbench.run.inputs import InputError, bound_dims, dims_of, read_inputs, seed_inputs
+from workbench.run.inputs import bound_dims, dims_of, read_inputs, seed_inputs
+from workbench.run.npz import InputError
 from workbench.run.runnable_dims import TRIES, settle_dims
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
@@ -185,7 +186,7 @@ def test_files_that_are_no_npz(model, tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
     with pytest.raises(InputError, match="one array without a name"):
         read_inputs(tmp_path / "one.npy", model)
-    np.savez(tmp_path / "pickle.npz", x=np.array([{}], dtype=object))
+    np.savez(tmp_path / "pickle.npz", **dict.fromkeys(model.inputs, np.array([{}], dtype=object)))
     with pytest.raises(InputError, match="plain arrays"):
         read_inputs(tmp_path / "pickle.npz", model)
 

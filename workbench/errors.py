@@ -1,6 +1,10 @@
 """The base class of errors shown to users: one sentence, no traceback."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+LONGEST_SENTENCE = 300  # characters of a sentence about what was read, which may hold names and texts of any length
+_OF_CAUSE = 120
 
 
 class UserError(Exception):
@@ -10,6 +14,38 @@ class UserError(Exception):
 def printable(text: str) -> str:
     """A text with names from a file as one line; control characters are written as their codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_sentence(text: str, most: int = LONGEST_SENTENCE) -> str:
+    """The text as one line of at most `most` characters; the middle is left out, since what to do stands at the end."""
+    line = printable(" ".join(text.split()))
+    if len(line) <= most:
+        return line
+    end = most // 3
+    return f"{line[: most - end - 5]} ... {line[-end:]}"
+
+
+@contextmanager
+def reading(what: str, kind: type[UserError], advice: str) -> Iterator[None]:
+    """Whatever a damaged file, link or database makes libraries raise in this block is one sentence of class `kind`.
+
+    Other errors for users, and those of the system, are raised as they are.
+    """
+    try:
+        yield
+    except UserError as error:
+        if type(error) is not kind or len(str(error)) <= LONGEST_SENTENCE:
+            raise
+        raise kind(one_sentence(str(error))) from error
+    except OSError:
+        raise
+    except MemoryError as error:
+        raise kind(one_sentence(f"{what} does not fit into memory; {advice}")) from error
+    except Exception as error:  # of any library that reads a part of it
+        cause = one_sentence(f"{type(error).__name__}: {error}", _OF_CAUSE)
+        raise kind(
+            one_sentence(f"{what} is damaged, or not of a form that is known here ({cause}); {advice}")
+        ) from error
 
 
 def quoted(names: Sequence[str], most: int = 6) -> str:

@@ -127,7 +127,7 @@ def _is_block(line: str) -> bool:
     """Whether this is a block as it is written here."""
     try:
         return isinstance(block_from_json(json.loads(line)).key, str)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
         return False
 
 

@@ -74,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STOPPED
     except BrokenPipeError:
         return DONE
+    except RecursionError:
+        print("workbench: the model is nested too deep for this program; export it with fewer levels", file=sys.stderr)
+        return BAD_INPUT
     except OSError as error:  # the disk is full, no more files may be opened
         place = "" if error.filename is None else f" ({error.filename})"
         print(f"workbench: the system refused: {error.strerror or error}{place}", file=sys.stderr)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from workbench.errors import reading
 from workbench.io.dims import bind_dims, symbols
 from workbench.io.errors import LoadError
 from workbench.io.kinds import TEXT, TORCH, kind_of
@@ -40,6 +41,11 @@ def load_model(
         raise LoadError("no file is named; name a model")
     path = Path(source)
     called = name or path.name or str(source)
+    with reading(called, LoadError, "export or copy it again"):
+        return _loaded(path, str(source), called, dims, freeze_defaults)
+
+
+def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None, freeze_defaults: bool) -> Graph:
     try:
         kind = kind_of(path)
         if kind == TORCH:
@@ -47,7 +53,7 @@ def load_model(
         if kind == TEXT:
             return _load_text_file(path, dims, freeze_defaults)
         graph = load_onnx(path, dims, freeze_defaults=freeze_defaults)
-        graph.source = str(source)
+        graph.source = source
         return graph
     except LoadError as error:
         raise LoadError(f"{called}: {error}") from None

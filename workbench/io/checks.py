@@ -315,7 +315,8 @@ def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
     bare = without_declared_types(model, nested)
     try:
         typed = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
-    except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: an empty type
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError) as error:
+        # ValidationError: functions that call others too deep; ValueError: an empty type
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
     foreign = any(node.domain == ONNX_RUNTIME for node in nodes)
     if foreign and put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone

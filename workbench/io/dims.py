@@ -73,13 +73,13 @@ def parse_dims(text: str) -> dict[str, int]:
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, equals, value = part.partition("=")
         if not equals or not name:
-            raise LoadError(f"--dims takes name=number pairs such as N=1,H=320, not '{part}'")
+            raise LoadError(f"--dims takes name=number pairs such as N=1,H=320, not '{part[:80]}'")
         if name.strip() in dims:
             raise LoadError(f"dim '{name.strip()}' is given twice; give it one size")
         try:
             dims[name.strip()] = int(value)
         except ValueError:
-            raise LoadError(f"dim '{name}' must be a whole number, not '{value}'") from None
+            raise LoadError(f"dim '{name}' must be a whole number, not '{value[:80]}'") from None
     return dims
 
 
@@ -96,7 +96,7 @@ def bind_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, 
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise LoadError(f"dimension '{name}' must be a whole number of at least 1, not {value!r}")
         if value >= 2**63:
-            raise LoadError(f"dimension '{name}' must be below 2^63, not {value}")
+            raise LoadError(f"dimension '{name}' must be below 2^63, not a number of {value.bit_length():,} bits")
     bound = {name: _sensible(graph, name) for name in known}
     return {**bound, **(dims or {})}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
-from workbench.io.checks import every_graph
+from workbench.io.checks import every_graph, without_declared_types
 
 _ANY: frozenset[int] = frozenset()
 _DOUBLE = frozenset({TensorProto.DOUBLE})
@@ -55,7 +55,7 @@ def _operand_type(node: NodeProto, types: Mapping[str, int]) -> int:
 def _element_types(model: ModelProto) -> dict[str, int]:
     """The element types of values, as far as inferred."""
     found: dict[str, int] = {}
-    for graph in every_graph(onnx.shape_inference.infer_shapes(model)):
+    for graph in every_graph(onnx.shape_inference.infer_shapes(without_declared_types(model, nested=True))):
         found.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
         for info in (*graph.input, *graph.value_info, *graph.output):
             found[info.name] = info.type.tensor_type.elem_type

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from onnx import TensorProto
 
+from workbench.errors import reading
 from workbench.io.checks import every_tensor
 from workbench.io.errors import LoadError
 from workbench.io.kinds import TEXT, TORCH, kind_of
@@ -21,10 +22,11 @@ def files_of(path: Path) -> list[Path]:
 
 def weight_locations(path: Path) -> list[str]:
     """Where the external data lies, in the file's own words, from its folder. Raises LoadError."""
-    try:
-        return _locations(path)
-    except LoadError as error:
-        raise LoadError(f"{path.name}: {error}") from None
+    with reading(path.name, LoadError, "export or copy it again"):
+        try:
+            return _locations(path)
+        except LoadError as error:
+            raise LoadError(f"{path.name}: {error}") from None
 
 
 def _locations(path: Path) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from onnx import ModelProto, TensorProto, TypeProto
 
+from workbench.errors import reading
 from workbench.inference.shapes import infer_model
 from workbench.io.calls import check_calls
 from workbench.io.checks import check_model, every_node, every_tensor, without_declared_types
@@ -43,6 +44,11 @@ def open_proto(path: str | Path) -> ProtoFile:
     Raises LoadError, as loading a graph does.
     """
     path = Path(path)
+    with reading(path.name, LoadError, "export or copy it again"):
+        return _opened(path)
+
+
+def _opened(path: Path) -> ProtoFile:
     try:
         data = mapped(path)
         model, _ = read_model(data)

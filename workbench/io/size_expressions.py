@@ -7,8 +7,8 @@ import ast
 import re
 import warnings
 
-LONGEST = 10_000  # characters of an expression
-MOST_BITS = 4096  # of any number that an expression makes; a size has 63
+_LONGEST = 10_000  # characters of an expression
+_MOST_BITS = 4096  # of any number that an expression makes; a size has 63
 _SYMBOL_BITS = 63
 _MOST_DEPTH = 100
 _FUNCTIONS = frozenset(
@@ -26,12 +26,12 @@ _TEXT = re.compile(r"[A-Za-z_]\w{0,199}|[+-]?\d{1,40}(\.\d{0,40})?(e[+-]?\d{1,3}
 
 def is_of_sizes(expression: str) -> bool:
     """Whether it consists of numbers, symbols, and known functions of them, and makes no huge number."""
-    if len(expression) > LONGEST:
+    if len(expression) > _LONGEST:
         return False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python, on expressions that make no sense
-            return _bits(ast.parse(expression, mode="eval").body, 0) <= MOST_BITS
+            return _bits(ast.parse(expression, mode="eval").body, 0) <= _MOST_BITS
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last by Python's parser, for deep nesting
         return False
 
@@ -70,7 +70,7 @@ def _bits_of_call(name: str, args: list[ast.expr], keywords: list[ast.keyword], 
         args = []
     bits = [_bits(arg, depth) for arg in (*args, *(keyword.value for keyword in keywords))]
     precisions = [keyword.value.value for keyword in keywords if keyword.arg in ("precision", "dps")]  # type: ignore[attr-defined]
-    if any(not isinstance(precision, int) or precision > MOST_BITS for precision in precisions):
+    if any(not isinstance(precision, int) or precision > _MOST_BITS for precision in precisions):
         raise ValueError("a precision is too large")
     if name == "Symbol":
         return _SYMBOL_BITS
@@ -101,6 +101,6 @@ def _number(node: ast.expr) -> int | None:
 
 
 def _checked(bits: int) -> int:
-    if bits > MOST_BITS:
+    if bits > _MOST_BITS:
         raise ValueError("a number is too large")
     return bits

@@ -80,7 +80,7 @@ def value_type(proto: TypeProto) -> ValueType | None:
     if kind != "tensor_type":
         return _opaque_type(proto)
     tensor = proto.tensor_type
-    if not tensor.HasField("elem_type"):
+    if tensor.elem_type == TensorProto.UNDEFINED:  # which is that of a message without one too
         return None
     shape = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
     return TensorType(DataType(tensor.elem_type), shape)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from workbench.errors import UserError
+from workbench.errors import UserError, reading
 from workbench.files import replacing, settings_folder
 from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
@@ -211,6 +211,11 @@ def _names_in(folder: Path) -> tuple[str, ...]:
 
 
 def _read(name: str, place: Path) -> Profile:
+    with reading(f"profile '{place}'", ProfileError, "correct the file or delete it"):
+        return _parsed(name, place)
+
+
+def _parsed(name: str, place: Path) -> Profile:
     try:
         if place.exists() and not (
             place.is_file() and place.stat().st_size <= _LARGEST

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import UserError
+from workbench.errors import UserError, reading
 from workbench.lessons.lesson import Fault, Lesson, LessonError, Pipeline, Stop
 
 _FENCE = "---"
@@ -46,7 +46,8 @@ def read_lesson(path: str | Path) -> Lesson:
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise UserError(f"the lesson '{path}' cannot be read: {words}; name a .md file") from None
-    return _Reader(file, str(path), text.splitlines()).read()
+    with reading(f"the lesson '{path}'", UserError, "correct the file"):
+        return _Reader(file, str(path), text.splitlines()).read()
 
 
 @dataclass

@@ -13,6 +13,8 @@ from workbench.ir import Constant, Function, Graph, Node, ValueType
 from workbench.memory.packing import MemoryBlock, Packing
 from workbench.ops import contract_of
 
+_LARGEST = 2**46  # bytes of a value that is planned; a process can address 2**47
+
 
 class Kind(StrEnum):
     """What memory is used for: inputs and results, weights, activations, and the workspace of operators."""
@@ -70,7 +72,7 @@ class ValueLifetime:
     """A value in memory.
 
     name:     in a body behind the names of the node that holds it and of the body, and unlike any other value's.
-    bytes:    None if its size is unknown, or if it is no tensor.
+    bytes:    None if its size is unknown, or more than any memory holds, or if it is no tensor.
     born:     the step from which on its memory is in use. dies: that before which it is free again.
     producer: the step that computes it; None for inputs, weights, workspaces and what a body is given.
     reads:    the steps that read it, in order.
@@ -269,9 +271,12 @@ def _graph_with_types(
 
 
 def _bytes(main: Graph, graph: Graph, value: str) -> int | None:
-    """Bytes of a tensor, with the dims of the main graph bound."""
-    if graph is main:
-        return size_of(main, value)
+    """Bytes of a tensor, with the dims of the main graph bound; None if unknown, or more than any memory holds."""
+    size = size_of(main, value) if graph is main else _bytes_inside(main, graph, value)
+    return None if size is None or size > _LARGEST else size
+
+
+def _bytes_inside(main: Graph, graph: Graph, value: str) -> int | None:
     found = graph.tensor_type(value)
     if found is None or found.shape is None:
         return None

@@ -11,7 +11,7 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from workbench.errors import UserError
+from workbench.errors import UserError, reading
 from workbench.files import as_text_cell, from_text_cell
 from workbench.memory.packing import MemoryBlock, Packing
 
@@ -22,6 +22,11 @@ _LATEST = 10**7  # steps
 
 def read_packing(path: str) -> Packing:
     """The blocks of a file. Raises UserError, with the line, for what is no such file."""
+    with reading(f"'{path}'", UserError, f"write it as CSV with the columns {_listed()}"):
+        return _read(path)
+
+
+def _read(path: str) -> Packing:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

@@ -10,7 +10,8 @@ from workbench.io import LoadError, load_model
 from workbench.io.proto_file import open_proto
 from workbench.reduction.recording import Recording
 from workbench.reduction.regions import Whole
-from workbench.run.inputs import InputError, read_inputs
+from workbench.run.inputs import read_inputs
+from workbench.run.npz import InputError
 from workbench.run.worker.client import Worker
 from workbench.run.worker.memory import DoesNotFitError
 from workbench.run.worker.process import CancelledError, RunError

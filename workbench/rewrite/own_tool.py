@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from workbench.errors import UserError
+from workbench.errors import UserError, reading
 from workbench.files import settings_folder
 from workbench.rewrite.tool_pass import ToolPass
 from workbench.tools.files import read_whole, write_whole
@@ -76,8 +76,9 @@ def own_tools(taken: Collection[str] = ()) -> Mapping[str, type[OwnTool] | str]:
         try:
             if file.stem in (*taken, *found):
                 raise OwnToolError(f"there is another pass '{file.stem}'; rename the file")
-            found[name] = _pass_of(file, file.stat().st_mtime_ns)
-        except (OwnToolError, OSError, UnicodeDecodeError) as error:
+            with reading("the file", OwnToolError, "correct or remove it"):
+                found[name] = _pass_of(file, file.stat().st_mtime_ns)
+        except (OwnToolError, OSError) as error:
             found[name] = f"{file}: {error}"
     return found
 

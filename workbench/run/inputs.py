@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.errors import UserError
-from workbench.files import SPECIAL, is_special, replacing
+from workbench.files import replacing
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.permuted_io import GIVEN, order_between
-from workbench.ir.types import MOST_AXES, Shape
+from workbench.ir.types import MOST_AXES
 from workbench.run.input_roles import Use, use_of
+from workbench.run.npz import InputError, read_arrays
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 
 Tensors = dict[str, np.ndarray]
@@ -24,10 +24,6 @@ SAMPLE_RATE = 16000
 SAMPLE_RATE_NAMES = ("sr", "sample_rate", "sampling_rate", "samplerate")
 MOST_INTEGER = 9  # of random integers of unknown role
 SENTENCE = "The quick brown fox jumps over the lazy dog."
-
-
-class InputError(UserError):
-    """The inputs cannot be generated, or the user's do not fit the model."""
 
 
 # ---- dims -------------------------------------------------------------------------
@@ -230,13 +226,7 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
     Raises InputError for a file that is not an .npz of plain arrays, and for
     names, element types, ranks or fixed dims that do not fit the model.
     """
-    arrays = {**{name: tensor.numpy() for name, tensor in graph.kept.defaults.items()}, **_read_npz(Path(path))}
-    missing = [value for value in graph.inputs if value not in arrays]
-    surplus = [name for name in arrays if name not in graph.inputs]
-    if missing or surplus:
-        wrong = f"has no array '{missing[0]}'" if missing else f"has an array '{surplus[0]}' that is no input"
-        raise InputError(f"{path} {wrong}; the model's inputs are {', '.join(map(repr, graph.inputs))}.")
-    tensors = {value: _fitted(graph, value, arrays[value]) for value in graph.inputs}
+    tensors = {value: _fitted(graph, value, array) for value, array in read_arrays(Path(path), graph).items()}
     dims_of(graph, tensors)
     return tensors
 
@@ -246,10 +236,8 @@ def write_inputs(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
 
     Raises OSError.
     """
-    with (
-        replacing(path) as draft,
-        zipfile.ZipFile(draft, "w") as archive,
-    ):  # numpy.savez has arguments of its own, whose names inputs may have
+    # numpy.savez has arguments of its own, whose names inputs may have.
+    with replacing(path) as draft, zipfile.ZipFile(draft, "w") as archive:
         for name, tensor in tensors.items():
             array = np.asarray(tensor)
             known = array.astype(str) if array.dtype == object else array
@@ -275,39 +263,10 @@ def dims_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> dict[str, int]:
     return {name: size for name, (size, _) in found.items()}
 
 
-def _read_npz(path: Path) -> Tensors:
-    if is_special(path):
-        raise InputError(f"{path} cannot be read, for {SPECIAL}; save the inputs with numpy.savez.")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise InputError(f"{path} holds one array without a name; save with numpy.savez(path, name=array).")
-        with loaded as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except FileNotFoundError:
-        raise InputError(f"There is no inputs file {path}.") from None
-    except PermissionError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; name a file that can.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        raise InputError(f"{path} is not an .npz file of plain arrays; save one with numpy.savez.") from None
-
-
 def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
     type_ = graph.tensor_type(value)
-    if type_ is None:
-        raise InputError(f"Input '{value}' is of type {graph.type(value)}, not a tensor, and cannot come from an .npz.")
-    if not shape_fits(type_.shape, array.shape):
-        raise InputError(f"Input '{value}' has shape {list(array.shape)}; the model wants {type_}.")
+    assert type_ is not None  # checked by read_arrays
     return _cast(value, type_.dtype, array)
-
-
-def shape_fits(wanted: Shape, given: tuple[int, ...]) -> bool:
-    """Whether `given` has the wanted rank, if known, and its fixed sizes."""
-    if wanted is None:
-        return True
-    if len(wanted) != len(given):
-        return False
-    return all(not isinstance(w, int) or w < 0 or w == g for w, g in zip(wanted, given, strict=True))
 
 
 def _cast(value: str, dtype: DataType, array: np.ndarray) -> np.ndarray:

@@ -199,6 +199,6 @@ def read_record(record: Path | None) -> dict[str, dict[str, LotTimes]]:
             os.truncate(record, len(whole.encode()))
     except OSError as error:
         raise UserError(f"'{record}' cannot be read: {error.strerror or error}; write the recipe elsewhere") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UserError(f"'{record}' does not hold the measurements of a tuning; delete it or move it away") from None
     return found

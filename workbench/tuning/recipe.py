@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.api import choose
-from workbench.errors import UserError
+from workbench.errors import UserError, reading
 from workbench.files import SPECIAL, is_special, write_text
 from workbench.layout.profile import load_profile
 from workbench.rewrite.exactness import MODES
@@ -19,6 +19,7 @@ from workbench.tuning.evidence import Evidence
 
 VERSION = 1
 _LARGEST = 10_000_000  # bytes of a file
+_LARGEST_NUMBER = 1e300
 _TABLES = ("version", "model", "tuned", "run", "pipeline", "evidence")
 
 
@@ -107,6 +108,11 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
 def load_recipe(path: str | Path) -> Recipe:
     """The recipe in the file, whose passes exist here. Raises RecipeError with one sentence."""
     what = f"the recipe '{path}'"
+    with reading(what, RecipeError, "tune again"):
+        return _loaded(path, what)
+
+
+def _loaded(path: str | Path, what: str) -> Recipe:
     table = _parsed(Path(path), what)
     version = table.get("version")
     if version != VERSION:
@@ -182,7 +188,10 @@ class _Reader:
         return str(self._value(part, key, (str,), "a text"))
 
     def number(self, part: str, key: str) -> float:
-        return float(self._value(part, key, (int, float), "a number"))
+        found = self._value(part, key, (int, float), "a number")
+        if abs(found) > _LARGEST_NUMBER:
+            raise RecipeError(f"{self.what}: {part}.{key} is too large a number; correct it, or tune again")
+        return float(found)
 
     def table(self, part: str, key: str) -> Mapping[str, Any]:
         return dict(self._value(part, key, (dict,), "a table"))

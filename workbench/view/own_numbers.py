@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.errors import UserError
+from workbench.errors import UserError, reading
 
 _UNIT = re.compile(r"(.+?)\s*[(\[]([^)\]]+)[)\]]\s*")
 _DELIMITERS = ",;\t"
@@ -69,6 +69,11 @@ class OwnNumbers:
 
 def read_numbers(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
     """The numbers in a file of that name and text. Raises NumbersError if it has none for any of these nodes."""
+    with reading(file, NumbersError, "write a name and a number for each node"):
+        return _read(file, text, nodes)
+
+
+def _read(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
     table = _read_json(file, text) if text.lstrip()[:1] in ("{", "[") else _read_csv(file, text)
     own = OwnNumbers(file, tuple(_column(heading, numbers) for heading, numbers in table.items()))
     if not own.names:
@@ -147,5 +152,5 @@ def _number(told: Any, where: str) -> float:
 def _is_number(told: Any) -> bool:
     try:
         return math.isfinite(float(told))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False

@@ -21,7 +21,7 @@ from workbench.fusion.grouped import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.permuted_io import order_between
-from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs, shape_fits
+from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
@@ -29,6 +29,7 @@ from workbench.run.measurement.notes import ended_early, notes_of
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
+from workbench.run.npz import shape_fits
 from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
 from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerances_for
 from workbench.run.worker.client import RUN_LIMIT_S, Worker

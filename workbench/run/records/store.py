@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import UserError, printable
+from workbench.errors import UserError, printable, reading
 from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.run.measurement.measured import Measurement, measurement_from_json
@@ -266,9 +266,23 @@ def _shown(place: URL) -> str:
 def _database(url: str | None, reads: bool = False) -> Iterator[Connection]:
     """A transaction in the database of runs. Raises RecordsError for any failure of the database."""
     place = _place(url)
+    engine = _engine(_to_read(place, url) if reads else place)
+    advice = f"move it away, or set {URL_VARIABLE} to the URL of another database"
+    try:
+        with (
+            reading(f"the database of runs, {_shown(place)},", RecordsError, advice),
+            _transaction(engine, place) as found,
+        ):
+            yield found
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _transaction(engine: Engine, place: URL) -> Iterator[Connection]:
+    """Raises RecordsError for a failure that the database tells."""
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-    engine = _engine(_to_read(place, url) if reads else place)
     try:
         _prepare(engine)
         with engine.begin() as connection:
@@ -280,8 +294,6 @@ def _database(url: str | None, reads: bool = False) -> Iterator[Connection]:
             f"the runs in {_shown(place)} cannot be used ({words}); see to that, or set {URL_VARIABLE} to the URL of "
             "another database"
         ) from None
-    finally:
-        engine.dispose()
 
 
 def _engine(place: URL) -> Engine:

@@ -58,7 +58,7 @@ def lessons_page(optimize: Page | None = None) -> None:
         _list()
         return
     wanted = _wanted_stop(name)
-    number = min(max(int(wanted) if wanted.isdecimal() else 1, 1), len(played.stops))
+    number = min(max(int(wanted) if wanted.isdecimal() and len(wanted) < 10 else 1, 1), len(played.stops))
     _stop(played, number, optimize)
 
 

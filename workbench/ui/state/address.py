@@ -10,6 +10,7 @@ step, rewrite, node: what is on screen; the component writes them during steppin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "pa
 _PRESET, _INPUT_LAYOUT, _LEAVE_OUT, _VERIFY = "preset", "input_layout", "leave_out", "verify"
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
 _LEFT, _RIGHT = "left", "right"
+_COUNT = re.compile(r"[0-9]{1,9}")
 _WANTED = "wanted_address"  # in the session: what this run of the page wrote
 _UPLOADED = "upload:"  # prefix of the name of an uploaded model, which only its session has
 
@@ -120,9 +122,9 @@ def address_of(shows: Shows) -> dict[str, str]:
 def moment_in_address() -> Moment | None:
     """The moment in the URL, which the browser shows; None if there is none."""
     step, rewrite = st.query_params.get(_STEP, ""), st.query_params.get(_REWRITE, "")
-    if not step.isdecimal():
+    if not _COUNT.fullmatch(step):
         return None
-    return int(step), int(rewrite) if rewrite.isdecimal() else None
+    return int(step), int(rewrite) if _COUNT.fullmatch(rewrite) else None
 
 
 def node_in_address() -> str:

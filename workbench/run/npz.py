@@ -1,0 +1,104 @@
+"""The user's inputs in an .npz file: names and headers are looked at before any array is unpacked."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from workbench.errors import UserError, quoted, reading
+from workbench.files import SPECIAL, is_special
+from workbench.ir import Graph
+from workbench.ir.types import Shape
+from workbench.run.worker.memory import available_bytes, in_gigabytes
+
+_ONE_ARRAY = b"\x93NUMPY"
+_SAVE = "save the inputs with numpy.savez(path, name=array)"
+
+
+class InputError(UserError):
+    """The inputs cannot be generated, or the user's do not fit the model."""
+
+
+def read_arrays(path: Path, graph: Graph) -> dict[str, np.ndarray]:
+    """An array for every input of the graph, of a shape that it can have.
+
+    Raises InputError for what is no .npz of plain arrays, for other names, and for arrays that do not fit the model or
+    into memory.
+    """
+    if is_special(path):
+        raise InputError(f"{path} cannot be read, for {SPECIAL}; save the inputs with numpy.savez.")
+    with reading(f"{path} is not an .npz file of plain arrays: it", InputError, _SAVE):
+        try:
+            return _arrays(path, graph)
+        except FileNotFoundError:
+            raise InputError(f"There is no inputs file {path}.") from None
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}; name a file that can.") from None
+
+
+def _arrays(path: Path, graph: Graph) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file:
+        if file.read(len(_ONE_ARRAY)) == _ONE_ARRAY:
+            raise InputError(f"{path} holds one array without a name; save with numpy.savez(path, name=array).")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is not an .npz file of plain arrays; save one with numpy.savez.")
+    with zipfile.ZipFile(path) as archive:
+        entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+        defaults = graph.kept.defaults
+        missing = [value for value in graph.inputs if value not in entries and value not in defaults]
+        surplus = [name for name in entries if name not in graph.inputs]
+        if missing or surplus:
+            wrong = f"has no array '{missing[0]}'" if missing else f"has an array '{surplus[0]}' that is no input"
+            raise InputError(f"{path} {wrong}; the model's inputs are {quoted(graph.inputs)}.")
+        given = [value for value in graph.inputs if value in entries]
+        for value in given:
+            _check(value, archive, entries[value], graph)
+        arrays = {value: _array(archive, entries[value]) for value in given}
+        return {value: arrays[value] if value in arrays else defaults[value].numpy() for value in graph.inputs}
+
+
+def _check(value: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, graph: Graph) -> None:
+    """Check what the header says. Raises InputError, and ValueError for a header that is none."""
+    type_ = graph.tensor_type(value)
+    if type_ is None:
+        raise InputError(f"Input '{value}' is of type {graph.type(value)}, not a tensor, and cannot come from an .npz.")
+    with archive.open(entry) as stream:
+        shape, dtype, header = _header(stream)
+    if dtype.hasobject:
+        raise ValueError(f"'{entry.filename}' holds Python objects")
+    if not shape_fits(type_.shape, shape):
+        raise InputError(f"Input '{value}' has shape {list(shape)}; the model wants {type_}.")
+    need, free = dtype.itemsize, available_bytes()
+    for size in shape:
+        need *= size
+    if need != entry.file_size - header:
+        raise ValueError(f"'{entry.filename}' holds {entry.file_size - header:,} bytes, and its shape needs {need:,}")
+    if need > free:
+        raise InputError(
+            f"Input '{value}' needs {in_gigabytes(need)}, and {in_gigabytes(free)} are free; give smaller."
+        )
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape, element type, and the bytes before the elements."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    return shape, dtype, stream.tell()
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(entry) as stream:
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def shape_fits(wanted: Shape, given: tuple[int, ...]) -> bool:
+    """Whether `given` has the wanted rank, if known, and its fixed sizes."""
+    if wanted is None:
+        return True
+    if len(wanted) != len(given):
+        return False
+    return all(not isinstance(w, int) or w < 0 or w == g for w, g in zip(wanted, given, strict=True))
