@@ -1,4 +1,5 @@
-"""Calls at which ONNX's shape inference ends the process: refused before it sees them.
+"""Calls that are refused before shape inference sees them: those of attributes of another type than the operator's,
+and those at which it ends the process.
 
 Its C++ reads a first operand that is left out, a size behind the last of a Split, and a dim before the first
 (onnx 1.23: EyeLike, LabelEncoder, TreeEnsemble, Split, GatherND).
@@ -6,26 +7,59 @@ Its C++ reads a first operand that is left out, a size behind the last of a Spli
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import AttributeProto, ModelProto, NodeProto
 
 from workbench.io.checks import called
 from workbench.io.errors import LoadError
 
+_HOLDERS = {AttributeProto.TENSOR: "t", AttributeProto.GRAPH: "g", AttributeProto.SPARSE_TENSOR: "sparse_tensor"}
+
 
 def check_calls(model: ModelProto, nodes: Iterable[NodeProto]) -> None:
-    """Raise LoadError for a call that ONNX's shape inference does not survive. nodes: all of the model."""
+    """Raise LoadError for a call that ONNX's shape inference does not survive, or whose attributes are of other types.
+
+    nodes: all of the model.
+    """
     needs_first: dict[tuple[str, str], bool] = {}
+    kinds: dict[tuple[str, str], Mapping[str, int]] = {}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     for node in nodes:
         key = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
         if key not in needs_first:
             needs_first[key] = _needs_first_operand(*key, versions)
+            kinds[key] = _kinds_of_attributes(*key, versions)
         if needs_first[key] and not (node.input and node.input[0]):
             raise LoadError(f"{called(node)} has no first operand, without which it computes nothing; export it again")
+        for attribute in node.attribute:
+            _check_kind(node, attribute, kinds[key])
         _check_numbers(node)
+
+
+def _kinds_of_attributes(domain: str, op: str, versions: Mapping[str, int]) -> Mapping[str, int]:
+    """By name the number of the type of each attribute, for an operator that onnx knows."""
+    version = versions.get(domain, 1)
+    if not onnx.defs.has(op, max_inclusive_version=version, domain=domain):
+        return {}
+    schema = onnx.defs.get_schema(op, max_inclusive_version=version, domain=domain)
+    return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}  # type: ignore[attr-defined]
+
+
+def _check_kind(node: NodeProto, attribute: AttributeProto, kinds: Mapping[str, int]) -> None:
+    kind, names = attribute.type, AttributeProto.AttributeType
+    if kind == AttributeProto.UNDEFINED or attribute.ref_attr_name:  # as in the oldest files; of a function's call
+        return
+    wanted = kinds.get(attribute.name, kind)
+    if kind != wanted:
+        raise LoadError(
+            f"{called(node)} has an attribute '{attribute.name}' of the type {names.Name(kind)}; the operator takes "
+            f"{names.Name(wanted)}"
+        )
+    field = _HOLDERS.get(kind)
+    if field is not None and not attribute.HasField(field):
+        raise LoadError(f"{called(node)} has an attribute '{attribute.name}' without a value; export it again")
 
 
 def _needs_first_operand(domain: str, op: str, versions: dict[str, int]) -> bool:

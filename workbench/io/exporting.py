@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import onnx
 
-from workbench.errors import UserError
+from workbench.errors import UserError, one_sentence
 from workbench.files import SPECIAL, is_special, not_written
 from workbench.io.checks import every_tensor
 from workbench.io.replacing import Draft, replacing_model
@@ -177,7 +177,7 @@ def _check(draft: Path, graph: Graph, bare: onnx.ModelProto) -> tuple[str, ...]:
     try:
         onnx.checker.check_model(str(bare_file), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = one_sentence(str(error), 200)
         raise ExportError(f"the graph is not valid ONNX, and nothing was written: {reason}") from None
     finally:
         bare_file.unlink()

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import reading
 from workbench.io.errors import LoadError
 from workbench.io.size_expressions import is_of_sizes
 
@@ -43,11 +44,21 @@ _TABLES_OF_VALUES = (
 _CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
 
 
-def copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
-    """Write a copy without pickles, with only the weights that the program names.
+def copy_plain_data(path: Path, target: Path) -> None:
+    """Write a copy of the program without pickles, with only the weights that it names.
 
-    Raises LoadError if pickles are needed, and for entries that unpack to far more than the file.
+    Raises LoadError for what is no program or is damaged, if pickles are needed, and for entries that unpack to far
+    more than the file.
     """
+    with reading("the program", LoadError, _SAVE_AGAIN):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                _copy(archive, target)
+        except (zipfile.BadZipFile, EOFError, NotImplementedError):
+            raise LoadError("the file is not a program saved by torch.export, or it was cut off") from None
+
+
+def _copy(archive: zipfile.ZipFile, target: Path) -> None:
     names = archive.namelist()
     root = names[0].split("/", 1)[0] if names else ""
     if f"{root}/archive_format" not in names:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from workbench.errors import reading
 from workbench.io.errors import LoadError
 
 LIMIT_S = 600.0
@@ -81,11 +82,10 @@ def _main(path: str, scratch: str) -> None:
     _be_killed_first()
     folder, told = Path(scratch), ""
     try:
-        to_onnx(open_program(Path(path), folder), folder)
-    except LoadError as error:
+        with reading("the program", LoadError, "save it again"):
+            to_onnx(open_program(Path(path), folder), folder)
+    except (LoadError, OSError) as error:
         told = str(error)
-    except Exception as error:  # of whatever a damaged file makes torch and zipfile do
-        told = f"the file is damaged or is no program of torch.export ({type(error).__name__}); save it again"
     (folder / _ANSWER).write_text(told, encoding="utf-8")
 
 

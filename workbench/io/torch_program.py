@@ -9,7 +9,6 @@ import importlib
 import logging
 import re
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,11 +59,7 @@ def open_program(path: Path, scratch: Path) -> torch.export.ExportedProgram:
     import torch
 
     copy = scratch / "program.pt2"
-    try:
-        with zipfile.ZipFile(path) as archive:
-            copy_plain_data(archive, copy)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError):
-        raise LoadError("the file is not a program saved by torch.export, or it was cut off") from None
+    copy_plain_data(path, copy)
     with _quiet():
         return _guarded("torch cannot read the program", lambda: torch.export.load(copy))
 

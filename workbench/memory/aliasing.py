@@ -55,13 +55,15 @@ class _Aliasing:
         self.decisions: list[Decision] = []
 
     def step(self, number: int, step: ExecutionStep) -> None:
+        if not any(step.node.outputs[:1]):  # it makes nothing, or not its first result
+            return
         if step.node.op == "Concat":
             self._concat(number, step)
             return
         views = list(views_by(step.graph, step.node))
         for piece in views:
             self._view(number, step, piece)
-        if not views and step.node.outputs[0] and fusion_kind_of(step.node) <= BROADCAST:
+        if not views and fusion_kind_of(step.node) <= BROADCAST:
             self._in_place(number, step)
 
     # ---- views ------------------------------------------------------------------------------

@@ -1,0 +1,262 @@
+"""Damaged files of every kind open, or are refused in one sentence; nothing crashes, hangs or unpacks without bound."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.conftest import ROOT
+from tests.file_fuzz import KINDS
+from tests.loading import refusal
+from workbench.errors import LONGEST_SENTENCE, UserError, one_sentence, reading
+from workbench.io import load_model
+from workbench.io.onnx_file import load_text
+from workbench.run.inputs import read_inputs
+from workbench.run.npz import InputError
+from workbench.tuning.recipe import RecipeError, load_recipe
+from workbench.view.own_numbers import NumbersError, read_numbers
+
+QUICK, MANY = 25, 1000
+SLOW_TO_MAKE = ("program",)  # torch exports one first
+
+
+def read_all(names, first, count, folder):
+    """Try mutations in a process of its own; a crash or a hang ends it, and its last line tells the kind and the seed."""
+    code = [sys.executable, "-m", "tests.file_fuzz", ",".join(names), str(first), str(count), str(folder)]
+    done = subprocess.run(code, cwd=ROOT, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert not [line for line in lines if line.startswith("WRONG")]
+    assert done.returncode == 0, f"it ended at {lines[-1]}: {done.stderr[-2000:]}"
+    assert len(lines) == len(names) * count
+
+
+def test_some_damaged_files_of_each_kind(tmp_path):
+    read_all([name for name in KINDS if name not in SLOW_TO_MAKE], 0, QUICK, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_a_thousand_damaged_files_of_each_kind(name, tmp_path):
+    read_all([name], QUICK, MANY, tmp_path)
+
+
+# ---- sentences ---------------------------------------------------------------------------
+
+
+def test_a_sentence_is_one_line_of_at_most_300_characters_and_keeps_what_to_do():
+    told = one_sentence("'" + "n" * 5000 + "\n\x1b[31m' is wrong; export it again")
+    assert len(told) == LONGEST_SENTENCE and told.endswith("' is wrong; export it again") and " ... " in told
+    assert "\n" not in told and "\x1b" not in told
+
+
+def test_any_exception_of_a_library_is_a_sentence_and_errors_of_the_system_stay():
+    class OwnError(UserError):
+        pass
+
+    def sentence(error):
+        with pytest.raises(OwnError) as caught, reading("the file", OwnError, "write it again"):
+            raise error
+        return str(caught.value)
+
+    told = "the file is damaged, or not of a form that is known here (KeyError: 's'); write it again"
+    assert sentence(KeyError("s")) == told
+    assert sentence(MemoryError()) == "the file does not fit into memory; write it again"
+    assert len(sentence(ValueError("x" * 10_000))) <= LONGEST_SENTENCE
+    assert len(sentence(OwnError("x" * 10_000))) == LONGEST_SENTENCE
+    with pytest.raises(FileNotFoundError), reading("the file", OwnError, "write it again"):
+        raise FileNotFoundError
+
+
+# ---- .npz ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def graph():
+    text = '<ir_version: 10, opset_import: ["": 21]> g (float[N,4] x, int64[2] s) => (float[N,4] y) { y = Relu(x) }'
+    return load_text(text)[0]
+
+
+def good_inputs():
+    out = io.BytesIO()
+    np.savez_compressed(out, x=np.ones((2, 4), np.float32), s=np.arange(2))
+    return out.getvalue()
+
+
+def damaged(name):
+    """Archives that numpy reads in part, or not at all."""
+    data = bytearray(good_inputs())
+    if name == "deflate":
+        data[60:70] = b"\xff" * 10
+    elif name == "method":
+        for signature, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+            place = data.find(signature)
+            data[place + at : place + at + 2] = (77).to_bytes(2, "little")
+    elif name == "encrypted":
+        place = data.find(b"PK\x01\x02")
+        data[place + 8] |= 1
+    elif name in ("no array", "header", "length", "objects"):
+        arrays = {"x": _array(np.ones((2, 4), np.float32)), "s": _array(np.arange(2))}
+        arrays["x"] = {
+            "no array": b"not an array",
+            "header": arrays["x"].replace(b"'shape'", b"'shade'"),
+            "length": arrays["x"][:-4],
+            "objects": arrays["x"].replace(b"'<f4'", b"'|O' "),
+        }[name]
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            for key, entry in arrays.items():
+                archive.writestr(f"{key}.npy", entry)
+        data = bytearray(out.getvalue())
+    return bytes(data)
+
+
+def _array(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", ["deflate", "method", "encrypted", "no array", "header", "length", "objects"])
+def test_a_damaged_npz_is_a_sentence(name, graph, tmp_path):
+    file = tmp_path / "i.npz"
+    file.write_bytes(good_inputs())
+    read_inputs(file, graph)
+    file.write_bytes(damaged(name))
+    with pytest.raises(InputError, match=r"is not an \.npz file of plain arrays: .*; save the inputs with numpy.savez"):
+        read_inputs(file, graph)
+
+
+def test_an_array_that_is_no_input_is_not_unpacked(graph, tmp_path):
+    """1 MB that would become 1 GB: its name is enough to refuse it."""
+    file = tmp_path / "i.npz"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", _array(np.ones((2, 4), np.float32)))
+        archive.writestr("s.npy", _array(np.arange(2)))
+        with archive.open("more.npy", "w", force_zip64=True) as entry:
+            heading = {"descr": "<f4", "fortran_order": False, "shape": (2**28,)}
+            np.lib.format.write_array_header_1_0(entry, heading)
+            for _ in range(64):
+                entry.write(bytes(2**24))
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (10**9, 10**9))\n"
+        "from pathlib import Path; from workbench.io.onnx_file import load_text; from workbench.run.inputs import read_inputs\n"
+        "text = '<ir_version: 10, opset_import: [\"\": 21]> g (float[N,4] x, int64[2] s) => (float[N,4] y) { y = Relu(x) }'\n"
+        f"try: read_inputs({str(file)!r}, load_text(text)[0])\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "InputError" in done.stdout and "has an array 'more' that is no input" in done.stdout, done.stderr
+
+
+# ---- models -------------------------------------------------------------------------------
+
+
+def written(tmp_path, nodes, inputs, outputs, functions=(), value_info=(), opset=21):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, value_info=value_info)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def tensor(name, shape=(4,), kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def test_values_larger_than_any_memory_are_of_unknown_size(tmp_path, done):
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Exp", ["a"], ["y"])]
+    shape = (2**62, 4)
+    path = written(tmp_path, nodes, [tensor("x", shape)], [tensor("y", shape)])
+    assert "values are not in the plan, since their size is not known" in done("memory", path)
+    done("lanes", path)
+    done("inspect", path)
+
+
+def test_a_value_of_no_element_type_has_no_type(tmp_path, done):
+    path = written(tmp_path, [helper.make_node("Other", ["x"], ["y"], domain="local")], [tensor("x")], [tensor("y")])
+    model = onnx.load(path)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.UNDEFINED
+    onnx.save(model, path)
+    assert load_model(path).type("y") is None
+    for command in ("memory", "lanes", "inspect"):
+        done(command, path)
+
+
+def test_functions_that_call_each_other_too_deep_are_a_sentence(tmp_path):
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("local", 1)]
+    functions = [helper.make_function("local", f"f{i}", ["x"], ["y"], [_call(i)], imports) for i in range(300)]
+    path = written(
+        tmp_path, [helper.make_node("f0", ["x"], ["y"], domain="local")], [tensor("x")], [tensor("y")], functions
+    )
+    assert "Function call chain depth exceeds limit" in refusal(path)
+
+
+def _call(i):
+    return (
+        helper.make_node("Relu", ["x"], ["y"])
+        if i == 299
+        else helper.make_node(f"f{i + 1}", ["x"], ["y"], domain="local")
+    )
+
+
+def test_wrong_declared_types_of_values_stop_no_search_for_kernels(tmp_path):
+    """PRelu, whose kernels depend on the element type, in a model that declares a wrong shape for its result."""
+    nodes = [helper.make_node("PRelu", ["x", "s"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    path = written(tmp_path, nodes, [tensor("x"), tensor("s")], [tensor("y")], value_info=[tensor("a", (1,))], opset=16)
+    assert load_model(path).shape("a") == (4,)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "told"),
+    [
+        (helper.make_attribute("kernel_shape", 2), "'kernel_shape' of the type INT; the operator takes INTS"),
+        (helper.make_attribute("kernel_shape", "2"), "'kernel_shape' of the type STRING; the operator takes INTS"),
+        (
+            onnx.AttributeProto(name="kernel_shape", type=onnx.AttributeProto.GRAPH),
+            "of the type GRAPH; the operator takes INTS",
+        ),
+        (onnx.AttributeProto(name="other", type=onnx.AttributeProto.TENSOR), "'other' without a value"),
+    ],
+)
+def test_attributes_of_another_type_are_a_sentence(tmp_path, attribute, told):
+    node = helper.make_node("MaxPool", ["x"], ["y"])
+    node.attribute.append(attribute)
+    shape = (1, 3, 8, 8)
+    assert told in refusal(written(tmp_path, [node], [tensor("x", shape)], [tensor("y", shape)]))
+
+
+def test_a_node_that_makes_nothing_is_planned(tmp_path, done):
+    nodes = [helper.make_node("Sink", ["x"], [], domain="local"), helper.make_node("Relu", ["x"], ["y"])]
+    done("memory", written(tmp_path, nodes, [tensor("x")], [tensor("y")]))
+
+
+# ---- recipes, numbers, links ------------------------------------------------------------------
+
+
+def test_numbers_that_no_float_holds_are_sentences(tmp_path):
+    recipe = tmp_path / "r.toml"
+    KINDS["recipe"].make(recipe)
+    load_recipe(recipe)
+    recipe.write_text(recipe.read_text().replace("seconds = 9.5", f"seconds = {'9' * 400}"))
+    with pytest.raises(RecipeError, match=r"tuned\.seconds is too large a number; correct it"):
+        load_recipe(recipe)
+    with pytest.raises(NumbersError, match="is no number; leave it empty"):
+        read_numbers("n.json", json.dumps({"conv": int("9" * 400)}), ["conv"])
+
+
+def test_a_link_with_a_step_of_thousands_of_digits_opens_its_model():
+    from tests.pages import fine, opened_sample, page
+
+    at = page("optimize", opened_sample("npu_types"))
+    for key in ("step", "rewrite"):
+        at.query_params[key] = "9" * 5000
+    fine(at.run())
