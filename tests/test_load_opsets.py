@@ -210,7 +210,6 @@ def test_conversion_keeps_what_each_operator_computes(tmp_path, opset, text):
 @pytest.mark.parametrize(
     ("opset", "call", "reason"),
     [
-        (18, "GroupNormalization <num_groups = 2> (x, s, s)", "scales groups there, and channels here"),
         (11, 'Resize <coordinate_transformation_mode = "tf_half_pixel_for_nn"> (x, r, w)', "coordinate mode"),
         (10, "Resize (x, w)", "makes images smaller"),
     ],

@@ -28,6 +28,7 @@ from workbench.io.checks import (
     unknown_operators,
     without_declared_types,
 )
+from workbench.io.deprecated import replace_deprecated
 from workbench.io.dims import bind_dims, name_unknown_dims
 from workbench.io.errors import LoadError
 from workbench.io.operands import check_operands
@@ -102,6 +103,8 @@ def _load(
     types = check_types(model, nodes)
     types_of_outputs = ((output.name, value_type(output.type)) for output in model.graph.output)
     declared = {value: type_ for value, type_ in types_of_outputs if type_ is not None}
+    deprecated = replace_deprecated(model, types)
+    nodes = list(every_node(model)) if deprecated else nodes
     if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
         converted, more = model, unknown
     else:
@@ -113,7 +116,7 @@ def _load(
     graph.apply(Edit(types=types_with_open_sizes(graph)))
     graph.file_opset = opset_of(model)
     graph.kept = Kept(kept, {tensor.name: files.read(tensor) for tensor in defaults}, declared)
-    graph.warnings = (*_with_defaults(defaults), *more, *spelled_out)
+    graph.warnings = (*_with_defaults(defaults), *deprecated, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
     if graph.dims and not _all_sizes_follow(graph):
         graph.bound_types = bound_types(graph, None if spelled_out else converted)
