@@ -1,4 +1,4 @@
-"""Export: valid ONNX that any runtime can run, put in place whole or not at all; the NPU's operators; round trips."""
+"""Export: valid ONNX, put in place whole or not at all; the NPU's operators; round trips."""
 
 from __future__ import annotations
 

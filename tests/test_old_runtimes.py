@@ -9,7 +9,7 @@ import workbench as wb
 from tests.commands import SAMPLES
 from tests.conftest import CORPUS
 from tests.loading import saved
-from tests.old_runtimes import VERSIONS, python_with, run_in
+from tests.old_runtimes import VERSIONS, python_with_onnxruntime, run_in
 from tests.test_load_opsets import CONVERTED
 from tests.test_written_opset import GELU, WRITTEN, named
 from workbench.io import load_model
@@ -63,7 +63,7 @@ def jobs(tmp_path_factory):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_it_runs_where_the_original_ran(version, jobs, tmp_path):
-    python = python_with(version)
+    python = python_with_onnxruntime(version)
     if python is None:
         pytest.skip(f"NOT TESTED: onnxruntime {version} cannot be installed here")
     asked = [

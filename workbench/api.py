@@ -301,7 +301,7 @@ def measure(
 
 
 def export(graph: Graph, path: str | Path, **how: Any) -> ExportReport:
-    """Write the graph as ONNX. how: `opset` and `ir` of `workbench.io.exporting.export_onnx`."""
+    """Write the graph as ONNX. how: `opset`, `ir` and `functions` of `workbench.io.exporting.export_onnx`."""
     from workbench.io.exporting import export_onnx
 
     return export_onnx(graph, path, **how)

@@ -199,7 +199,7 @@ class Verifier:
     def _exported(self, graph: Graph, folder: Path) -> Path:
         from workbench.io.exporting import export_onnx
 
-        return export_onnx(graph, folder / "model.onnx", opset=self._wanted.opset, ir=self._wanted.ir).path
+        return export_onnx(graph, folder / "model.onnx", **self._wanted._asdict()).path
 
     def writing(self, wanted: Wanted) -> Verifier:
         """The same verifier, for files of another opset or format; the original is not run again."""

@@ -30,7 +30,7 @@ class FuseGroups(Pass):
     - then an operator that selects elements, such as Transpose or Concat, if the others do no more than that.
 
     No pattern is written down: a new operator joins groups by the fusion kind in its contract. A group becomes a call
-    of an ONNX function that holds its operators, so that every runtime computes the same.
+    of an ONNX function that holds its operators, so that a runtime of functions computes the same.
 
     Must not act on an operator of which a result is an output of the graph or whose users do not meet, on opaque
     operators (control flow, random numbers), behind a reduction, nor beyond `max_operators`. With `measured` a group

@@ -68,7 +68,7 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
 
     history = run_and_print(graph, request)
     if history.failed is None:
-        report = export(history.graph, request.output, opset=request.opset, ir=request.ir)
+        report = export(history.graph, request.output, **request.wanted._asdict())
         form = f"opset {report.written.opset}, IR {report.written.ir}"
         say(f"wrote {request.output}, {megabytes(report.bytes)}, {form}; checked: {', '.join(report.checks)}")
         if report.written.sentence:

@@ -16,7 +16,7 @@ from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.layout.facts import OperatorTime
-from workbench.opsets.written import Opset, Wanted
+from workbench.opsets.written import INLINE, KEEP, Wanted
 from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
 
@@ -49,8 +49,7 @@ class PipelineRequest:
     verify: str
     on_failure: str
     recipe: Recipe | None
-    opset: Opset
-    ir: int | None
+    wanted: Wanted
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -86,6 +85,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--opset", type=opset_argument, metavar="keep|newest|N", help=words)
     words = "the result's version of the file format (default: the lowest that suffices)"
     command.add_argument("--ir", type=at_least_one, metavar="N", help=words)
+    words = "channels-last operators, groups and other functions: keep calls of them (default), or inline their bodies"
+    command.add_argument("--functions", choices=(KEEP, INLINE), help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     input_arguments(command)
     how = command.add_mutually_exclusive_group()
@@ -124,8 +125,7 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
         "verify": chosen.verify,
         "on_failure": chosen.on_failure,
         "recipe": recipe,
-        "opset": chosen.opset,
-        "ir": chosen.ir,
+        "wanted": Wanted(chosen.opset, chosen.ir, chosen.functions),
         **({} if recipe is None else recipe.pipeline()),
     }
 
@@ -164,15 +164,14 @@ def run_and_print(graph: Graph, request: PipelineRequest) -> History:
             **request.chosen,
             "target": request.target,
             "mode": request.mode,
-            "opset": request.opset,
+            "opset": request.wanted.opset,
             "on_progress": line.passing,
         }
         if request.verify == "off":
             history = optimize(graph, **words)
         else:
             words |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
-            wanted = Wanted(request.opset, request.ir)
-            with verifier_of(graph, request.inputs, request.seed, request.given, wanted) as verifier:
+            with verifier_of(graph, request.inputs, request.seed, request.given, request.wanted) as verifier:
                 history = optimize(graph, verifier=verifier, **words)
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
     _print_steps(history)

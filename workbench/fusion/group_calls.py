@@ -1,4 +1,4 @@
-"""A group of operators as a call of an ONNX function, so that any runtime can run it."""
+"""A group of operators as a call of an ONNX function, which a runtime of functions can run."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from workbench.io.errors import LoadError
 from workbench.io.kinds import TEXT, TORCH, kind_of
 from workbench.io.onnx_file import load_onnx, load_text
 from workbench.ir import Graph
+from workbench.ops.npu import with_own_functions
 
 __all__ = ["LoadError", "bind_dims", "load_model", "load_torch", "symbols"]
 
@@ -54,11 +55,26 @@ def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None
             return _load_text_file(path, dims, freeze_defaults)
         graph = load_onnx(path, dims, freeze_defaults=freeze_defaults)
         graph.source = source
-        return graph
+        return _with_bodies(graph, path.name)
     except LoadError as error:
         raise LoadError(f"{called}: {error}") from None
     except OSError as error:
         raise LoadError(f"{called}: the file cannot be read ({error.strerror or error})") from None
+
+
+def _with_bodies(graph: Graph, name: str) -> Graph:
+    """The graph; if its file calls operators of ours without their bodies, with them, and so in its source too."""
+    whole = with_own_functions(graph)
+    missing = sorted({f"{domain}.{op_type}" for domain, op_type, _ in whole.functions.keys() - graph.functions.keys()})
+    if not missing:
+        return graph
+    from workbench.io.exporting import export_onnx
+
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    said = f"the file calls {missing[0]}{more} without a body, which no runtime runs; the bodies were added"
+    whole.warnings = (*graph.warnings, said)
+    whole.source = str(export_onnx(whole, _scratch() / name).path)
+    return whole
 
 
 def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:

@@ -1,4 +1,4 @@
-"""Export a graph as an ONNX file for any runtime: complete, checked, and moved into place atomically."""
+"""Export a graph as an ONNX file: complete, checked, and moved into place atomically."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from workbench.io.replacing import Draft, replacing_model
 from workbench.io.streaming_proto import write_model, write_weight
 from workbench.io.written_types import with_written_types
 from workbench.ir import Constant, Graph
+from workbench.ir.function_calls import with_all_inlined
 from workbench.ir.to_proto import TensorPlace, is_large, structure
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
-from workbench.opsets.written import Opset, Written, at_written_opset
+from workbench.opsets.written import AS_NEEDED, INLINE, Opset, Wanted, Written, at_written_opset
 
 LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, minus room for the structure
 ALIGNMENT = 4096  # bytes; a page, so that external weights can be mapped one by one
@@ -53,6 +54,7 @@ def export_onnx(
     check: bool = True,
     opset: Opset = None,
     ir: int | None = None,
+    functions: str | None = None,
 ) -> ExportReport:
     """Write the graph to `path`.
 
@@ -60,13 +62,14 @@ def export_onnx(
     opset:         "keep" for that of the graph's file, "newest" for that of the graph, or a number (None: the file's,
                    raised only as far as an operator needs it).
     ir:            the version of the file format (None: the lowest that suffices).
+    functions:     "inline" puts the bodies of functions in place of their calls (None or "keep": they stay).
     Files are written and checked in a temporary folder and then moved, so a failure
     leaves existing files unchanged. Weights beside a model that is replaced get
     another name than those of the old one (`replacing_model`). Raises ExportError.
     """
     check_replaceable(path)
     path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link is kept, its target replaced
-    whole, written = complete(graph, opset, ir)
+    whole, written = complete(graph, Wanted(opset, ir, functions))
     bare = structure(whole, path.name, written.ir)
     beside = outside_bytes(bare) > LARGEST_FILE if external_data is None else external_data
     try:
@@ -98,7 +101,7 @@ def to_bytes(graph: Graph) -> bytes:
 # ---- what a file needs beyond the graph --------------------------------------------
 
 
-def complete(graph: Graph, opset: Opset = None, ir: int | None = None) -> tuple[Graph, Written]:
+def complete(graph: Graph, wanted: Wanted = AS_NEEDED) -> tuple[Graph, Written]:
     """The graph with the function bodies of the workbench operators it calls, all imports, and the types of a file, at
     the opset at which it is written.
 
@@ -108,7 +111,9 @@ def complete(graph: Graph, opset: Opset = None, ir: int | None = None) -> tuple[
     for node in (*whole.nodes, *(n for f in whole.functions.values() for n in f.graph.nodes)):
         if node.domain == DOMAIN and (DOMAIN, node.op_type, node.overload) not in whole.functions:
             raise ExportError(f"{node} has no body, so no other runtime could run the file")
-    return at_written_opset(with_written_types(whole), opset, ir)
+    if wanted.functions == INLINE:
+        whole = with_all_inlined(whole)
+    return at_written_opset(with_written_types(whole), wanted.opset, wanted.ir)
 
 
 # ---- writing and checking ----------------------------------------------------------------

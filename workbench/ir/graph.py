@@ -189,19 +189,19 @@ class Graph(Body):
 
     def copy(self) -> Graph:
         """An independent copy; nodes and constants are immutable and shared."""
-        return self._rebuilt(self.nodes, self.outputs)
+        return self.with_nodes(self.nodes)
 
     def with_captures_renamed(self, names: Mapping[str, str]) -> Graph:
         """The body with each captured value v replaced by `names[v]`."""
         outside = {old: new for old, new in names.items() if not self.has_value(old)}
-        if not outside:
-            return self
-        nodes = [node.with_values_renamed(outside) for node in self.nodes]
-        return self._rebuilt(nodes, [outside.get(v, v) for v in self.outputs])
+        nodes = (node.with_values_renamed(outside) for node in self.nodes)
+        return self.with_nodes(nodes, [outside.get(v, v) for v in self.outputs]) if outside else self
 
-    def _rebuilt(self, nodes: Iterable[Node], outputs: Sequence[str]) -> Graph:
+    def with_nodes(self, nodes: Iterable[Node], outputs: Sequence[str] = ()) -> Graph:
+        """A copy with these nodes in place of its own, and these outputs, if any are given."""
         told = {word: value for word, value in vars(self).items() if not word.startswith("_")}  # as it was made
-        return Graph(**told | {"outputs": outputs}, nodes=nodes, constants=self._constants, types=self._types)
+        told["outputs"] = outputs or self.outputs
+        return Graph(**told, nodes=nodes, constants=self._constants, types=self._types)
 
     # ---- writing -------------------------------------------------------------
 

@@ -120,6 +120,16 @@ class Node:
         attributes = {key: _rename_in_body(value, names) for key, value in self.attributes.items()}
         return self.replace(inputs=inputs, attributes=attributes)
 
+    def with_bodies(self, bodies: Mapping[str, Any]) -> Node:
+        """The node with other bodies, by name as in `bodies`."""
+        attributes = dict(self.attributes)
+        for key, value in self.attributes.items():
+            if isinstance(value, Body):
+                attributes[key] = bodies[key]
+            elif isinstance(value, tuple) and value and isinstance(value[0], Body):
+                attributes[key] = tuple(bodies[f"{key}[{index}]"] for index in range(len(value)))
+        return self.replace(attributes=attributes)
+
     def __str__(self) -> str:
         return f"{self.op} '{self.name}'"
 

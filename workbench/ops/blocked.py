@@ -2,8 +2,8 @@
 
 A blocked image is [N, C / c, H, W, c]: c channels (8 or 16, the width of a vector register)
 are adjacent in memory. `workbench.Conv_NCHW8c(x, w, b)` reads and returns such images; its
-body unblocks by Transpose and Reshape, runs the operator and blocks again, so any runtime can
-run it. `Conv_NCHW_NCHW8c` reads NCHW, for images whose channels are not a multiple of c, as
+body unblocks by Transpose and Reshape, runs the operator and blocks again, so a runtime of
+functions can run it. `Conv_NCHW_NCHW8c` reads NCHW, for images whose channels are not a multiple of c, as
 in a network's first convolution. Weights stay in ONNX's order.
 
 Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; Liu et al., "Optimizing

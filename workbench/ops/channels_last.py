@@ -1,7 +1,7 @@
 """Channels-last forms of the layout-sensitive operators, as ONNX functions in the domain "workbench".
 
 The body of `workbench.Conv_NHWC(x, w, b)` is Transpose, Conv, Transpose, and
-is exported with the model, so any runtime can run it. The workbench's executor
+is exported with the model, so a runtime of functions can run it. The workbench's executor
 uses torch's channels-last memory format, in which the transposes are views. A
 second suffix gives the order of the weights if it is not ONNX's:
 `Conv_NHWC_HWOI`.

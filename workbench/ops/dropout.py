@@ -1,6 +1,6 @@
 """Dropout, and the drawing of its mask as an operator of its own.
 
-`random_mask_like(like, rate, seed)` is a function in the domain "workbench", whose body any runtime can run.
+`random_mask_like(like, rate, seed)` is a function in the domain "workbench", whose body is ONNX's own operators.
 
 Source: OneFlow's operator of this name, https://github.com/Oneflow-Inc/oneflow/pull/7709.
 """

@@ -1,6 +1,6 @@
 """Operators that add a bias along one axis and go on in the same pass: a Dropout's mask and scale, or Gelu.
 
-They are functions in the domain "workbench", whose bodies any runtime can run.
+They are functions in the domain "workbench", whose bodies are ONNX's own operators.
 
 Source: OneFlow's operators of these names, https://github.com/Oneflow-Inc/oneflow/pull/7709.
 """

@@ -18,6 +18,7 @@ from workbench.ir import Function, Graph, Node
 from workbench.ir.from_proto import from_proto
 from workbench.ir.permutation import channels_first, channels_last, inverse
 from workbench.ir.text import OPSET
+from workbench.ops.as_called import with_functions_as_called
 from workbench.ops.blocked import blocked_function, parse_blocked
 from workbench.ops.channels_last import (
     DOMAIN,
@@ -207,7 +208,7 @@ def with_own_functions(graph: Graph) -> Graph:
         return graph
     result = graph.copy()
     result.functions, result.opset_imports = functions, imports
-    return result
+    return with_functions_as_called(result)
 
 
 def _every_node(graph: Graph, functions: Mapping[tuple[str, str, str], Function]) -> Iterator[Node]:

@@ -102,15 +102,7 @@ def _with_bodies_at(node: Node, scope: Scope, has: int, opset: int) -> Node:
     def body_at(body: Graph) -> Graph:
         return _graph_at(body, dataclasses.replace(scope, graph=body, outside=scope, constants={}), has, opset)
 
-    attributes = {
-        key: body_at(value)
-        if isinstance(value, Graph)
-        else tuple(map(body_at, value))
-        if isinstance(value, tuple) and value and isinstance(value[0], Graph)
-        else value
-        for key, value in node.attributes.items()
-    }
-    return node.replace(attributes=attributes)
+    return node.with_bodies({key: body_at(body) for key, body in node.bodies.items()})
 
 
 def _calls_at(node: Node, scope: Scope, has: int, opset: int) -> Iterator[Node]:

@@ -13,16 +13,18 @@ from workbench.ir.format_version import lowest_ir
 from workbench.opsets.lowering import lowered_to, newer_than
 from workbench.opsets.versions import OLDEST_OPSET, oldest_onnxruntime
 
-KEEP, NEWEST = "keep", "newest"
+KEEP, NEWEST, INLINE = "keep", "newest", "inline"
 Opset = str | int | None  # KEEP, NEWEST or a number; None: the file's, raised as far as an operator needs it
 _MOST_NAMED = 3  # operators in a sentence
 
 
 class Wanted(NamedTuple):
-    """What the user chose: the opset, and the version of the format (None: the lowest that suffices)."""
+    """What the user chose: the opset, the version of the format (None: the lowest that suffices), and whether calls of
+    functions become the functions' bodies (INLINE; None: they stay)."""
 
     opset: Opset = None
     ir: int | None = None
+    functions: str | None = None
 
 
 AS_NEEDED = Wanted()

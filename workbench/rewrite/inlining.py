@@ -6,6 +6,7 @@ import dataclasses
 
 from workbench.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, Node
+from workbench.ir.function_calls import in_place
 from workbench.rewrite.better_types import better_types
 
 
@@ -39,31 +40,3 @@ def inlined_call(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -
     )
     types = {value: type_ for value, type_ in infer_types(piece, {}, again=True).items() if value in made}
     return dataclasses.replace(edit, types={**edit.types, **types})
-
-
-def in_place(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
-    """The edit that replaces `node` by the nodes of its body, with the types that the body declares."""
-    names = dict(given)
-    taken = {v for other in graph.nodes if other.bodies and other.name != node.name for v in other.inner_values}
-    for value in body.values():
-        if value not in names:
-            names[value] = value if _is_free(graph, value, taken) else graph.fresh(value, taken)
-            taken.add(names[value])
-    nodes, used = [], set[str]()
-    for inner in body.nodes:
-        name = inner.name if inner.name not in graph and inner.name not in used else graph.fresh(inner.name, used)
-        used.add(name)
-        renamed = inner.with_values_renamed(names)
-        nodes.append(renamed.replace(name=name, outputs=tuple(names.get(v, v) for v in inner.outputs)))
-    results = [names.get(value, value) for value in body.outputs]
-    return Edit(
-        remove=(node.name,),
-        insert=tuple(nodes),
-        replace={old: new for old, new in zip(node.outputs, results, strict=False) if old and old != new},
-        constants={names[value]: tensor for value, tensor in body.constants.items()},
-        types={names[value]: type_ for value, type_ in body.types.items() if value not in given},
-    )
-
-
-def _is_free(graph: Graph, value: str, taken: set[str]) -> bool:
-    return not (value in taken or value in graph.reserved or graph.has_value(value))

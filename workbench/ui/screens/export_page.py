@@ -178,7 +178,7 @@ def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified:
         graph = opened.graph if history is None else history.graph
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
             place = Path(folder) / _file_name(opened, history)
-            written = export(graph, place, opset=form.opset, ir=form.ir)
+            written = export(graph, place, **form._asdict())
             if history is not None and spec is not None:
                 words = why_raised(written.written, history, passes_in(spec))
             files = sorted(Path(folder).iterdir())

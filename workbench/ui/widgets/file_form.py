@@ -9,7 +9,7 @@ from workbench.api import choose
 from workbench.opset_choice import history_at_opset
 from workbench.opsets.lowering import newer_than
 from workbench.opsets.versions import OLDEST_OPSET
-from workbench.opsets.written import AS_NEEDED, KEEP, NEWEST, Opset, OpsetError, Wanted, kept_opset
+from workbench.opsets.written import AS_NEEDED, INLINE, KEEP, NEWEST, Opset, OpsetError, Wanted, kept_opset
 from workbench.rewrite import History, Pass
 from workbench.ui.state.session import Opened, Spec, worker
 from workbench.ui.state.work import Report
@@ -37,7 +37,10 @@ def chosen_form(opened: Opened) -> Wanted:
         format_func=lambda version: "the lowest that suffices" if version is None else str(version),
         key=f"ir_{opened.number}",
     )
-    return Wanted(opset, ir)
+    label = "Put the bodies of functions in place of their calls"
+    about = "Channels-last operators and groups are calls of ONNX functions, which not every runtime runs."
+    inline = st.checkbox(label, key=f"inline_{opened.number}", help=about)
+    return Wanted(opset, ir, INLINE if inline else None)
 
 
 def passes_in(spec: Spec) -> list[Pass]:
