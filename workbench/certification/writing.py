@@ -16,7 +16,7 @@ from workbench.certification.flat import Json
 from workbench.certification.plan import plan_evidence
 from workbench.errors import UserError
 from workbench.files import write_text
-from workbench.io.kinds import TEXT, TORCH, kind_of
+from workbench.io.kinds import ONNX, TEXT, TORCH, kind_of
 from workbench.io.model_files import weight_locations
 from workbench.io.onnx_file import take_defaults
 from workbench.io.proto_file import open_proto
@@ -35,10 +35,11 @@ class NoCertificateError(UserError):
 
 def check_certifiable(model: str | None) -> None:
     """Raises NoCertificateError if a certificate cannot name this model's file."""
-    if model is None or kind_of(Path(model)) == TORCH:
+    kind = TORCH if model is None else kind_of(Path(model))
+    if kind not in (ONNX, TEXT):
+        what = "a torch program" if kind == TORCH else f"packed as {kind}"
         raise NoCertificateError(
-            "a certificate begins with the nodes of an ONNX file, and this model is a torch program; export it as"
-            " .onnx first"
+            f"a certificate begins with the nodes of an ONNX file, and this model is {what}; export it as .onnx first"
         )
 
 

@@ -74,7 +74,7 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
 def model_arguments(command: argparse.ArgumentParser, several: bool = False) -> None:
     """A model, or several, from a file or a torch program, its dims and the layouts of its inputs."""
     name, nargs = ("models", "*") if several else ("model", "?")
-    command.add_argument(name, nargs=nargs, metavar="MODEL", help=".onnx, .pt2 or ONNX text")
+    command.add_argument(name, nargs=nargs, metavar="MODEL", help=".onnx (.gz too), .pt2, ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     dims_argument(command)
     words = "make constants of inputs with a default value, so that passes can use it"

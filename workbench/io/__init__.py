@@ -16,8 +16,9 @@ from pathlib import Path
 from workbench.errors import reading
 from workbench.io.dims import bind_dims, symbols
 from workbench.io.errors import LoadError
-from workbench.io.kinds import TEXT, TORCH, kind_of
+from workbench.io.kinds import PACKED, TEXT, TORCH, kind_of
 from workbench.io.onnx_file import load_onnx, load_text
+from workbench.io.packed import write_unpacked
 from workbench.ir import Graph
 from workbench.ops.npu import with_own_functions
 
@@ -31,7 +32,7 @@ def load_model(
     name: str | None = None,
     freeze_defaults: bool = False,
 ) -> Graph:
-    """The graph of an `.onnx`, `.pt2` or ONNX text file, brought to opset 23.
+    """The graph of an `.onnx`, `.pt2` or ONNX text file, brought to opset 23; of `.onnx.gz`, protobuf's text and JSON.
 
     dims: numbers for symbolic dims; the others get defaults (`graph.dims`).
     freeze_defaults: whether inputs with a default value become constants.
@@ -53,6 +54,9 @@ def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None
             return _load_program_file(path, dims)
         if kind == TEXT:
             return _load_text_file(path, dims, freeze_defaults)
+        if kind in PACKED:
+            path = _unpacked(path, kind)
+            source = path
         graph = load_onnx(path, dims, freeze_defaults=freeze_defaults)
         graph.source = source
         return _with_bodies(graph, path.name)
@@ -96,6 +100,13 @@ def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
     from workbench.io.program_process import exported
 
     return _load_temporary(exported(path, _scratch()), dims)
+
+
+def _unpacked(path: Path, kind: str) -> Path:
+    """A binary file of the same model, which other runtimes can read."""
+    target = _scratch() / f"{path.name.partition('.')[0] or 'model'}.onnx"
+    write_unpacked(path, kind, target)
+    return target
 
 
 def _load_text_file(path: Path, dims: Mapping[str, int] | None, freeze_defaults: bool) -> Graph:

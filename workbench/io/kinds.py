@@ -9,7 +9,12 @@ from workbench.files import SPECIAL, is_special
 from workbench.io.errors import LoadError
 
 ONNX, TEXT, TORCH = "onnx", "text", "torch"
+GZIP, PROTO_TEXT, JSON = PACKED = ("gzip", "protobuf text", "json")  # of which another program needs an .onnx file
 _TEXT_SUFFIXES = (".onnxtxt", ".txt")
+_PACKED_SUFFIXES = {".textproto": PROTO_TEXT, ".pbtxt": PROTO_TEXT, ".prototxt": PROTO_TEXT, ".json": JSON}
+_ORT = (
+    "this is a model in ONNX Runtime's own format (.ort), which is made of an .onnx file for it alone; open that file"
+)
 _PICKLE_SUFFIXES = (".pt", ".pth", ".pkl", ".pickle")
 _PICKLE = (
     "a pickle runs code when it is opened, so this one is not; save the program with torch.export.save "
@@ -18,7 +23,10 @@ _PICKLE = (
 
 
 def kind_of(path: Path) -> str:
-    """ONNX, TEXT or TORCH. Raises LoadError for a missing or empty file, a folder, a pipe, or a pickle."""
+    """ONNX, TEXT, TORCH or one of PACKED.
+
+    Raises LoadError for a missing or empty file, a folder, a pipe, a pickle, or a file of ONNX Runtime's own format.
+    """
     if path.is_dir():
         inside = sorted(path.glob("*.onnx"))
         hint = f"open '{inside[0].name}' in it" if len(inside) == 1 else "name a file in it"
@@ -28,13 +36,19 @@ def kind_of(path: Path) -> str:
     if is_special(path):
         raise LoadError(f"{SPECIAL}; copy the model into a file first")
     with open(path, "rb") as file:
-        head = file.read(4)
+        head = file.read(8)
     if not head:
         raise LoadError("the file is empty")
     suffix = path.suffix.lower()
+    if head[4:] == b"ORTM":
+        raise LoadError(_ORT)
+    if head[:2] == b"\x1f\x8b":
+        return GZIP
+    if suffix in _PACKED_SUFFIXES:
+        return _PACKED_SUFFIXES[suffix]
     if suffix in _TEXT_SUFFIXES:
         return TEXT
-    is_zip = head == b"PK\x03\x04"
+    is_zip = head[:4] == b"PK\x03\x04"
     if suffix in _PICKLE_SUFFIXES or _is_pickle(head) or (is_zip and suffix != ".pt2" and _holds_pickle(path)):
         raise LoadError(_PICKLE)
     if suffix == ".pt2" or is_zip:

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from workbench.errors import reading
 from workbench.io.checks import every_tensor
 from workbench.io.errors import LoadError
-from workbench.io.kinds import TEXT, TORCH, kind_of
+from workbench.io.kinds import ONNX, kind_of
 from workbench.io.streaming_proto import MalformedProtoError, read_model
 from workbench.io.weights import Files, mapped
 from workbench.ir.to_proto import THIS_FILE
@@ -31,7 +31,7 @@ def weight_locations(path: Path) -> list[str]:
 
 def _locations(path: Path) -> list[str]:
     try:
-        if kind_of(path) in (TEXT, TORCH):
+        if kind_of(path) != ONNX:
             return []
         data = mapped(path)
         model, _ = read_model(data)

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir
 from onnx import ModelProto, NodeProto, TensorProto, helper, parser
 
+from workbench.errors import counted
 from workbench.inference.bound_sizes import bound_types
 from workbench.inference.boundaries import MADE_UP
 from workbench.inference.open_sizes import types_with_open_sizes
@@ -86,7 +87,7 @@ def _load(
     except MalformedProtoError:
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
     note_read(data)
-    files = Files(folder, data)
+    files = Files(folder, data, may_lack=True)
     if model.ir_version == 0 and not model.opset_import and not model.HasField("graph"):
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
     make_dense(model, files)
@@ -116,7 +117,7 @@ def _load(
     graph.apply(Edit(types=types_with_open_sizes(graph)))
     graph.file_opset = opset_of(model)
     graph.kept = Kept(kept, {tensor.name: files.read(tensor) for tensor in defaults}, declared)
-    graph.warnings = (*_with_defaults(defaults), *deprecated, *more, *spelled_out)
+    graph.warnings = (*_lacking(files), *_with_defaults(defaults), *deprecated, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
     if graph.dims and not _all_sizes_follow(graph):
         graph.bound_types = bound_types(graph, None if spelled_out else converted)
@@ -166,6 +167,15 @@ def take_defaults(model: ModelProto, freeze: bool) -> list[TensorProto]:
 
 def _is_typed(info: onnx.ValueInfoProto) -> bool:
     return _has_shape(info) and info.type.tensor_type.elem_type != TensorProto.UNDEFINED
+
+
+def _lacking(files: Files) -> list[str]:
+    """A sentence for each file of weights that is missing."""
+    return [
+        f"the external data file '{location}' is missing, with the elements of {counted(len(names), 'weight')}; "
+        f"{SHOWN_NOT_RUN}, until it is put beside the model"
+        for location, names in files.lacking.items()
+    ]
 
 
 def _with_defaults(defaults: Sequence[TensorProto]) -> list[str]:
@@ -229,7 +239,7 @@ def read_small_weights(tensors: Iterable[TensorProto], files: Files) -> None:
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         weight = files.read(tensor)
-        if weight.nbytes <= LARGE:
+        if weight.nbytes <= LARGE and not any(tensor.name in names for names in files.lacking.values()):
             tensor.raw_data = weight.tobytes()
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")

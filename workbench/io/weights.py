@@ -82,10 +82,13 @@ class Files:
     """The model's file and those with its external data, each mapped once.
 
     folder: the folder that must contain external data; None: external data is not allowed.
+    may_lack: whether a file of weights may be missing: its weights then have types, and whoever reads one is told.
     """
 
-    def __init__(self, folder: Path | None, own: memoryview | None = None) -> None:
+    def __init__(self, folder: Path | None, own: memoryview | None = None, may_lack: bool = False) -> None:
         self._folder = folder
+        self._may_lack = may_lack
+        self.lacking: dict[str, set[str]] = {}  # file -> weights that it should hold
         self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
 
     def read(self, tensor: onnx.TensorProto) -> Constant:
@@ -101,17 +104,25 @@ class Files:
         assert isinstance(external, onnx_ir.ExternalTensor)
         return self._mapped(external)
 
-    def _mapped(self, external: onnx_ir.ExternalTensor) -> MappedTensor:
+    def _mapped(self, external: onnx_ir.ExternalTensor) -> Constant:
         name, dtype = external.name, external.dtype
         shape = tuple(int(d) for d in external.shape.numpy())
         needed = math.ceil(math.prod(shape) * dtype.bitwidth / 8)
         offset = external.offset or 0
         length = needed if external.length is None else external.length
+        if self._is_lacking(str(external.location), name):
+            return _absent(external, shape)
         data = self._map(str(external.location), name)
         if offset < 0 or length != needed or offset + length > len(data):
             found = max(0, min(length, len(data) - max(offset, 0)))
             raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {found:,} for it")
         return MappedTensor(data[offset : offset + length], dtype, shape, name, external.doc_string)
+
+    def _is_lacking(self, location: str, weight: str) -> bool:
+        if not self._may_lack or location in self._maps or self._path(location, weight).exists():
+            return False
+        self.lacking.setdefault(location, set()).add(weight)
+        return True
 
     def _map(self, location: str, weight: str) -> memoryview:
         if location not in self._maps:
@@ -133,9 +144,22 @@ class Files:
                 f"the external data of weight '{weight}' is at '{location}', outside the model's folder, "
                 "and is not read; put the file beside the model"
             )
-        if not path.is_file():
+        if not path.is_file() and (path.exists() or not self._may_lack):
             raise LoadError(f"the external data file '{location}' is missing; put it beside the model")
         return path
+
+
+def _absent(external: onnx_ir.ExternalTensor, shape: tuple[int, ...]) -> Constant:
+    """A weight of which only name and type are known. Reading it raises LoadError."""
+    sentence = (
+        f"the elements of weight '{external.name}' are not here, since the external data file '{external.location}' is "
+        "missing; put it beside the model"
+    )
+
+    def read() -> onnx_ir.TensorProtocol:
+        raise LoadError(sentence)
+
+    return onnx_ir.LazyTensor(read, dtype=external.dtype, shape=onnx_ir.Shape(shape), name=external.name)
 
 
 class _MappedFile(mmap.mmap):

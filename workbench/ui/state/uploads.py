@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_MODELS = (".onnx", ".pt2", ".txt", ".onnxtxt")
+_MODELS = (".onnx", ".pt2", ".txt", ".onnxtxt", ".gz", ".textproto", ".pbtxt")
 
 
 def save_uploads(files: Sequence[Any]) -> tuple[tempfile.TemporaryDirectory[str], Path]:
