@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 
 import workbench as wb
 from workbench.api import DEFAULT_TARGET
-from workbench.checker.outcome import Statement
+from workbench.checker.checking import Checked
 from workbench.checker.records import content_digest
 from workbench.layout.profile import load_profile
 from workbench.memory.planning import MemoryPlan
@@ -33,16 +33,16 @@ class Certified:
     def content(self) -> dict[str, Any]:
         return json.loads(self.path.read_text())
 
-    def check(self) -> list[Statement]:
-        return wb.check_certificate(self.model, self.output, self.path)
+    def check(self, runs: int = 0) -> Checked:
+        return wb.check_certificate(self.model, self.output, self.path, runs)
 
     def proven(self) -> str:
         """The sentences that the checker has checked, as lines."""
-        return "\n".join(statement.sentence for statement in self.check() if statement.proven)
+        return "\n".join(statement.sentence for statement in self.check().statements if statement.proven)
 
     def told(self) -> str:
         """Those that are the word of the engine or of a solver."""
-        return "\n".join(statement.sentence for statement in self.check() if not statement.proven)
+        return "\n".join(statement.sentence for statement in self.check().statements if not statement.proven)
 
     def edited(self, change: Callable[[dict[str, Any]], None]) -> Certified:
         """Another certificate of the same files, with a digest that fits."""

@@ -154,21 +154,7 @@ def test_what_no_cut_affects(cut):
         told["always"] += told["unit"]
         told["bound"] += 1
 
-    assert "is said to reach 3,073 bytes, and its graph has 3,072" in refusal(cut, change)
-
-
-def test_a_transpose_that_is_left_out(cut):
-    def change(content):
-        evidence(content)["transposes"] = []
-
-    assert "leaves out the Transpose that computes 'x_nhwc'" in refusal(cut, change)
-
-
-def test_a_transpose_of_another_size(cut):
-    def change(content):
-        evidence(content)["transposes"][0]["shape"] = [1, 3, 8, 8]
-
-    assert "the output declares another shape" in refusal(cut, change)
+    assert "is said to reach 3,073 bytes, and the output's Transposes make 3,072" in refusal(cut, change)
 
 
 # ---- the log ---------------------------------------------------------------------------------------
@@ -303,7 +289,7 @@ def test_a_function_of_the_output(cut):
         told = content["steps"][-1]["rewrites"][0]["edit"]["functions"][0]
         told["graph"]["nodes"][0]["op"] = "Relu"
 
-    assert "the function workbench." in refusal(cut, change)
+    assert "the function 'workbench." in refusal(cut, change)
 
 
 def test_another_model(cut):
@@ -355,7 +341,7 @@ def first_dim(model):
         (flip_a_bit, "has other elements in the output than after the log"),
         (change_an_attribute, "its attribute 'strides' is ints"),
         (lambda model: model.graph.node.pop(), "in the output by nothing"),
-        (lambda model: setattr(first_dim(model), "dim_value", 4), "declares another shape"),
+        (lambda model: setattr(first_dim(model), "dim_value", 4), "is of another type or shape"),
         (lambda model: setattr(model.graph.output[0].type.tensor_type, "elem_type", 10), "another type or shape"),
         (lambda model: setattr(model.opset_import[0], "version", 17), "the opsets are"),
         (lambda model: model.functions.pop(), "is another in the output than after the log"),
@@ -435,7 +421,7 @@ def test_a_cost_that_the_graph_has_not(program):
         told["costs"] = [cost // 2 for cost in told["costs"]]
         told["cost"] = sum(told["costs"][column] for column in told["solution"]) + told["constant"]
 
-    assert "is said to reach 602,112 bytes, and its graph has 1,204,224" in refusal(program, change)
+    assert "is said to reach 602,112 bytes, and the output's Transposes make 1,204,224" in refusal(program, change)
 
 
 def test_groups_that_the_log_has_not(grouping):
@@ -457,7 +443,7 @@ def test_an_order_that_cannot_run(order):
         operators = evidence(content)["operators"]
         operators[3], operators[4] = operators[4], operators[3]
 
-    assert "which it needs" in refusal(order, change)
+    assert "the output's nodes are not in the order of" in refusal(order, change)
 
 
 def test_an_order_that_leaves_an_operator_out(order):
@@ -472,7 +458,7 @@ def test_a_size_that_the_output_does_not_declare(order):
         sizes = next(told["sizes"] for told in evidence(content)["operators"] if told.get("sizes"))
         sizes[next(iter(sizes))] -= 1
 
-    assert "as the output declares it" in refusal(order, change)
+    assert "by the file's own shapes it has" in refusal(order, change)
 
 
 def test_a_peak_that_does_not_add_up(order):
@@ -486,14 +472,7 @@ def test_an_operand_of_another_size_that_is_overwritten(order):
     def change(content):
         next(told for told in evidence(content)["operators"] if told["node"] == "f")["over"] = ["e"]
 
-    assert "overwrites an operand of another size than its result 'f'" in refusal(order, change)
-
-
-def test_a_view_that_is_none(order):
-    def change(content):
-        next(told for told in evidence(content)["operators"] if told["node"] == "f")["view"] = True
-
-    assert "says that the MaxPool that computes 'f' is a view, which it is not" in refusal(order, change)
+    assert "overwrites 'e', over which the MaxPool that computes 'f' cannot be written" in refusal(order, change)
 
 
 def test_an_offset(plan):
@@ -525,7 +504,7 @@ def test_values_that_no_edge_lets_share(plan):
         for value in evidence(content)["values"]:
             value["offset"], value["block"] = 0, 0
 
-    assert "no edge lets them share memory" in refusal(plan, change)
+    assert "no view, Concat or elementwise operator lets them lie there" in refusal(plan, change)
 
 
 # ---- hostile files ---------------------------------------------------------------------------------
@@ -539,7 +518,7 @@ def test_values_that_no_edge_lets_share(plan):
         ("[" * 100_000, "nested too deep|not JSON"),
         ('{"a":' * 50_000 + "1" + "}" * 50_000, "nested too deep"),
         ("{}", "it is no certificate of Graph Workbench"),
-        ('{"format": "graph-workbench certificate", "version": 2}', "it is of version 2"),
+        ('{"format": "graph-workbench certificate", "version": 1}', "it is of version 1"),
         ('{"format": "graph-workbench certificate", "version": 1e999}', "must be a whole number"),
         ('{"format": "graph-workbench certificate", "version": NaN}', "NaN is no number of JSON"),
         ('{"format": "graph-workbench certificate", "version": 1' + "0" * 5_000 + "}", "it is not JSON"),
@@ -572,7 +551,7 @@ def test_more_parts_than_memory_has_room_for_are_not_read(tmp_path, monkeypatch)
 
 def test_a_log_that_turns_the_order_around_without_end_is_stopped(cut, monkeypatch):
     monkeypatch.setattr(replay, "MOST_VISITS", 20)
-    with pytest.raises(Unreadable, match="more than 20 visits of nodes"):
+    with pytest.raises(Unreadable, match="more than 20 looks at names"):
         cut.check()
 
 

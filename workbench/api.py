@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphviz import Digraph
     from onnx import ModelProto
 
-    from workbench.checker.outcome import Statement
+    from workbench.checker.checking import Checked
     from workbench.group_comparison import Grouping
     from workbench.io.exporting import ExportReport
     from workbench.memory.planning import MemoryPlan, Sharing
@@ -316,11 +316,11 @@ def certificate(
     return write_certificate(history, model, output, path, plan)
 
 
-def check_certificate(model: str | Path, output: str | Path, path: str | Path) -> list[Statement]:
-    """What a certificate proves, and what is only a word. Raises DoesNotHold with the first that does not hold."""
+def check_certificate(model: str | Path, output: str | Path, path: str | Path, runs: int = 0) -> Checked:
+    """What a certificate proves, and what is a word; `runs`: on how many random inputs. Raises DoesNotHold."""
     from workbench.checker.checking import check_files
 
-    return check_files(model, output, path)
+    return check_files(model, output, path, runs)
 
 
 def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, passes: Sequence[Pass] = ()) -> int:

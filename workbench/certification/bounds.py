@@ -11,10 +11,8 @@ from workbench.fusion.problem import fusion_problem
 from workbench.fusion.rules import RULES
 from workbench.fusion.traffic import is_view, stored_values
 from workbench.ir import Graph
-from workbench.layout.cost import bound_shape, count, element_bytes, follow_from_constants, moved_by_node, perm_of
 from workbench.layout.facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.cost_model import DECIDES
-from workbench.layout.sizes import infer_sizes
 from workbench.layout.solver.binary_program import DENOMINATOR, BinaryProgram, dual_values, scaled_row
 from workbench.layout.solver.integer_program import linear_form
 from workbench.layout.solver.minimum_cut import SINK, SOURCE, maximum_flow
@@ -33,7 +31,7 @@ def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
     """
     facts, found = step.facts, None
     if isinstance(facts, LayoutFacts) and facts.solved is not None:
-        found = _layout(facts, after)
+        found = _layout(facts)
     elif isinstance(facts, FusionFacts) and facts.traffic.bound_bytes is not None:
         found = _grouping(step, facts, before)
     elif isinstance(facts, OrderFacts) and facts.after_bytes is not None:
@@ -46,15 +44,14 @@ def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
 # ---- layouts ---------------------------------------------------------------------------------
 
 
-def _layout(facts: LayoutFacts, after: Graph) -> Json | None:
-    transposes = _transposes(after)
-    if transposes is None or facts.lower_bound is None:
+def _layout(facts: LayoutFacts) -> Json | None:
+    if facts.lower_bound is None:
         return None
     solved = facts.solved
     found = _cut(solved) if isinstance(solved, SolvedCut) else _layout_program(solved)
     if found is None:
         return None
-    return {**found, "weigh": facts.weigh, "bound": facts.lower_bound, "certified": bool(facts.certified), **transposes}
+    return {**found, "weigh": facts.weigh, "bound": facts.lower_bound, "certified": bool(facts.certified)}
 
 
 def _cut(solved: SolvedCut) -> Json:
@@ -114,30 +111,6 @@ def _program(kind: str, program: BinaryProgram, constant: int, bound: int) -> Js
     }
 
 
-def _transposes(graph: Graph) -> Json | None:
-    """The Transposes of computed values with the shapes of their operands; None if one is not known.
-
-    inside: how many there are in bodies and functions, and the bytes that they move.
-    """
-    graph = graph.copy()
-    infer_sizes(graph)
-    fixed, found, moved = follow_from_constants(graph), [], 0
-    for node in graph.nodes_of(("Transpose",)):
-        if node.inputs[0] in fixed:
-            continue
-        perm, shape = perm_of(graph, node), bound_shape(graph, node.inputs[0])
-        result = bound_shape(graph, node.outputs[0])
-        if shape is None and result is not None and perm is not None and len(result) == len(perm):
-            shape = tuple(result[perm.index(axis)] for axis in range(len(perm)))
-        if shape is None or perm is None or len(shape) != len(perm):
-            return None
-        element = element_bytes(graph, node.inputs[0])
-        moved += (moved_by_node(graph, node) or 0) * element
-        found.append({"result": node_key(node), "shape": list(shape), "element_bytes": element})
-    everything = count(graph)
-    return {"transposes": found, "inside": [everything.transposes - len(found), everything.bytes_moved - moved]}
-
-
 # ---- groupings and orders --------------------------------------------------------------------
 
 
@@ -155,7 +128,7 @@ def _grouping(step: Step, facts: FusionFacts, before: Graph) -> Json | None:
 
 
 def _order(facts: OrderFacts, after: Graph) -> Json | None:
-    """Each operator in turn: the bytes of its results, whether it is a view, and which operands it may overwrite."""
+    """Each operator in turn: the bytes of its results, unless it is a view, and which operands it may overwrite."""
     try:
         problem = scheduling_problem(after)
     except UnknownSizeError:
@@ -165,7 +138,6 @@ def _order(facts: OrderFacts, after: Graph) -> Json | None:
     for node, operator in zip(after.nodes, problem.operators, strict=True):
         told: Json = {"node": node_key(node)}
         if is_view(after, node):
-            told["view"] = True
             if node.inputs[0] in memory:
                 memory[node.outputs[0]] = memory[node.inputs[0]]
         else:

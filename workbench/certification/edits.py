@@ -27,11 +27,7 @@ def logged_rewrite(after: Graph, inverse: Edit) -> Json:
             "remove": flat_nodes(node for node in gone.values() if node_key(node) not in whole),
             "insert": flat_nodes(node for node in fresh if node_key(node) not in whole),
             "inside": sorted(inside, key=lambda told: str(told["node"])),
-            "drop": {
-                value: flat_constant(tensor)
-                for value, tensor in values.items()
-                if tensor is not None and value not in after.constants
-            },
+            "drop": {value: flat_constant(tensor) for value, tensor in values.items() if tensor is not None},
             "constants": {v: flat_constant(after.constants[v]) for v in values if v in after.constants},
             "types": {value: flat_type(after.types.get(value)) for value in inverse.types if value in named},
             "functions": [_function(key, after.functions.get(key)) for key in inverse.functions],
@@ -69,7 +65,9 @@ def _inside(gone: Node, come: Node) -> Json | None:
         return None
     if flat_nodes([_without_bodies(gone)]) != flat_nodes([_without_bodies(come)]):
         return None
-    edits = [{"body": key, "edit": _without_empty(_nodes_and_constants(*pair))} for key, pair in changed.items()]
+    edits = [
+        {"body": key, "edit": _without_empty(_nodes_and_constants(*pair, body=True))} for key, pair in changed.items()
+    ]
     return {"node": node_key(gone), "bodies": edits}
 
 
@@ -78,19 +76,23 @@ def _without_bodies(node: Node) -> Node:
     return node.replace(attributes={name: value for name, value in node.attributes.items() if name not in held})
 
 
-def _nodes_and_constants(before: Graph, after: Graph) -> Json:
+def _nodes_and_constants(before: Graph, after: Graph, body: bool = False) -> Json:
+    """body: then the checker has only the constants that something reads."""
     old, new = ({node_key(node): flat_nodes([node]) for node in graph.nodes} for graph in (before, after))
-    read = {value for node in before.nodes for value in node.operands} | set(before.outputs)
-    gone = [v for v in before.constants if v not in after.constants and (v in read or after.has_value(v))]
+    there = set(before.constants)
+    if body:
+        there &= {value for node in before.nodes for value in node.operands} | set(before.outputs)
+    changed = {
+        name: tensor
+        for name, tensor in after.constants.items()
+        if name not in there or not _same(before.constants.get(name), tensor)
+    }
+    gone = [name for name in before.constants if name in there and (name in changed or name not in after.constants)]
     return {
         "remove": [node for key, told in old.items() if told != new.get(key) for node in told],
         "insert": [node for key, told in new.items() if told != old.get(key) for node in told],
         "drop": {value: flat_constant(before.constants[value]) for value in gone},
-        "constants": {
-            name: flat_constant(tensor)
-            for name, tensor in after.constants.items()
-            if name not in read or not _same(before.constants.get(name), tensor)
-        },
+        "constants": {name: flat_constant(tensor) for name, tensor in changed.items()},
     }
 
 

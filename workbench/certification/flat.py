@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import onnx_ir
-from onnx import AttributeProto, ValueInfoProto
+from onnx import AttributeProto, TypeProto, ValueInfoProto
 
-from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node, TensorType, ValueType, constant_shape
+from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node, ValueType, constant_shape
 from workbench.ir.to_proto import write_value
 
 _IN_FULL = (DataType.INT32, DataType.INT64)
@@ -68,15 +68,26 @@ def flat_function(function: Function) -> Json:
 
 
 def flat_type(type_: ValueType | None) -> list[Any] | None:
-    """Of a tensor the number of its element type and its dims, else the kind of type; None if it is not known."""
-    if isinstance(type_, TensorType):
-        if type_.dtype == DataType.UNDEFINED:
-            return None
-        return [int(type_.dtype), None if type_.shape is None else list(type_.shape)]
+    """Of a tensor the number of its element type and its dims, else its kind and what it is of; None if unknown."""
     written = ValueInfoProto()
     write_value(written, "", type_)
-    kind = written.type.WhichOneof("value")
-    return None if kind is None else [kind]
+    return _flat_type(written.type)
+
+
+def _flat_type(proto: TypeProto) -> list[Any] | None:
+    kind = proto.WhichOneof("value")
+    if kind is None:
+        return None
+    held = getattr(proto, kind)
+    if kind == "map_type":
+        return [kind, [held.key_type, _flat_type(held.value_type)]]
+    if kind != "tensor_type":
+        return [kind, _flat_type(held.elem_type)]
+    if not held.elem_type:
+        return None
+    if not held.HasField("shape"):
+        return [held.elem_type, None]
+    return [held.elem_type, [getattr(dim, dim.WhichOneof("value") or "", None) for dim in held.shape.dim]]
 
 
 def _flat_graph(graph: Graph) -> Json:

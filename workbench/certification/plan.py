@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from workbench.certification.flat import Json, node_key
 from workbench.memory.planning import MemoryPlan
-from workbench.memory.shared_memory import Alias
 
 
 def plan_evidence(plan: MemoryPlan) -> Json:
     """Values of bodies and functions have a path as their name, and their steps no node of the graph."""
     lifetimes = plan.sharing.lifetimes
     steps = list(zip(lifetimes.steps, lifetimes.scopes, strict=True))
-    computed = {value for step, scope in steps if scope.outer is None for value in step.node.outputs}
     values = [value for value in plan.values if value.offset is not None and value.block is not None]
     return {
         "kind": "plan",
@@ -28,7 +26,6 @@ def plan_evidence(plan: MemoryPlan) -> Json:
             }
             for value in values
         ],
-        "views": {v.name: v.alias_of for v in values if v.how == Alias.VIEW and v.name in computed},
         "total": plan.packed.total,
         "bound": plan.packed.lower_bound,
         "certified": plan.certified,

@@ -26,7 +26,7 @@ from workbench.memory.planning import MemoryPlan
 from workbench.rewrite import History
 from workbench.rewrite.rule import AppliedRewrite
 
-WRITTEN_VERSION = 1
+WRITTEN_VERSION = 2
 
 
 class NoCertificateError(UserError):
@@ -81,7 +81,7 @@ def _content(history: History, model: Path, output: Path, plan: MemoryPlan | Non
             }
         )
     if plan is not None:
-        steps.append({"pass": "memory plan", "rewrites": [], "evidence": plan_evidence(plan)})
+        steps.append({"pass": "memory_plan", "rewrites": [], "evidence": plan_evidence(plan)})
     steps.append(_frame("exporting", difference_of(graph, _as_written(output, frozen))))
     return {
         "format": "graph-workbench certificate",

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 import sys
 
-from workbench.checker.checking import check_files, report_lines
-from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.command import CANNOT, add_arguments, checked_command
+from workbench.checker.outcome import Unreadable
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit("usage: python -m workbench.checker MODEL OUT.onnx C.json")
+    parser = argparse.ArgumentParser("python -m workbench.checker", description="re-checks a result by its certificate")
+    add_arguments(parser)
+    chosen = parser.parse_args()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal cannot show is written as its code
+            stream.reconfigure(errors="backslashreplace")
     try:
-        print("\n".join(report_lines(check_files(*sys.argv[1:]))))
-    except DoesNotHold as first:
-        print(f"does not hold: {first}")
-        sys.exit(1)
+        lines, code = checked_command(chosen)
     except Unreadable as error:
         print(f"cannot be checked: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(CANNOT)
+    except argparse.ArgumentTypeError as error:
+        parser.error(str(error))
+    print("\n".join(lines))
+    sys.exit(code)

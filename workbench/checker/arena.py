@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from workbench.checker.order import VIEW_OPERATORS, check_runs
-from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.plain import PlainModel, PlainNode
+from workbench.checker.order import check_bytes, check_runs
+from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes
+from workbench.checker.output import Output
 from workbench.checker.records import Fields, as_text
-from workbench.checker.replay import Replay
-from workbench.checker.sizes import compared_size
+from workbench.checker.sharing import MemorySharing
+from workbench.checker.types import is_tensor
 
-_PARTS = ("Slice", "Split")  # of which a result may be a piece of the operand
+MOST_PAIRS = 2_000_000  # of values that are in use together
 
 
 @dataclass(frozen=True)
 class PlacedValue:
-    """A value at bytes `offset` to `end` of the arena, in use from step `born` to before step `dies`.
+    """A value at bytes `offset` to `end` of the arena, in use from step `born` to before step `dies`, as the plan says.
 
-    block: of memory, which values share. inside: whether it is of a body or function, whose edges are not followed.
+    inside: whether it is of a body or function, whose edges are not followed. known: whether its size is inferred.
     """
 
     name: str
@@ -27,8 +28,8 @@ class PlacedValue:
     end: int
     born: int
     dies: int
-    block: int
     inside: bool
+    known: bool
 
     def meets(self, other: PlacedValue) -> bool:
         """Whether both are in use at one moment at one byte."""
@@ -36,186 +37,235 @@ class PlacedValue:
         return at_once and self.offset < other.end and other.offset < self.end
 
     def __str__(self) -> str:
-        return f"'{self.name}' at bytes {self.offset:,} to {self.end:,}"
+        return f"{in_quotes(self.name)} at bytes {self.offset:,} to {self.end:,}"
 
 
 @dataclass(frozen=True)
 class ArenaChecked:
-    """total: bytes of the arena. in_use: the most that its blocks need at one step. shared: pairs of values that lie
-    on each other rightly; unfollowed: those of them that the engine alone vouches for. outside: computed values that
-    the plan has not."""
+    """total: bytes of the arena. least: what its values need at one step, placed on each other as they are. values, of:
+    those of the main graph in the plan, and all that it computes. inside: of bodies and functions. shared: pairs that
+    lie on each other. open: what the engine alone says of sharing and of sizes. nowhere: values that are not in the
+    plan and no pieces of inputs and constants."""
 
     total: int
-    in_use: int
+    least: int
     values: int
-    confirmed: int
+    of: int
+    inside: int
     shared: int
-    unfollowed: int
-    outside: int
+    open: int
+    nowhere: int
 
 
-def checked_plan(record: Fields, graph: Replay, written: PlainModel, last: bool) -> ArenaChecked:
-    """Checks the steps, the lifetimes, the places and the size of the arena. last: see `compared_size`.
-
-    Raises DoesNotHold.
-    """
+def checked_plan(record: Fields, output: Output) -> ArenaChecked:
+    """Checks the steps, the lifetimes, the places and the size of the arena. Raises DoesNotHold."""
     steps = [None if told is None else as_text(told, f"{record.where}, step") for told in record.items("steps")]
     keys = [key for key in steps if key is not None]
-    if len(keys) != len(graph.nodes) or set(keys) != set(graph.nodes):
+    nodes = output.model.graph.nodes
+    if len(keys) != len(nodes) or set(keys) != set(nodes):
         raise DoesNotHold(f"the steps of {record.where} are not each node of the graph once")
-    check_runs(keys, graph, record.where)
-    step_of = {key: number for number, key in enumerate(steps) if key is not None}
-    values, confirmed = _placed(record, graph, written, last)
+    check_runs(keys, nodes, output.makers, record.where)
+    bodies = output.calls_functions or any(True for call in nodes.values() for _ in call.bodies)
+    values = _placed(record, output, bodies)
+    if None in steps and not bodies:
+        raise DoesNotHold(f"{record.where} has steps of bodies, and the graph has none")
+    edges = _Edges(output, {key: number for number, key in enumerate(steps) if key is not None}, len(steps), values)
     total = record.whole("total")
-    edges = _Edges(graph, step_of, record)
     for value in values.values():
         if value.offset < 0 or value.end > total:
             raise DoesNotHold(f"{value} is not in the arena of {total:,} bytes")
         if not value.inside:
-            edges.check_lifetime(value, len(steps))
-            edges.check_view(value, values)
-    shared = unfollowed = 0
-    for one, other in _meeting(values.values(), graph):
-        if one.block != other.block:
-            raise DoesNotHold(f"{one} and {other} are in use at the same step")
-        if one.inside or other.inside:
-            unfollowed += 1
-        elif not edges.may_share(one, other):
-            raise DoesNotHold(f"{one} and {other} are in use at the same step, and no edge lets them share memory")
+            edges.check_lifetime(value)
+    shared = open_ = 0
+    for one, other in _meeting(values.values()):
         shared += 1
-    computed = sum(bool(value) for call in graph.nodes.values() for value in call.outputs)
-    known = sum(not value.inside for value in values.values())
-    in_use = _most_in_use(values.values(), len(steps))
-    return ArenaChecked(total, in_use, len(values), confirmed, shared, unfollowed, computed - known)
+        if one.inside or other.inside:
+            continue
+        if edges.cannot_be_said(one, other):
+            open_ += 1
+        elif not edges.may_share(one, other):
+            raise DoesNotHold(
+                f"{one} and {other} are in use at the same step, and no view, Concat or elementwise operator lets them"
+                " lie there"
+            )
+    own = [value for value in values.values() if not value.inside]
+    open_ += sum(not value.known for value in own)
+    nowhere = sum(not edges.needs_no_place(name) for name in output.makers.keys() - values.keys())
+    inside = len(values) - len(own)
+    return ArenaChecked(total, edges.least(own), len(own), len(output.makers), inside, shared, open_, nowhere)
 
 
-def _placed(record: Fields, graph: Replay, written: PlainModel, last: bool) -> tuple[dict[str, PlacedValue], int]:
-    """The values of the plan, and how many have the size that the output declares."""
+def _placed(record: Fields, output: Output, bodies: bool) -> dict[str, PlacedValue]:
     found: dict[str, PlacedValue] = {}
-    confirmed = 0
     for told in record.records("values", "value"):
-        name, offset = told.text("name"), told.whole("offset")
-        inside = graph.producer(name) is None
-        size, sure = compared_size(told.whole("bytes"), name, f"{told.where}, bytes of '{name}'", written, last)
-        confirmed += sure
-        born, dies, block = (told.whole(field) for field in ("born", "dies", "block"))
+        name, offset, size = told.text("name"), told.whole("offset"), told.whole("bytes")
+        inside = name not in output.makers
+        if inside and (not bodies or "/" not in name):
+            raise DoesNotHold(f"{record.where} places {in_quotes(name)}, which nothing computes")
+        real = None if inside else output.inferred.bytes(name)
+        check_bytes(size, real, f"{told.where}, bytes of {in_quotes(name)}")
         if name in found:
-            raise DoesNotHold(f"{record.where} has '{name}' twice")
-        found[name] = PlacedValue(name, offset, offset + size, born, dies, block, inside)
-    return found, confirmed
+            raise DoesNotHold(f"{record.where} has {in_quotes(name)} twice")
+        born, dies = told.whole("born"), told.whole("dies")
+        found[name] = PlacedValue(name, offset, offset + size, born, dies, inside, real is not None)
+    return found
 
 
 class _Edges:
-    """What the edges of the graph say of lifetimes and shared memory. views: of a result, the operand that it is."""
+    """What the edges of the graph say of lifetimes and shared memory."""
 
-    def __init__(self, graph: Replay, step_of: dict[str, int], record: Fields) -> None:
-        self.graph = graph
+    def __init__(
+        self, output: Output, step_of: Mapping[str, int], steps: int, values: Mapping[str, PlacedValue]
+    ) -> None:
+        self.output = output
+        self.sharing = MemorySharing(output)
         self.step_of = step_of
+        self.steps = steps
+        self.values = values
         self.last_read: dict[str, int] = {}
-        for key, call in graph.nodes.items():
+        for key, call in output.model.graph.nodes.items():
             for value in call.reads:
                 self.last_read[value] = max(self.last_read.get(value, 0), step_of[key])
-        self.views = {
-            as_text(result, record.where): as_text(operand, record.where)
-            for result, operand in record.named("views").items()
-        }
 
-    def maker(self, value: str) -> PlainNode:
-        return self.graph.nodes[self.graph.producer(value) or ""]
+    def lifetime(self, name: str) -> tuple[int, int]:
+        """The steps in which a value is in use, half-open."""
+        made = self.step_of[self.output.makers[name].key]
+        if name in self.output.model.graph.outputs:
+            return made, self.steps
+        return made, max(made, self.last_read.get(name, made)) + 1
 
-    def step(self, value: str) -> int:
-        """The step that computes it."""
-        return self.step_of[self.maker(value).key]
-
-    def check_lifetime(self, value: PlacedValue, steps: int) -> None:
-        made = self.step(value.name)
-        last = steps if value.name in self.graph.outputs else max(made, self.last_read.get(value.name, made)) + 1
+    def check_lifetime(self, value: PlacedValue) -> None:
+        made, last = self.lifetime(value.name)
         if value.born > made or value.dies < last:
             raise DoesNotHold(
-                f"'{value.name}' is in use from step {made:,} to before {last:,}, and the plan says {value.born:,} to"
-                f" {value.dies:,}"
+                f"{in_quotes(value.name)} is in use from step {made:,} to before {last:,}, and the plan says"
+                f" {value.born:,} to {value.dies:,}"
             )
 
-    def check_view(self, value: PlacedValue, values: dict[str, PlacedValue]) -> None:
-        if value.name not in self.views:
-            return
-        operand, call = self.views[value.name], self.maker(value.name)
-        if call.domain or call.op_type not in (*VIEW_OPERATORS, *_PARTS) or call.inputs[0] != operand:
-            raise DoesNotHold(f"'{value.name}' is no view of '{operand}', as the plan says")
-        if operand not in values:
-            return
-        whole = values[operand]
-        if call.op_type not in _PARTS and value.end - value.offset != whole.end - whole.offset:
-            raise DoesNotHold(
-                f"'{value.name}' is a view of '{operand}' and of another size, as if the model could not run with these"
-                " dims"
-            )
-        if value.offset < whole.offset or value.end > whole.end:
-            raise DoesNotHold(f"'{value.name}' is a view of '{operand}' and lies elsewhere")
+    def needs_no_place(self, name: str) -> bool:
+        """Whether it is a piece of an input or a constant, or no tensor."""
+        while name in self.output.makers:
+            call = self.output.makers[name]
+            if name not in dict(self.sharing.pieces(call)):
+                return not is_tensor(self.output.inferred.types.get(name)) and not self.output.inferred.why
+            name = call.inputs[0]
+        return True
 
-    def source(self, value: str) -> str:
-        """The value of which this is a view, itself if it is none."""
-        seen = 0
-        while value in self.views:
-            value, seen = self.views[value], seen + 1
-            if seen > len(self.views):
-                raise Unreadable("the certificate's views go round in a circle")
-        self.graph.spend(seen)
-        return value
+    @cached_property
+    def holders(self) -> Mapping[str, list[str]]:
+        """By value, those in whose bytes it lies in the plan, as the same elements."""
+        found: dict[str, list[str]] = {}
+        for call in self.output.model.graph.nodes.values():
+            for part, begin in self.sharing.pieces(call):
+                self._enter(found, part, call.inputs[0], begin)
+                if self.sharing.is_view(call):
+                    self._enter(found, call.inputs[0], part, 0)
+            for part, begin in self.sharing.parts(call):
+                self._enter(found, part, call.key, begin)
+        return found
+
+    def _enter(self, found: dict[str, list[str]], part: str, whole: str, begin: int) -> None:
+        one, other = self.values.get(part), self.values.get(whole)
+        if one is not None and other is not None and one.offset == other.offset + begin and one.end <= other.end:
+            found.setdefault(part, []).append(whole)
 
     def may_share(self, one: PlacedValue, other: PlacedValue) -> bool:
-        """Whether they are the same elements, one is a part of the other's Concat, or one is written over the other by
-        the last node that reads it."""
-        if self.source(one.name) == self.source(other.name):
+        """Whether both are the same elements where they meet, or one is written over the other by the last node that
+        reads it."""
+        if self._overwrites(other, one) or self._overwrites(one, other):
             return True
-        pairs = ((one, other), (other, one))
-        return any(self._is_part(a, b) or self._overwrites(b, a) for a, b in pairs)
+        return not self._all_holders(one.name).isdisjoint(self._all_holders(other.name))
 
-    def _is_part(self, part: PlacedValue, whole: PlacedValue) -> bool:
-        """Whether the elements of `part` reach `whole` through Concats alone."""
-        if part.offset < whole.offset or part.end > whole.end:
+    def cannot_be_said(self, one: PlacedValue, other: PlacedValue) -> bool:
+        """Whether they share by an operator that may, of which a shape is not known."""
+        if self.may_share(one, other):
             return False
-        waiting, seen = [self.source(whole.name)], set()
-        while waiting:
-            call = self.maker(waiting.pop()) if self.graph.producer(waiting[-1]) else None
-            if call is None or call.operator != "Concat" or call.key in seen:
-                continue
-            seen.add(call.key)
-            self.graph.spend(len(call.inputs))
-            sources = [self.source(value) for value in call.inputs]
-            if self.source(part.name) in sources:
-                return True
-            waiting += sources
-        return False
+        pairs = ((one, other), (other, one))
+        return any(a.name in self.sharing.overwritable(self.output.makers[b.name])[1] for a, b in pairs) or not (
+            one.known and other.known
+        )
 
     def _overwrites(self, later: PlacedValue, earlier: PlacedValue) -> bool:
-        step = self.step(later.name)
-        reads = {self.source(value) for value in self.maker(later.name).reads}
-        return later.born == step and earlier.dies == step + 1 and self.source(earlier.name) in reads
+        call = self.output.makers[later.name]
+        step = self.step_of[call.key]
+        if later.born != step or earlier.dies != step + 1 or later.offset != earlier.offset or later.name != call.key:
+            return False
+        return earlier.name in self.sharing.overwritable(call)[0]
+
+    def _all_holders(self, name: str) -> set[str]:
+        found, waiting = {name}, [name]
+        while waiting:
+            fresh = set(self.holders.get(waiting.pop(), ())) - found
+            found |= fresh
+            waiting += fresh
+        return found
+
+    def least(self, values: Iterable[PlacedValue]) -> int:
+        """The most bytes in use at one step, by the graph's own lifetimes: where values that share lie on each other,
+        each byte once. Values of unknown size are left out."""
+        known = [value for value in values if value.known]
+        group = _Groups(known)
+        for one, other in _meeting(known):
+            group.join(one.name, other.name)
+        members: dict[str, list[PlacedValue]] = {}
+        for value in known:
+            members.setdefault(group.first(value.name), []).append(value)
+        change: dict[int, int] = {}
+        for together in members.values():
+            before = 0
+            for moment, held in _held(together, self.lifetime):
+                change[moment] = change.get(moment, 0) + held - before
+                before = held
+        most = held = 0
+        for moment in sorted(change):
+            held += change[moment]
+            most = max(most, held)
+        return most
 
 
-def _meeting(values: Iterable[PlacedValue], graph: Replay) -> Iterator[tuple[PlacedValue, PlacedValue]]:
+def _held(together: Sequence[PlacedValue], lifetime: Callable[[str], tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The bytes that values which lie on each other cover, from each moment on at which one comes or goes."""
+    comes: dict[int, list[PlacedValue]] = {}
+    goes: dict[int, list[PlacedValue]] = {}
+    for value in together:
+        born, dies = lifetime(value.name)
+        comes.setdefault(born, []).append(value)
+        goes.setdefault(dies, []).append(value)
+    living: dict[str, PlacedValue] = {}
+    for moment in sorted({*comes, *goes}):
+        for value in goes.get(moment, ()):
+            del living[value.name]
+        living |= {value.name: value for value in comes.get(moment, ())}
+        covered = end = 0
+        for value in sorted(living.values(), key=lambda value: value.offset):
+            covered += max(0, value.end - max(value.offset, end))
+            end = max(end, value.end)
+        yield moment, covered
+
+
+class _Groups:
+    """Sets of values that are joined."""
+
+    def __init__(self, values: Iterable[PlacedValue]) -> None:
+        self._above = {value.name: value.name for value in values}
+
+    def first(self, name: str) -> str:
+        while self._above[name] != name:
+            self._above[name] = self._above[self._above[name]]
+            name = self._above[name]
+        return name
+
+    def join(self, one: str, other: str) -> None:
+        self._above[self.first(one)] = self.first(other)
+
+
+def _meeting(values: Iterable[PlacedValue]) -> Iterator[tuple[PlacedValue, PlacedValue]]:
     living: list[PlacedValue] = []
+    looked = 0
     for value in sorted(values, key=lambda value: value.born):
-        graph.spend(len(living))
         living = [other for other in living if other.dies > value.born]
+        looked += len(living)
+        if looked > MOST_PAIRS:
+            raise Unreadable(f"the plan has more than {MOST_PAIRS:,} pairs of values that are in use together")
         yield from ((other, value) for other in living if other.meets(value))
         living.append(value)
-
-
-def _most_in_use(values: Iterable[PlacedValue], steps: int) -> int:
-    """The most bytes of blocks that are in use at one step; a block is, from its first value on to its last."""
-    blocks: dict[int, list[PlacedValue]] = {}
-    for value in values:
-        blocks.setdefault(value.block, []).append(value)
-    change: dict[int, int] = {}
-    for members in blocks.values():
-        size = max(value.end for value in members) - min(value.offset for value in members)
-        born, dies = min(value.born for value in members), max(value.dies for value in members)
-        change[born] = change.get(born, 0) + size
-        change[dies] = change.get(dies, 0) - size
-    most = held = 0
-    for step in sorted(change):
-        held += change[step]
-        most = max(most, held)
-    return most

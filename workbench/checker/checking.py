@@ -3,86 +3,197 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.checker.evidence import StepDone, checked_evidence
+from workbench.checker.changes import EXPORTING, LOADING, check_functions, check_pass, frame_statements
+from workbench.checker.declared import declared_statements
+from workbench.checker.evidence import StepDone, checked_evidence, transposes
 from workbench.checker.files import plain_model, read_proto, sha256_of
 from workbench.checker.order import check_runs
-from workbench.checker.outcome import DoesNotHold, Statement, Unreadable
-from workbench.checker.plain import PlainModel, PlainNode
+from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escaped, in_quotes, listed
+from workbench.checker.output import Output
+from workbench.checker.plain import PlainModel
 from workbench.checker.records import Fields, as_whole, read_certificate
-from workbench.checker.replay import LoggedEdit, Replay, logged_edit
+from workbench.checker.replay import Replay, logged_edit
+from workbench.checker.running import RunsCompared, compared_runs
 
 # What a mode allows, from most exact on.
 _ALLOWED = {"exact": ("bits",), "ieee": ("bits", "rounding"), "fast": ("bits", "rounding", "signs")}
-_MOST_NAMED = 6  # operators in a statement
-LOADING, EXPORTING = "loading", "exporting"
+_STEP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+LOG, BOUNDS, RUN = "log", "bounds", "run"
 _Path = str | os.PathLike[str]
 
 
-def check_files(model: _Path, output: _Path, certificate: _Path) -> list[Statement]:
-    """The statements of the certificate that hold, and those that are only the word of the engine or of a solver.
+@dataclass(frozen=True)
+class Checked:
+    """answer: whether the output computes the same as the model, in a sentence. holds: of `LOG`, `BOUNDS` (every bound
+    that the certificate has is proven of the output) and `RUN`, those that were checked."""
 
-    Raises DoesNotHold with the first that does not, Unreadable for a file that cannot be read.
+    answer: str
+    statements: Sequence[Statement]
+    holds: frozenset[str]
+
+
+def check_files(model: _Path, output: _Path, certificate: _Path, runs: int = 0) -> Checked:
+    """runs: how many random inputs both models are run on, in ONNX Runtime.
+
+    Raises DoesNotHold with the first statement that does not hold, Unreadable for a file that cannot be read.
     """
     try:
-        return list(_checked(model, output, read_certificate(certificate)))
+        return _checked(model, output, read_certificate(certificate), runs)
+    except (DoesNotHold, Unreadable):
+        raise
     except RecursionError:
         raise Unreadable("its bodies are nested too deep to be followed") from None
+    except Exception as error:  # what nobody foresaw in a hostile file is no traceback, and nothing is checked
+        raise Unreadable(f"following it failed ({type(error).__name__}: {escaped(str(error), 160)})") from error
 
 
-def report_lines(statements: Sequence[Statement]) -> Iterator[str]:
-    """What is checked, then what is not, with a line above each."""
+def report_lines(found: Checked) -> Iterator[str]:
+    """The answer, then what is checked, then what is not, with a line above each."""
+    yield found.answer
     for proven, head in ((True, "checked:"), (False, "not checked, the word of the engine or of a solver:")):
-        found = [statement.sentence for statement in statements if statement.proven is proven]
-        yield from (head, *(f"- {sentence}" for sentence in found)) if found else ()
+        told = [statement.sentence for statement in found.statements if statement.proven is proven]
+        yield from (head, *(f"- {sentence}" for sentence in told)) if told else ()
 
 
-def _checked(model: _Path, output: _Path, certificate: Fields) -> Iterator[Statement]:
+def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Checked:
     before = _read(model)
     _check_same_file(certificate.record("model"), model, before, "the model")
-    yield Statement(f"'{_name(model)}' is the model that the certificate is of, by its SHA-256")
     written = _read(output)
-    written.bind({symbol: as_whole(n, f"dims, '{symbol}'") for symbol, n in certificate.named("dims").items()})
-    graph = Replay(before)
-    steps = list(certificate.records("steps", "step"))
-    changing = [number for number, step in enumerate(steps) if step.items("rewrites") and not _is_frame(step)]
-    bounds: list[Statement] = []
-    counted = passes = 0
-    for number, step in enumerate(steps):
-        name, replaced = step.text("pass"), []
-        passes += not _is_frame(step)
-        for rewrite in step.records("rewrites", "rewrite"):
-            counted += not _is_frame(step)
-            where = name if _is_frame(step) else f"rewrite {counted:,} ({_rule(rewrite, name)})"
-            if not _is_frame(step):
-                _check_exactness(rewrite, certificate, where)
-            edit = logged_edit(rewrite.record("edit"))
-            if edit.opsets is not None and not _is_frame(step):
-                raise DoesNotHold(f"{where} changes the opset, which only {LOADING} and {EXPORTING} do")
-            if _is_frame(step):
-                bounds.append(_frame_statement(name, edit, graph))
-            graph.apply(edit, where)
-            replaced.append(frozenset(call.key for call in edit.remove))
-        if step.has("evidence"):
-            last = not any(later > number for later in changing)
-            bounds += checked_evidence(step.record("evidence"), StepDone(name, graph, written, replaced, last))
-    differs = graph.difference(written)
+    out = Output(written, _dims(certificate, before, written), in_quotes(_name(output)))
+    frozen = [v for v in before.given if v in before.defaults and v not in written.given]
+    log = _Log(certificate, before)
+    log.follow()
+    differs = log.graph.difference(written)
     if differs:
-        raise DoesNotHold(f"the log does not give '{_name(output)}': {differs}")
-    check_runs(written.order, graph, f"'{_name(output)}'")
+        raise DoesNotHold(f"the log does not give {in_quotes(_name(output))}: {differs}")
+    check_runs(written.order, written.graph.nodes, out.makers, in_quotes(_name(output)))
     _check_same_file(certificate.record("output"), output, written, "the output")
-    yield Statement(
-        f"the log gives '{_name(output)}', from the model's own nodes on (rewrites: {counted:,}, passes: {passes:,}):"
-        " nodes, attributes, operands, constants, bodies, functions, inputs and outputs"
+    statements = [
+        Statement(f"{in_quotes(_name(model))} is the model that the certificate is of, by its SHA-256"),
+        Statement(
+            f"the log gives {in_quotes(_name(output))}, from the model's own nodes on (rewrites: {log.count:,}, passes:"
+            f" {log.passes:,}): nodes, attributes, operands, constants, bodies, functions, inputs and outputs"
+        ),
+        *([Statement(f"inputs that have become constants: {listed(frozen)}", False)] if frozen else []),
+        *declared_statements(before, out),
+    ]
+    found = [checked_evidence(record, step, out) for record, step in log.evidence]
+    statements += [*transposes(out), *(statement for one in found for statement in one.statements)]
+    statements += [*log.statements, *_exactness_statements(log)]
+    ran = None if not runs else compared_runs(before, written, out.dims, runs, log.mode)
+    bounds = [one.proven for one in found if one.bound]
+    holds = (
+        {LOG} | ({BOUNDS} if bounds and all(bounds) else set()) | ({RUN} if ran is not None and ran.equal else set())
     )
-    if before.defaults:
-        yield Statement(f"inputs with a default value count as constants: {len(before.defaults):,}", proven=False)
-    yield from bounds
-    if counted:
-        yield Statement("that each rewrite computes the same is not checked here", proven=False)
+    question = f"{in_quotes(_name(output))} computes the same as {in_quotes(_name(model))}"
+    return Checked(_answer(question, log, frozen, ran), statements, frozenset(holds))
+
+
+def _answer(question: str, log: _Log, frozen: Sequence[str], ran: RunsCompared | None) -> str:
+    run = "" if ran is None else f"{ran}"
+    if frozen:
+        run = f"{run or 'not checked; --run N compares them on N random inputs'}, with the defaults of {listed(frozen)}"
+    elif not log.changes:
+        run = f"checked: it has the same nodes and constants{', and is ' if run else ''}{run}"
+    return f"{question}: {run or 'not checked; --run N compares them on N random inputs'}"
+
+
+class _Log:
+    """The steps of a certificate, followed from the model on. evidence: with the step that each is of. changes: how
+    many edits there are, loading and exporting included."""
+
+    def __init__(self, certificate: Fields, model: PlainModel) -> None:
+        self.certificate = certificate
+        self.mode = certificate.text("mode")
+        if self.mode not in _ALLOWED:
+            raise Unreadable(f"the certificate's mode is {in_quotes(self.mode)}; there are {', '.join(_ALLOWED)}")
+        self.model = model
+        self.graph = Replay(model)
+        self.count = self.passes = self.changes = self.with_law = 0
+        self.exactness: Counter[str] = Counter()
+        self.statements: list[Statement] = []
+        self.evidence: list[tuple[Fields, StepDone]] = []
+
+    def follow(self) -> None:
+        steps = list(self.certificate.records("steps", "step"))
+        changing = [number for number, step in enumerate(steps) if _changes_nodes(step)]
+        for number, step in enumerate(steps):
+            name = step.text("pass")
+            if not _STEP_NAME.fullmatch(name):
+                raise Unreadable(f"step {number + 1:,} has the name {in_quotes(name)}, which is no name of a pass")
+            if (name == LOADING and number) or (name == EXPORTING and number < len(steps) - 1):
+                raise DoesNotHold(f"step {number + 1:,} is called {name}, which is the first or the last of all")
+            replaced = list(self._frame(step, name) if name in (LOADING, EXPORTING) else self._pass(step, name))
+            if step.has("evidence"):
+                changed = any(later > number for later in changing)
+                before = self.graph.as_model() if changed else None
+                self.evidence.append((step.record("evidence"), StepDone(name, replaced, before)))
+
+    def _frame(self, step: Fields, name: str) -> Iterator[frozenset[str]]:
+        for rewrite in step.records("rewrites", "rewrite"):
+            edit = logged_edit(rewrite.record("edit"))
+            self.changes += 1
+            check_functions(edit, self.graph, self.model, True, name)
+            self.statements += frame_statements(name, edit, self.graph)
+            self.graph.apply(edit, name)
+            yield frozenset(call.key for call in edit.remove)
+
+    def _pass(self, step: Fields, name: str) -> Iterator[frozenset[str]]:
+        self.passes += 1
+        for rewrite in step.records("rewrites", "rewrite"):
+            self.count, self.changes = self.count + 1, self.changes + 1
+            rule = rewrite.text("rule") if rewrite.has("rule") else name
+            where = f"rewrite {self.count:,} ({escaped(rule)})"
+            self._check_exactness(rewrite, where)
+            edit = logged_edit(rewrite.record("edit"))
+            check_functions(edit, self.graph, self.model, False, where)
+            self.statements += check_pass(edit, self.graph, where)
+            self.graph.apply(edit, where)
+            yield frozenset(call.key for call in edit.remove)
+
+    def _check_exactness(self, rewrite: Fields, where: str) -> None:
+        exactness = rewrite.text("exactness")
+        if exactness not in _ALLOWED[self.mode]:
+            said = f"the exactness {in_quotes(exactness)}, which the mode {self.mode} does not allow"
+            raise DoesNotHold(f"{where} is of {said}")
+        self.exactness[exactness] += 1
+        if not rewrite.has("rule"):
+            return
+        rule = self.certificate.record("rules").record(rewrite.text("rule"))
+        self.with_law += rule.has("law") and bool(rule.text("law"))
+        if rule.text("exactness") != exactness:
+            raise DoesNotHold(f"{where} is of another exactness than its rule")
+
+
+def _changes_nodes(step: Fields) -> bool:
+    edits = [rewrite.record("edit") for rewrite in step.records("rewrites", "rewrite")]
+    return any(edit.has(name) for edit in edits for name in ("remove", "insert", "inside", "drop", "constants"))
+
+
+def _exactness_statements(log: _Log) -> Iterator[Statement]:
+    if not log.count:
+        return
+    told = {"bits": "change no bit", "rounding": "change rounding", "signs": "change signs of zero, infinities or NaN"}
+    parts = [f"{log.exactness[kind]:,} {words}" for kind, words in told.items() if log.exactness[kind]]
+    yield Statement(f"its mode is {log.mode}; of its rewrites {', '.join(parts)}", proven=False)
+    without = log.count - log.with_law
+    laws = f"{log.with_law:,} name a law of numbers, {without:,} have none"
+    yield Statement(f"that each rewrite computes the same is not checked here: {laws}", proven=False)
+
+
+def _dims(certificate: Fields, *models: PlainModel) -> dict[str, int]:
+    """Numbers for sizes of the inputs. Raises DoesNotHold for a name that none of them has."""
+    found = {symbol: as_whole(n, f"dims, {in_quotes(symbol)}") for symbol, n in certificate.named("dims").items()}
+    odd = sorted(found.keys() - {symbol for model in models for symbol in model.symbols})
+    if odd:
+        raise DoesNotHold(f"the certificate has sizes for {listed(odd)}, of which the models know nothing")
+    return found
 
 
 def _read(path: _Path) -> PlainModel:
@@ -91,62 +202,17 @@ def _read(path: _Path) -> PlainModel:
 
 def _check_same_file(told: Fields, path: _Path, read: PlainModel, what: str) -> None:
     """Raises DoesNotHold if the file, or one with its weights, has another SHA-256."""
+    name = in_quotes(_name(path))
     if sha256_of(path) != told.text("sha256"):
-        raise DoesNotHold(f"'{_name(path)}' is not {what} that the certificate is of: its SHA-256 differs")
+        raise DoesNotHold(f"{name} is not {what} that the certificate is of: its SHA-256 differs")
     said = told.named("external")
     if set(read.beside) != set(said):
-        raise DoesNotHold(f"'{_name(path)}' has its weights in other files than the certificate says")
+        raise DoesNotHold(f"{name} has its weights in other files than the certificate says")
     for location, file in read.beside.items():
         if sha256_of(file) != said[location]:
-            raise DoesNotHold(f"the weights in '{location}' are not those that the certificate is of: SHA-256 differs")
-
-
-def _is_frame(step: Fields) -> bool:
-    """Whether it is no pass, but what loading or exporting did."""
-    return step.text("pass") in (LOADING, EXPORTING)
-
-
-def _rule(rewrite: Fields, name: str) -> str:
-    return rewrite.text("rule") if rewrite.has("rule") else name
-
-
-def _check_exactness(rewrite: Fields, certificate: Fields, where: str) -> None:
-    mode, exactness = certificate.text("mode"), rewrite.text("exactness")
-    if mode not in _ALLOWED:
-        raise Unreadable(f"the certificate's mode is '{mode[:40]}'; there are {', '.join(_ALLOWED)}")
-    if exactness not in _ALLOWED[mode]:
-        raise DoesNotHold(f"{where} is of the exactness '{exactness[:40]}', which the mode {mode} does not allow")
-    if not rewrite.has("rule"):
-        return
-    rules = certificate.record("rules")
-    if rules.record(rewrite.text("rule")).text("exactness") != exactness:
-        raise DoesNotHold(f"{where} is of another exactness than its rule")
-
-
-def _frame_statement(name: str, edit: LoggedEdit, before: Replay) -> Statement:
-    """What loading or exporting changed, in words."""
-    opsets = {} if edit.opsets is None else edit.opsets
-    moved = [
-        f"opset{f' of {domain}' if domain else ''} {before.opsets.get(domain, 'absent')} to {opsets[domain]}"
-        for domain in opsets
-        if opsets[domain] != before.opsets.get(domain)
-    ]
-    parts = [
-        *moved,
-        f"nodes taken out: {_operators(edit.remove)}" if edit.remove else "",
-        f"nodes put in: {_operators(edit.insert)}" if edit.insert else "",
-        f"constants changed or added: {len(edit.constants):,}" if edit.constants else "",
-        f"functions changed or added: {len(edit.functions):,}" if edit.functions else "",
-        f"inputs and outputs of another type: {len(edit.types):,}" if edit.types else "",
-    ]
-    return Statement(f"{name}: {'; '.join(filter(None, parts)) or 'unused constants and opsets left out'}", False)
-
-
-def _operators(calls: Iterable[PlainNode]) -> str:
-    """How many of each operator, the most frequent first."""
-    counts = Counter(call.operator for call in calls).most_common()
-    more = f" and {len(counts) - _MOST_NAMED:,} other operators" if len(counts) > _MOST_NAMED else ""
-    return ", ".join(f"{count:,} {operator}" for operator, count in counts[:_MOST_NAMED]) + more
+            raise DoesNotHold(
+                f"the weights in {in_quotes(location)} are not those that the certificate is of: SHA-256 differs"
+            )
 
 
 def _name(path: _Path) -> str:

@@ -1,101 +1,171 @@
-"""Checks what a step carries besides its rewrites: a bound, and that the graph reaches it."""
+"""Checks what a step carries besides its rewrites, against the file that was written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from workbench.checker.arena import checked_plan
+from workbench.checker.arena import ArenaChecked, checked_plan
 from workbench.checker.flow import checked_flow
 from workbench.checker.groups import checked_groups
 from workbench.checker.linear import LinearBound, checked_bound
-from workbench.checker.moved import checked_moves
 from workbench.checker.order import checked_order
-from workbench.checker.outcome import DoesNotHold, Statement, Unreadable
+from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escaped, in_quotes, one_line
+from workbench.checker.output import Output
 from workbench.checker.plain import PlainModel
+from workbench.checker.rebuilding import rebuilt_proto
 from workbench.checker.records import Fields
-from workbench.checker.replay import Replay
 
-UNITS = {"bytes": "bytes", "count": "transposes", "time": "nanoseconds"}
+UNITS = {"bytes": "bytes", "count": "Transposes", "time": "nanoseconds"}
 
 
 @dataclass(frozen=True)
 class StepDone:
-    """A step after its rewrites. replaced: the nodes that each of them removed. last: whether no later one changes
-    the graph."""
+    """A step after its rewrites. replaced: the nodes that each of them removed. before: the graph behind it, if later
+    steps change that, so that it is not the output's."""
 
     name: str
-    graph: Replay
-    written: PlainModel
     replaced: Sequence[frozenset[str]]
-    last: bool
+    before: PlainModel | None
+
+    @property
+    def last(self) -> bool:
+        return self.before is None
 
 
-def checked_evidence(record: Fields, step: StepDone) -> Iterator[Statement]:
-    """The statements that hold. Raises DoesNotHold with the first that does not."""
+@dataclass(frozen=True)
+class EvidenceChecked:
+    """bound: whether the step says that nothing is less; proven: whether that is proven of the output itself."""
+
+    statements: Sequence[Statement]
+    bound: bool = True
+    proven: bool = False
+
+
+def checked_evidence(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+    """Raises DoesNotHold with the first statement of the evidence that does not hold."""
     kind = record.text("kind")
     if kind not in _CHECKS:
-        raise Unreadable(f"the certificate's {record.where} is of the unknown kind '{kind[:40]}'")
-    yield from _CHECKS[kind](record, step)
+        raise Unreadable(f"the certificate's {record.where} is of the unknown kind {in_quotes(kind)}")
+    if kind in ("order", "plan"):
+        try:
+            output = output if step.before is None else _graph_behind(step.before, output)
+        except Unreadable as error:
+            return EvidenceChecked([Statement(f"{step.name}: {error}: its {kind} is not checked", proven=False)])
+        why = _unchecked(output)
+        if why:
+            return EvidenceChecked([Statement(f"{step.name}: {why}: its {kind} is not checked", proven=False)])
+    found = _CHECKS[kind](record, step, output)
+    return replace(found, proven=found.proven and step.last)
 
 
-def _cut(record: Fields, step: StepDone) -> Iterator[Statement]:
+def _graph_behind(before: PlainModel, output: Output) -> Output:
+    """That of the step, if later ones changed it. Raises Unreadable if sizes in it cannot be inferred."""
+    model = replace(before, proto=rebuilt_proto(before))
+    return Output(model, output.dims, "the graph behind it, which later steps change,", is_file=False)
+
+
+def _unchecked(output: Output) -> str:
+    """Why nothing can be said of sizes."""
+    if any(size < 1 for size in output.dims.values()):
+        return f"its sizes are those{output.with_dims}, and where nothing is computed nothing is proven"
+    if output.inferred.why:
+        return f"sizes cannot be inferred ({escaped(output.inferred.why, 200)})"
+    return ""
+
+
+# ---- layouts ---------------------------------------------------------------------------------
+
+
+def _cut(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
     unit = record.whole("unit")
     if unit < 1:
         raise Unreadable(f"the certificate's {record.where} has a unit below 1")
-    bound = (checked_flow(record) + record.whole("always")) // unit
+    always = record.whole("always")
+    bound = (checked_flow(record) + always) // unit
     if bound != record.whole("bound"):
         raise DoesNotHold(f"the bound of {record.where} is said to be {record.whole('bound'):,}, and is {bound:,}")
-    edges = len(record.items("edges"))
-    yield Statement(
-        f"{step.name}: a flow through {edges:,} edges has the value of the cut, so that no cut of this network costs"
-        f" less than {bound:,} {_unit(record)}"
+    edges, name = len(record.items("edges")), _unit(record)
+    paid = f", and {always // unit:,} {name} that no cut changes" if always // unit else ""
+    sentence = (
+        f"{step.name}: of the network in the certificate ({edges:,} edges{paid}), no cut costs less than {bound:,}"
+        f" {name}: a flow through it has the value of the cut"
     )
-    yield Statement(f"{step.name}: that the network states what layouts cost is the engine's word", proven=False)
-    yield from _reached(record, step, bound)
+    return EvidenceChecked([Statement(sentence), *_network(step), *_reached(record, step, output, bound)])
 
 
-def _layout_program(record: Fields, step: StepDone) -> Iterator[Statement]:
+def _layout_program(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
     found = checked_bound(record)
-    yield _bound_statement(step.name, found, _unit(record))
-    yield Statement(f"{step.name}: that the program states what layouts cost is the engine's word", proven=False)
-    yield from _reached(record, step, found.cost)
+    bound = _bound_statement(record, step.name, found, _unit(record))
+    return EvidenceChecked([bound, *_network(step), *_reached(record, step, output, found.cost)])
 
 
-def _reached(record: Fields, step: StepDone, least: int) -> Iterator[Statement]:
-    """Whether the Transposes after the step are those of the solution, of this cost."""
-    if record.text("weigh") == "time":
+def _network(step: StepDone) -> Iterator[Statement]:
+    yield Statement(
+        f"{step.name}: that what the certificate minimizes is what layouts of this graph cost is the engine's word",
+        False,
+    )
+
+
+def _reached(record: Fields, step: StepDone, output: Output, least: int) -> Iterator[Statement]:
+    """Whether the Transposes of the output are those of the solution, of this cost."""
+    weigh, name = record.text("weigh"), _unit(record)
+    if weigh == "time":
         yield Statement(f"{step.name}: the times are those that the engine measured", proven=False)
         return
-    moved = checked_moves(record, step.graph, step.written, step.last)
-    by_bytes = record.text("weigh") == "bytes"
-    inside = moved.inside[by_bytes]
-    found = (moved.bytes if by_bytes else moved.transposes) + inside
-    claims = record.fields.get("certified") is True
-    if found != least:
-        if claims:
-            raise DoesNotHold(f"{step.name} is said to reach {least:,} {_unit(record)}, and its graph has {found:,}")
-        words = f"its graph has {found:,} {_unit(record)}, and the engine does not claim the bound"
-        yield Statement(f"{step.name}: {words}", proven=False)
+    moved, claims = output.moved, record.fields.get("certified") is True
+    if moved.why or moved.unknown:
+        yield Statement(f"{step.name}: whether the output reaches that is not known; sizes cannot be inferred", False)
         return
-    sizes = f"{moved.confirmed:,} of {moved.transposes:,} sizes as the output declares them"
-    yield Statement(f"{step.name}: the Transposes of its graph are exactly that, {sizes}")
-    if inside:
-        yield Statement(f"{step.name}: {inside:,} of these are in bodies and functions", proven=False)
+    found = moved.bytes if weigh == "bytes" else moved.transposes
+    if found != least and claims and step.last:
+        raise DoesNotHold(f"{step.name} is said to reach {least:,} {name}, and the output's Transposes make {found:,}")
+    if found != least:
+        why = "the engine does not claim it" if step.last else "later steps changed the graph"
+        yield Statement(f"{step.name}: the output's Transposes make {found:,} {name}, and not that; {why}", False)
+        return
+    yield Statement(f"{step.name}: the output's own Transposes make exactly {least:,} {name}{output.with_dims}")
     if not claims:
         yield Statement(f"{step.name}: the engine claims no minimum", proven=False)
 
 
-def _grouping(record: Fields, step: StepDone) -> Iterator[Statement]:
+def transposes(output: Output) -> Iterator[Statement]:
+    """What the file's Transposes move for a runtime with kernels for the workbench's functions, and for any other."""
+    own, all_ = output.moved, output.moved_inlined
+    if own.why or all_.why:
+        yield Statement(
+            f"what its Transposes move cannot be inferred ({escaped(own.why or all_.why, 200)})", proven=False
+        )
+        return
+    if own == all_:
+        yield Statement(f"in any runtime {output.name} runs {own}{output.with_dims}")
+        return
+    yield Statement(
+        f"a runtime with kernels for the functions of the domain 'workbench', as the workbench's own, runs in"
+        f" {output.name} {own}{output.with_dims}"
+    )
+    yield Statement(f"any other, as ONNX Runtime, puts their bodies in place of the calls, and runs {all_}")
+
+
+# ---- groupings -------------------------------------------------------------------------------
+
+
+def _grouping(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
     found = checked_bound(record)
     count = checked_groups(record, found.chosen, step.replaced)
-    yield Statement(f"{step.name}: the solution's {count:,} groups are those that the log made")
-    yield _bound_statement(step.name, found, "bytes of memory traffic")
-    yield Statement(f"{step.name}: that the program states what groups cost is the engine's word", proven=False)
+    return EvidenceChecked(
+        [
+            Statement(f"{step.name}: the solution's {count:,} groups are those that the log made"),
+            _bound_statement(record, step.name, found, "bytes of memory traffic"),
+            Statement(f"{step.name}: that the program states what groups cost is the engine's word", proven=False),
+        ]
+    )
 
 
-def _bound_statement(name: str, found: LinearBound, unit: str) -> Statement:
-    reached = f"{name}: the solution satisfies every row and costs {found.cost:,} {unit}"
+def _bound_statement(record: Fields, name: str, found: LinearBound, unit: str) -> Statement:
+    rows = f"{len(record.items('rows')):,} rows"
+    paid = f", {record.whole('constant'):,} {unit} that no choice changes" if record.whole("constant") else ""
+    reached = f"{name}: of the program in the certificate ({rows}{paid}), the solution costs {found.cost:,} {unit}"
     if found.proven is not None and found.proven >= found.cost:
         return Statement(f"{reached}; proven by the linear program: none costs less")
     said = (
@@ -107,59 +177,77 @@ def _bound_statement(name: str, found: LinearBound, unit: str) -> Statement:
     return Statement(f"{reached}; {said}, {proves}", proven=False)
 
 
-def _order(record: Fields, step: StepDone) -> Iterator[Statement]:
-    found = checked_order(record, step.graph, step.written, step.last)
+# ---- orders and plans ------------------------------------------------------------------------
+
+
+def _order(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+    found = checked_order(record, output)
     if found.bytes != record.whole("peak"):
         raise DoesNotHold(
             f"the peak of {record.where} is said to be {record.whole('peak'):,} bytes and adds up to {found.bytes:,}"
         )
-    place = ", the output's own," if step.last else ""
     reached = (
-        f"{step.name}: the order{place} is topological, and its peak {found.bytes:,} bytes,"
-        f" {found.confirmed:,} sizes as the output declares them"
+        f"{step.name}: in the order of {output.name} its {found.values:,} computed values take"
+        f" {found.bytes:,} bytes at most{output.with_dims}, with views in place and elementwise results over an operand"
     )
+    if found.unknown:
+        word = f"{reached}; of {found.unknown:,} sizes that is the engine's word"
+        return EvidenceChecked([Statement(word, proven=False)])
     if found.bytes == found.least:
-        yield Statement(f"{reached}; proven: one operator alone needs as much in any order")
-        return
-    yield Statement(f"{reached}")
+        return EvidenceChecked(
+            [Statement(f"{reached}; proven: one operator alone needs as much in any order")], proven=True
+        )
     bound = record.whole("bound")
     said = "that no order has less" if bound >= found.bytes else f"that none has less than {bound:,}"
-    yield Statement(f"{step.name}: the search says {said}; one operator alone needs {found.least:,}", proven=False)
+    word = f"{step.name}: the search says {said}; one operator alone needs {found.least:,}"
+    return EvidenceChecked([Statement(reached), Statement(word, proven=False)])
+
+
+def _plan(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+    found = checked_plan(record, output)
+    values = f"{found.values:,} of the {found.of:,} values that {output.name} computes"
+    placed = (
+        f"{step.name}: {values} lie in an arena of {found.total:,} bytes{output.with_dims}, and no two of them on the"
+        f" same bytes while in use, but as views, parts of a Concat, or elementwise results over an operand"
+    )
+    statements = [Statement(placed, proven=not found.open)]
+    if found.shared:
+        word = f"{step.name}: {found.shared:,} pairs of values share bytes; that kernels exist which run so is"
+        statements.append(Statement(f"{word} the engine's word", proven=False))
+    if found.open:
+        word = f"{step.name}: of {found.open:,} sizes, or pairs of unknown shape, that is the engine's word"
+        statements.append(Statement(word, proven=False))
+    if found.inside:
+        word = f"{step.name}: where the {found.inside:,} values of bodies and functions lie is the engine's word"
+        statements.append(Statement(word, proven=False))
+    if found.nowhere:
+        statements.append(Statement(f"{step.name}: {found.nowhere:,} computed values have no place", proven=False))
+    if found.total == found.least and not found.open:
+        proof = "proven: so placed on each other, its values need as much at one step, so no arena for them is smaller"
+        return EvidenceChecked(
+            [*statements, Statement(f"{step.name}: {proof}")], proven=not (found.nowhere or found.inside)
+        )
+    return EvidenceChecked([*statements, Statement(f"{step.name}: {_said(record, found)}", proven=False)])
+
+
+def _said(record: Fields, found: ArenaChecked) -> str:
+    certified = record.fields.get("certified") is True
+    said = "that no arena is smaller" if certified else f"that every arena has at least {record.whole('bound'):,} bytes"
+    return f"the planner says {said}; its values need {found.least:,} at one step"
 
 
 def _unit(record: Fields) -> str:
     weigh = record.text("weigh")
     if weigh not in UNITS:
-        raise Unreadable(f"the certificate's {record.where} weighs '{weigh[:40]}', which is unknown")
+        raise Unreadable(f"the certificate's {record.where} weighs {in_quotes(weigh)}, which is unknown")
     return UNITS[weigh]
 
 
-def _plan(record: Fields, step: StepDone) -> Iterator[Statement]:
-    found = checked_plan(record, step.graph, step.written, step.last)
-    placed = f"{step.name}: of {found.values:,} values in an arena of {found.total:,} bytes no two overlap while in use"
-    yield Statement(f"{placed}; {found.confirmed:,} sizes as the output declares them")
-    if found.shared:
-        yield Statement(
-            f"{step.name}: {found.shared:,} pairs share memory at a step as edges allow: views, parts of a Concat,"
-            f" results over an operand; that kernels allow it too is the engine's word, and all of it for the"
-            f" {found.unfollowed:,} in bodies and functions",
-            proven=False,
-        )
-    if found.outside:
-        yield Statement(f"{step.name}: {found.outside:,} computed values lie outside of the arena", proven=False)
-    if found.total == found.in_use:
-        yield Statement(f"{step.name}: proven: its blocks need as much at one step, so no arena for them is smaller")
-        return
-    certified = record.fields.get("certified") is True
-    said = "that no arena is smaller" if certified else f"that every arena has at least {record.whole('bound'):,} bytes"
-    yield Statement(f"{step.name}: the planner says {said}; its blocks need {found.in_use:,} at one step", proven=False)
+def _word(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+    return EvidenceChecked([Statement(f"{step.name}: {one_line(record.text('sentence'))}", proven=False)], bound=False)
 
 
-def _word(record: Fields, step: StepDone) -> Iterator[Statement]:
-    yield Statement(f"{step.name}: {record.text('sentence')}", proven=False)
-
-
-_CHECKS: Mapping[str, Callable[[Fields, StepDone], Iterator[Statement]]] = {
+_CHECKS: Mapping[str, Callable[[Fields, StepDone, Output], EvidenceChecked]] = {
     "minimum cut": _cut,
     "layout program": _layout_program,
     "grouping program": _grouping,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError, Message
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
-from onnx.external_data_helper import load_external_data_for_tensor
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto
 
-from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.inference import bodies_of, expanded_nodes, nodes_within
+from workbench.checker.messages import check_fields, filled
+from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes
 from workbench.checker.plain import (
     FunctionKey,
     PlainConstant,
@@ -26,24 +26,13 @@ from workbench.checker.plain import (
     PlainNode,
     graph_from,
 )
+from workbench.checker.tensors import as_tensor, external_file, plain_constant
+from workbench.checker.types import declared_type, plain_type
 
 LARGEST_MODEL = 2**31 - 1  # bytes of a message of protobuf
 _TEXT_SUFFIXES = (".onnxtxt", ".txt")
 _PIECE = 2**20
-# Element types whose numbers stand in `int32_data`, with their bytes in memory; those of four bits lie two in a byte.
-_IN_INT32: dict[int, type[np.generic]] = {
-    TensorProto.INT32: np.int32,
-    **dict.fromkeys((TensorProto.INT16, TensorProto.UINT16, TensorProto.FLOAT16, TensorProto.BFLOAT16), np.uint16),
-}
-_PLAIN_DATA: dict[int, tuple[str, str]] = {
-    TensorProto.FLOAT: ("float_data", "<f4"),
-    TensorProto.COMPLEX64: ("float_data", "<f4"),
-    TensorProto.DOUBLE: ("double_data", "<f8"),
-    TensorProto.COMPLEX128: ("double_data", "<f8"),
-    TensorProto.INT64: ("int64_data", "<i8"),
-    TensorProto.UINT64: ("uint64_data", "<u8"),
-    TensorProto.UINT32: ("uint64_data", "<u4"),
-}
+_FIRST_WITH_DEFAULTS = 4  # before this version of the IR, weights are inputs too, and no one may give others
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -60,77 +49,83 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
     try:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
-            raise Unreadable(f"'{name}' is no plain file")
+            raise Unreadable(f"{in_quotes(name)} is no plain file")
         if found.st_size > LARGEST_MODEL:
-            raise Unreadable(f"'{name}' has {found.st_size:,} bytes, and the onnx package reads up to 2 GB")
+            raise Unreadable(f"{in_quotes(name)} has {found.st_size:,} bytes, and the onnx package reads up to 2 GB")
         data = Path(path).read_bytes()
         if name.lower().endswith(_TEXT_SUFFIXES):
             return onnx.parser.parse_model(data.decode())
         model = ModelProto()
         model.ParseFromString(data)
     except OSError as error:
-        raise Unreadable(f"'{name}' cannot be read ({error.strerror or error})") from None
+        raise Unreadable(f"{in_quotes(name)} cannot be read ({error.strerror or error})") from None
     except (DecodeError, UnicodeDecodeError, onnx.parser.ParseError):
-        raise Unreadable(f"'{name}' is not ONNX, or it was cut off") from None
+        raise Unreadable(f"{in_quotes(name)} is not ONNX, or it was cut off") from None
     if not model.HasField("graph"):
-        raise Unreadable(f"'{name}' is not ONNX, or it was cut off")
+        raise Unreadable(f"{in_quotes(name)} is not ONNX, or it was cut off")
     return model
-
-
-def _external_files(model: ModelProto, folder: Path, name: str) -> dict[str, Path]:
-    """By location, the files that hold weights of the model, all in its folder. Raises Unreadable."""
-    found = {}
-    for tensor in _every_tensor(model):
-        if tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-        if location in found:
-            continue
-        place = folder / location
-        inside = location and "\0" not in location and place.resolve().is_relative_to(folder.resolve())
-        if not inside or not place.is_file():
-            raise Unreadable(f"the weights of '{name}' in '{location}' are not a file beside it")
-        found[location] = place
-    return found
 
 
 def plain_model(model: ModelProto, folder: Path, name: str) -> PlainModel:
     """The model as plain values. Raises Unreadable, or DoesNotHold where a value has two producers."""
+    check_fields(model, name)
+    expanded_nodes(model)
     reader = _Reader(str(folder), name)
     graph = model.graph
-    if graph.sparse_initializer:
-        raise Unreadable(f"'{name}' has sparse weights, which are not read")
     beside = _external_files(model, folder, name)
-    defaults = {tensor.name for tensor in graph.initializer}
-    plain = reader.graph(graph, name, keep=True)
-    inputs = [value for value in graph.input if value.name not in defaults]
+    held = {tensor.name for tensor in graph.initializer}
+    inputs = {value.name: plain_type(value.type, name) for value in graph.input}
+    if len(inputs) < len(graph.input):
+        raise DoesNotHold(f"in {in_quotes(name)}, two inputs have one name")
+    keys = [_key(function) for function in model.functions]
+    _check_once(keys, f"{in_quotes(name)} has two functions of one name")
     return PlainModel(
-        graph=plain,
-        types={value.name: declared_type(value) for value in (*inputs, *graph.output)},
-        functions={_key(function): reader.function(function) for function in model.functions},
-        opsets={_domain(entry.domain): entry.version for entry in model.opset_import},
+        graph=reader.graph(graph, in_quotes(name), keep=True),
+        types={
+            **{value: type_ for value, type_ in inputs.items() if value not in held},
+            **{value.name: plain_type(value.type, name) for value in graph.output},
+        },
+        functions={key: reader.function(proto) for key, proto in zip(keys, model.functions, strict=True)},
+        opsets=_opsets(model.opset_import, in_quotes(name)),
         order=tuple(filter(None, (next(filter(None, n.output), "") for n in graph.node if not _holds_constant(n)))),
-        inner_types={value.name: declared_type(value) for value in (*graph.value_info, *graph.input, *graph.output)},
-        defaults=tuple(value.name for value in graph.input if value.name in defaults),
+        given={value: type_ for value, type_ in inputs.items() if _is_given(value, held, model)},
+        defaults=frozenset(held.intersection(inputs)),
+        silent=tuple(reader.call(node) for node in graph.node if not any(node.output)),
+        declared=tuple(_declared(model, name)),
         beside=beside,
+        proto=model,
+        folder=folder,
     )
 
 
-def declared_type(value: ValueInfoProto) -> Any:
-    """Of a tensor the number of its element type and its dims (numbers, names or None; None without a rank), else
-    the kind of type."""
-    kind = value.type.WhichOneof("value")
-    if kind is None:
-        return None
-    if kind != "tensor_type":
-        return (kind,)
-    tensor = value.type.tensor_type
-    if not tensor.elem_type:
-        return None
-    if not tensor.HasField("shape"):
-        return (tensor.elem_type, None)
-    dims = ((d.WhichOneof("value"), d) for d in tensor.shape.dim)
-    return (tensor.elem_type, tuple(None if which is None else getattr(d, which) for which, d in dims))
+def _is_given(value: str, held: set[str], model: ModelProto) -> bool:
+    """Whether a caller may give the input, which may have a default."""
+    return value not in held or model.ir_version >= _FIRST_WITH_DEFAULTS
+
+
+def _external_files(model: ModelProto, folder: Path, name: str) -> dict[str, Path]:
+    """By location, the files that hold weights of the model, all in its folder. Raises Unreadable."""
+    found: dict[str, Path] = {}
+    for tensor in _every_tensor(model):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+        found[location] = found.get(location) or external_file(location, folder, name)
+    return found
+
+
+def _declared(model: ModelProto, name: str) -> Iterator[tuple[str, str, Any]]:
+    """Where, value and type of everything that is declared of values that are no inputs or results of the model."""
+    yield from (("", value.name, declared_type(value, name)) for value in model.graph.value_info)
+    for function in model.functions:
+        where = f"function {'.'.join(filter(None, _key(function)))}"
+        yield from ((where, value.name, declared_type(value, name)) for value in function.value_info)
+    for graph in (model.graph, *model.functions):
+        for node in nodes_within(graph):
+            for attribute, body in bodies_of(node):
+                where = f"{next(filter(None, node.output), '')}.{attribute}"
+                values = (*body.value_info, *body.input, *body.output)
+                yield from ((where, value.name, declared_type(value, name)) for value in values)
 
 
 def float_bits(value: float) -> bytes:
@@ -147,35 +142,45 @@ class _Reader:
         self.name = name
 
     def graph(self, proto: GraphProto, where: str, keep: bool = False) -> PlainGraph:
-        constants = {tensor.name: self.contents(tensor) for tensor in proto.initializer if tensor.name}
-        inputs = [value.name for value in proto.input if value.name not in constants]
+        names = [tensor.name for tensor in proto.initializer]
+        if "" in names:
+            raise Unreadable(f"in {where}, a constant has no name")
+        _check_once(names, f"in {where}, two constants have one name")
+        constants = {tensor.name: self.contents(tensor) for tensor in proto.initializer}
+        inputs = [value.name for value in proto.input]
+        if keep:
+            inputs = [value for value in inputs if value not in constants]
         outputs = [value.name for value in proto.output]
-        return graph_from(
-            inputs, outputs, self.calls(proto), constants | self._constant_nodes(proto, constants), where, keep
-        )
+        held = constants | self._constant_nodes(proto, constants)
+        return graph_from(inputs, outputs, self.calls(proto), held, where, keep)
 
     def function(self, proto: FunctionProto) -> PlainFunction:
         constants = self._constant_nodes(proto, {})
-        where = f"function {proto.name} of {self.name}"
+        where = f"the function {in_quotes(proto.name)} of {in_quotes(self.name)}"
+        defaults = [attribute.name for attribute in proto.attribute_proto]
+        _check_once([*proto.attribute, *defaults], f"{where} has two parameters of one name")
         return PlainFunction(
             graph_from(proto.input, proto.output, self.calls(proto), constants, where),
-            {_domain(entry.domain): entry.version for entry in proto.opset_import},
+            _opsets(proto.opset_import, where),
             frozenset(proto.attribute),
             {attribute.name: self._attribute(attribute) for attribute in proto.attribute_proto},
         )
 
     def calls(self, proto: GraphProto | FunctionProto) -> Iterator[PlainNode]:
         """The nodes, without those that hold a constant."""
-        for node in proto.node:
-            if not _holds_constant(node):
-                yield PlainNode(
-                    _domain(node.domain),
-                    node.op_type,
-                    node.overload,
-                    trimmed(tuple(node.input)),
-                    trimmed(tuple(node.output)),
-                    {attribute.name: self._attribute(attribute) for attribute in node.attribute},
-                )
+        return (self.call(node) for node in proto.node if not _holds_constant(node))
+
+    def call(self, node: NodeProto) -> PlainNode:
+        names = [attribute.name for attribute in node.attribute]
+        _check_once(names, f"a {in_quotes(node.op_type)} of {in_quotes(self.name)} has two attributes of one name")
+        return PlainNode(
+            _domain(node.domain),
+            node.op_type,
+            node.overload,
+            trimmed(tuple(node.input), _domain(node.domain)),
+            trimmed(tuple(node.output), _domain(node.domain), node.op_type),
+            {attribute.name: self._attribute(attribute) for attribute in node.attribute},
+        )
 
     def _constant_nodes(
         self, proto: GraphProto | FunctionProto, known: dict[str, PlainConstant]
@@ -186,56 +191,73 @@ class _Reader:
                 continue
             name = node.output[0]
             if name in known or name in found:
-                raise DoesNotHold(f"in {self.name}, '{name}' has two producers")
-            found[name] = self.contents(_as_tensor(node.attribute[0]))
+                raise DoesNotHold(f"in {in_quotes(self.name)}, {in_quotes(name)} has two producers")
+            self._attribute(node.attribute[0])
+            found[name] = self.contents(as_tensor(node.attribute[0]))
         return found
 
     def contents(self, tensor: TensorProto) -> PlainConstant:
-        if tensor.data_location == TensorProto.EXTERNAL:
-            alone = TensorProto()
-            alone.CopyFrom(tensor)
-            try:
-                load_external_data_for_tensor(alone, self.folder)
-            except (ValueError, OSError, onnx.checker.ValidationError) as error:
-                words = " ".join(str(error).split())[:160]
-                raise Unreadable(f"weight '{tensor.name}' of '{self.name}' cannot be read ({words})") from None
-            tensor = alone
-        return PlainConstant(tensor.data_type, tuple(tensor.dims), hashlib.sha256(_elements(tensor)).hexdigest())
+        return plain_constant(tensor, self.folder, self.name)
 
     def _attribute(self, proto: AttributeProto) -> tuple[str, Any]:
+        kind, there = proto.type, filled(proto) - {"name", "type"}
+        if kind not in _FIELDS:
+            raise Unreadable(
+                f"attribute {in_quotes(proto.name)} in {in_quotes(self.name)} is of a kind that is not read"
+            )
         if proto.ref_attr_name:
-            return ("reference", (proto.ref_attr_name, proto.type))
-        kind = proto.type
-        if kind in _LISTS and not getattr(proto, _LISTS[kind]):
+            there -= {"ref_attr_name", _FIELDS[kind]} if not getattr(proto, _FIELDS[kind]) else {"ref_attr_name"}
+            self._check_none(there, proto)
+            return ("reference", (proto.ref_attr_name, kind))
+        self._check_none(there - {_FIELDS[kind]}, proto)
+        held = getattr(proto, _FIELDS[kind])
+        if kind in _LISTS and not held:
             return ("ints", ())  # in memory an empty list is one of nothing
         if kind == AttributeProto.INT:
-            return ("int", proto.i)
+            return ("int", held)
         if kind == AttributeProto.FLOAT:
-            return ("float", float_bits(proto.f))
+            return ("float", float_bits(held))
         if kind == AttributeProto.STRING:
-            return ("text", proto.s)
+            return ("text", held)
         if kind == AttributeProto.INTS:
-            return ("ints", tuple(proto.ints))
+            return ("ints", tuple(held))
         if kind == AttributeProto.FLOATS:
-            return ("floats", tuple(map(float_bits, proto.floats)))
+            return ("floats", tuple(map(float_bits, held)))
         if kind == AttributeProto.STRINGS:
-            return ("texts", tuple(proto.strings))
+            return ("texts", tuple(held))
         if kind == AttributeProto.TENSOR:
-            return ("tensor", self.contents(proto.t))
+            return ("tensor", self.contents(held))
         if kind == AttributeProto.GRAPH:
-            return ("graph", self.graph(proto.g, self.name))
+            return ("graph", self.graph(held, in_quotes(self.name)))
         if kind == AttributeProto.GRAPHS:
-            return ("graphs", tuple(self.graph(body, self.name) for body in proto.graphs))
-        if kind == AttributeProto.TYPE_PROTO:
-            return ("type", proto.tp.SerializeToString(deterministic=True))
-        raise Unreadable(f"attribute '{proto.name}' in '{self.name}' is of a kind that is not read")
+            return ("graphs", tuple(self.graph(body, in_quotes(self.name)) for body in held))
+        return ("type", held.SerializeToString(deterministic=True))
+
+    def _check_none(self, there: set[str], proto: AttributeProto) -> None:
+        if there:
+            held = ", ".join(sorted(there))
+            raise Unreadable(f"attribute {in_quotes(proto.name)} in {in_quotes(self.name)} also has {held}")
 
 
-def trimmed(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the omitted names at the end."""
+def trimmed(names: tuple[str, ...], domain: str, op_type: str = "") -> tuple[str, ...]:
+    """Without the omitted names at the end; a Split counts them, and so may operators that are not known here."""
+    if (not domain and op_type == "Split") or domain not in _KNOWN_DOMAINS:
+        return names
     while names and not names[-1]:
         names = names[:-1]
     return names
+
+
+def _check_once(names: Iterable[Any], sentence: str) -> None:
+    found = list(names)
+    if len(set(found)) < len(found):
+        raise Unreadable(sentence)
+
+
+def _opsets(entries: Iterable[OperatorSetIdProto], where: str) -> dict[str, int]:
+    found = [(_domain(entry.domain), entry.version) for entry in entries]
+    _check_once([domain for domain, _ in found], f"{where} has two opsets of one domain")
+    return dict(found)
 
 
 def _domain(name: str) -> str:
@@ -246,76 +268,47 @@ def _key(function: FunctionProto) -> FunctionKey:
     return (_domain(function.domain), function.name, function.overload)
 
 
-_LISTS = {
+_KNOWN_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "workbench")
+_FIELDS = {
+    AttributeProto.INT: "i",
+    AttributeProto.FLOAT: "f",
+    AttributeProto.STRING: "s",
     AttributeProto.INTS: "ints",
     AttributeProto.FLOATS: "floats",
     AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
     AttributeProto.GRAPHS: "graphs",
+    AttributeProto.TYPE_PROTO: "tp",
 }
-_CONSTANTS = frozenset(
-    (
-        AttributeProto.TENSOR,
-        AttributeProto.INT,
-        AttributeProto.INTS,
-        AttributeProto.FLOAT,
-        AttributeProto.FLOATS,
-        AttributeProto.STRING,
-        AttributeProto.STRINGS,
-    )
-)
+_LISTS = (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS, AttributeProto.GRAPHS)
+_CONSTANTS = {
+    "value": AttributeProto.TENSOR,
+    "value_int": AttributeProto.INT,
+    "value_ints": AttributeProto.INTS,
+    "value_float": AttributeProto.FLOAT,
+    "value_floats": AttributeProto.FLOATS,
+    "value_string": AttributeProto.STRING,
+    "value_strings": AttributeProto.STRINGS,
+}
 
 
 def _holds_constant(node: NodeProto) -> bool:
-    if node.op_type != "Constant" or _domain(node.domain) or len(node.attribute) != 1 or not any(node.output):
+    if node.op_type != "Constant" or _domain(node.domain) or len(node.attribute) != 1:
         return False
-    return not node.attribute[0].ref_attr_name and node.attribute[0].type in _CONSTANTS
+    if node.overload or any(node.input) or len(node.output) != 1 or not node.output[0]:
+        return False
+    attribute = node.attribute[0]
+    return not attribute.ref_attr_name and attribute.type == _CONSTANTS.get(attribute.name)
 
 
-def _as_tensor(attribute: AttributeProto) -> TensorProto:
-    """The tensor that a Constant node with this attribute is."""
-    kind = attribute.type
-    if kind == AttributeProto.TENSOR:
-        return attribute.t
-    if kind in (AttributeProto.STRING, AttributeProto.STRINGS):
-        texts = [attribute.s] if kind == AttributeProto.STRING else list(attribute.strings)
-        dims = [] if kind == AttributeProto.STRING else [len(texts)]
-        return TensorProto(data_type=TensorProto.STRING, dims=dims, string_data=texts)
-    if kind in (AttributeProto.INT, AttributeProto.INTS):
-        numbers = [attribute.i] if kind == AttributeProto.INT else list(attribute.ints)
-        dims = [] if kind == AttributeProto.INT else [len(numbers)]
-        return TensorProto(data_type=TensorProto.INT64, dims=dims, int64_data=numbers)
-    reals = [attribute.f] if kind == AttributeProto.FLOAT else list(attribute.floats)
-    dims = [] if kind == AttributeProto.FLOAT else [len(reals)]
-    return TensorProto(data_type=TensorProto.FLOAT, dims=dims, float_data=reals)
-
-
-def _elements(tensor: TensorProto) -> bytes:
-    if tensor.data_type == TensorProto.STRING:
-        return b"".join(struct.pack("<q", len(text)) + text for text in tensor.string_data)
-    if tensor.HasField("raw_data"):
-        return tensor.raw_data
-    if tensor.data_type in _PLAIN_DATA:
-        name, kind = _PLAIN_DATA[tensor.data_type]
-        return np.array(getattr(tensor, name), dtype=kind).tobytes()
-    numbers = np.array(tensor.int32_data, dtype=np.int32)
-    return numbers.astype(_IN_INT32.get(tensor.data_type, np.uint8)).tobytes()
-
-
-def _every_tensor(message: Message) -> Iterator[TensorProto]:
+def _every_tensor(model: ModelProto) -> Iterator[TensorProto]:
     """The tensors of a model: weights, and those in attributes, at any depth."""
-    waiting: list[Any] = [message]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, TensorProto):
-            yield part
-        elif isinstance(part, ModelProto):
-            waiting += [part.graph, *part.functions]
-        elif isinstance(part, GraphProto):
-            waiting += [*part.initializer, *part.node]
-        elif isinstance(part, FunctionProto):
-            waiting += [*part.node, *part.attribute_proto]
-        elif isinstance(part, NodeProto):
-            waiting += part.attribute
-        elif isinstance(part, AttributeProto):
-            own = ([part.t] if part.HasField("t") else []) + ([part.g] if part.HasField("g") else [])
-            waiting += [*own, *part.tensors, *part.graphs]
+    for graph in (model.graph, *model.functions):
+        yield from graph.initializer if isinstance(graph, GraphProto) else ()
+        attributes = [a for node in nodes_within(graph) for a in node.attribute]
+        for attribute in (*attributes, *(graph.attribute_proto if isinstance(graph, FunctionProto) else ())):
+            if attribute.HasField("t"):
+                yield attribute.t
+            for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from body.initializer

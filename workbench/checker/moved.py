@@ -1,75 +1,79 @@
-"""What the Transposes of a graph move, which a choice of layouts promises to be the least."""
+"""What the Transposes of a file move."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.plain import PlainModel, PlainNode
-from workbench.checker.records import Fields
-from workbench.checker.replay import Replay
-from workbench.checker.sizes import ELEMENT_BITS
+from onnx import GraphProto, NodeProto
+
+from workbench.checker.folding import FOLDED
+from workbench.checker.inference import Inferred, bodies_of, types_in
+from workbench.checker.tensors import ELEMENT_BITS
+from workbench.checker.types import PlainType, sizes_of
 
 
 @dataclass(frozen=True)
 class Moved:
-    """transposes, bytes: of the main graph's. confirmed: those of which OUT declares type and all sizes. inside:
-    transposes in bodies and functions, and their bytes, which are the engine's word."""
+    """transposes: of computed values, also in bodies. bytes: of those in which an element changes its place.
+    unknown: those of unknown size. why: if nothing is known of sizes, the reason."""
 
-    transposes: int
-    bytes: int
-    confirmed: int
-    inside: tuple[int, int]
+    transposes: int = 0
+    bytes: int = 0
+    unknown: int = 0
+    why: str = ""
 
-
-def checked_moves(record: Fields, graph: Replay, written: PlainModel, last: bool) -> Moved:
-    """Checks that the listed Transposes are all that the graph has behind computed values, and adds up what they move.
-
-    Sizes are compared with what OUT declares, where it has the value and numbers. last: whether OUT is of the same
-    graph, so that they must be the same. Raises DoesNotHold.
-    """
-    fixed = graph.fixed()
-    left = {
-        key: call
-        for key, call in graph.nodes.items()
-        if call.operator == "Transpose" and call.inputs and call.inputs[0] not in fixed
-    }
-    total = confirmed = count = 0
-    for told in record.records("transposes", "transpose"):
-        key, shape, element = told.text("result"), told.wholes("shape"), told.whole("element_bytes")
-        call = left.pop(key, None)
-        if call is None:
-            raise DoesNotHold(f"{told.where} is '{key}', which no Transpose of a computed value gives")
-        perm = _perm(call, len(shape))
-        if sorted(perm) != list(range(len(shape))) or any(size < 0 for size in shape) or element < 1:
-            raise DoesNotHold(f"{told.where}, of '{key}', has a shape of {len(shape)} axes that does not fit its perm")
-        confirmed += _compared(told, call.inputs[0], shape, element, written, last)
-        kept = [axis for axis in perm if shape[axis] != 1]
-        total += math.prod(shape) * element if kept != sorted(kept) else 0
-        count += 1
-    if left:
-        raise DoesNotHold(f"{record.where} leaves out the Transpose that computes '{min(left)}'")
-    inside = record.wholes("inside")
-    if len(inside) != 2 or min(inside) < 0:
-        raise Unreadable(f"the certificate's {record.where}, inside must be two numbers from 0 up")
-    return Moved(count, total, confirmed, (inside[0], inside[1]))
+    def __str__(self) -> str:
+        many = "1 Transpose, which moves" if self.transposes == 1 else f"{self.transposes:,} Transposes, which move"
+        more = f", and {self.unknown:,} of them an unknown number" if self.unknown else ""
+        return f"{many} {self.bytes:,} bytes{more}"
 
 
-def _perm(call: PlainNode, rank: int) -> tuple[int, ...]:
-    kind, perm = call.attributes.get("perm", ("ints", tuple(reversed(range(rank)))))
-    return perm if kind == "ints" else ()
+def moved_by_transposes(found: Inferred, constants: set[str], dims: Mapping[str, int]) -> Moved:
+    """constants: of the main graph. Transposes of what follows from constants alone are left out."""
+    if found.why:
+        return Moved(why=found.why)
+    transposes = size = unknown = 0
+    waiting: list[tuple[GraphProto, set[str]]] = [(found.proto.graph, constants)]
+    while waiting:
+        graph, fixed = waiting.pop()
+        types = types_in(graph, dims)
+        fixed = fixed | {tensor.name for tensor in graph.initializer}
+        for node in graph.node:
+            reads = [value for value in node.input if value]
+            follows = reads and fixed.issuperset(reads) and not any(bodies_of(node))
+            if follows or (node.op_type == "Constant" and node.name != FOLDED):
+                fixed.update(node.output)
+                continue
+            waiting += [(body, set()) for _, body in bodies_of(node)]
+            if node.op_type != "Transpose" or node.domain not in ("", "ai.onnx"):
+                continue
+            bytes_ = _bytes(node, types)
+            transposes, size, unknown = transposes + 1, size + (bytes_ or 0), unknown + (bytes_ is None)
+    return Moved(transposes, size, unknown)
 
 
-def _compared(told: Fields, value: str, shape: tuple[int, ...], element: int, written: PlainModel, last: bool) -> bool:
-    """Whether OUT declares the value's type and all its sizes as these."""
-    declared = written.inner_types.get(value)
-    if declared is None or len(declared) != 2 or declared[1] is None or len(declared[1]) != len(shape):
-        return False
-    sizes = list(zip(declared[1], shape, strict=True))
-    same_type = declared[0] in ELEMENT_BITS and max(ELEMENT_BITS[declared[0]] // 8, 1) == element
-    if last and any(isinstance(dim, int) and dim != size for dim, size in sizes):
-        raise DoesNotHold(f"{told.where} says that '{value}' is {list(shape)}, and the output declares another shape")
-    if last and declared[0] in ELEMENT_BITS and not same_type:
-        raise DoesNotHold(f"{told.where} says that an element of '{value}' has {element} bytes; it has another type")
-    return same_type and all(dim == size for dim, size in sizes)
+def _bytes(node: NodeProto, types: Mapping[str, PlainType]) -> int | None:
+    """Those that change their place; None if the shape is not known."""
+    type_ = types.get(node.input[0])
+    shape = sizes_of(type_)
+    bits = None if type_ is None else ELEMENT_BITS.get(type_[0])
+    if shape is None or bits is None:
+        return None
+    perm = axis_order(next((list(a.ints) for a in node.attribute if a.name == "perm"), None), len(shape))
+    if perm is None:
+        return None
+    return math.prod(shape) * max(bits // 8, 1) if moves(perm, shape) else 0
+
+
+def axis_order(told: list[int] | None, rank: int) -> list[int] | None:
+    """That of a Transpose; None if it is none of this rank."""
+    perm = list(reversed(range(rank))) if told is None else told
+    return perm if sorted(perm) == list(range(rank)) else None
+
+
+def moves(perm: list[int], shape: tuple[int, ...]) -> bool:
+    """Whether any element changes its place, as none does where only axes of size 1 move."""
+    kept = [axis for axis in perm if shape[axis] != 1]
+    return kept != sorted(kept)

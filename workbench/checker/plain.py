@@ -1,7 +1,7 @@
 """What the checker compares: nodes, constants, bodies, functions, as plain values.
 
-Names of nodes, documentation, metadata and types of inner values compute nothing and are not here. A Constant node is
-the constant that it holds, and the optional names at the end of a node's operands and results are cut.
+Names of nodes, documentation and metadata compute nothing and are not here. A Constant node is the constant that it
+holds, and the optional names at the end of a node's operands and results are cut.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from workbench.checker.outcome import DoesNotHold
+from onnx import ModelProto
+
+from workbench.checker.outcome import DoesNotHold, escaped, in_quotes
+from workbench.checker.types import PlainType, is_tensor, symbol_of
 
 
 @dataclass(frozen=True)
 class PlainConstant:
     """Of a constant: the number of its element type in ONNX, its shape, the SHA-256 of its elements' bytes (little
-    endian, as in raw_data; a text is its length in 8 bytes and its bytes)."""
+    endian, as in raw_data; a text is its length in 8 bytes and its bytes). data: these bytes, if they are few and no
+    texts."""
 
     dtype: int
     shape: tuple[int, ...]
     sha256: str
+    data: bytes | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class PlainNode:
 
     @property
     def operator(self) -> str:
-        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        """For sentences."""
+        return escaped(f"{self.domain}.{self.op_type}" if self.domain else self.op_type)
 
     @property
     def key(self) -> str:
@@ -59,8 +65,13 @@ class PlainNode:
         """The values that it reads, with those that its bodies take from outside."""
         return frozenset(filter(None, self.inputs)).union(*(body.captured for body in self.bodies))
 
+    @cached_property
+    def size(self) -> int:
+        """Names and bodies that whoever follows it has to look at."""
+        return 1 + len(self.inputs) + len(self.outputs) + sum(body.size for body in self.bodies)
+
     def __str__(self) -> str:
-        return f"{self.operator} that computes '{self.key}'"
+        return f"{self.operator} that computes {in_quotes(self.key)}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,11 @@ class PlainGraph:
         used = frozenset(self.outputs).union(*(call.reads for call in self.nodes.values()))
         return {name: contents for name, contents in self.constants.items() if name in used}
 
-    @property
+    @cached_property
+    def size(self) -> int:
+        return len(self.inputs) + len(self.constants) + sum(call.size for call in self.nodes.values())
+
+    @cached_property
     def captured(self) -> frozenset[str]:
         """Values of the graphs around it."""
         own = {*self.inputs, *self.constants, *(v for call in self.nodes.values() for v in call.outputs)}
@@ -99,26 +114,30 @@ FunctionKey = tuple[str, str, str]  # domain, name, overload
 
 @dataclass
 class PlainModel:
-    """order: keys of the nodes as the file lists them. types: of inputs and outputs. inner_types: of other values, as
-    far as they are declared. defaults: inputs that have a default, which count as constants. beside: the files with
-    its weights, by location."""
+    """order: keys of the nodes as the file lists them. types: of inputs without default and of outputs. given: the
+    inputs that a caller may give, with their types, in order; defaults: those inputs that have one, which count as
+    constants. silent: nodes without results. declared: where, value and type, of inner values. beside: the files with
+    its weights, by location. proto: the message, folder: where it lies."""
 
     graph: PlainGraph
-    types: dict[str, Any]
+    types: dict[str, PlainType]
     functions: dict[FunctionKey, PlainFunction]
     opsets: dict[str, int]
     order: tuple[str, ...] = ()
-    inner_types: dict[str, Any] = field(default_factory=dict)
-    defaults: tuple[str, ...] = ()
+    given: dict[str, PlainType] = field(default_factory=dict)
+    defaults: frozenset[str] = frozenset()
+    silent: tuple[PlainNode, ...] = ()
+    declared: tuple[tuple[str, str, PlainType], ...] = ()
     beside: dict[str, Path] = field(default_factory=dict)
+    proto: ModelProto = field(default_factory=ModelProto)
+    folder: Path = Path()
 
-    def bind(self, dims: Mapping[str, int]) -> None:
-        """Put numbers in place of symbols in the declared types, for sizes; a negative number is an unknown one."""
-        for value, type_ in self.inner_types.items():
-            if type_ is not None and len(type_) == 2 and type_[1] is not None:
-                sizes = (dims.get(dim, dim) for dim in type_[1])
-                known = tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
-                self.inner_types[value] = (type_[0], known)
+    @property
+    def symbols(self) -> set[str]:
+        """Names of sizes of its inputs."""
+        types = ((value, type_) for value, type_ in self.given.items() if is_tensor(type_))
+        found = {symbol_of(value, axis, dim) for value, type_ in types for axis, dim in enumerate(type_[1] or ())}
+        return found - {""}
 
 
 def graph_from(
@@ -129,16 +148,32 @@ def graph_from(
     where: str,
     keep: bool = False,
 ) -> PlainGraph:
-    """A graph whose values have one producer each; raises DoesNotHold otherwise. Nodes without results are left out,
-    and, unless `keep`, constants that nothing reads."""
+    """A graph whose values have one producer each; raises DoesNotHold otherwise. Unless `keep`, constants that nothing
+    reads are left out, and nodes without results are refused."""
+    calls = list(calls)
+    silent = next((call for call in calls if not call.key), None)
+    if silent is not None and not keep:
+        raise DoesNotHold(f"in {where}, a {silent.operator} has no result")
     calls = [call for call in calls if call.key]
     inputs, outputs = tuple(inputs), tuple(outputs)
     made = Counter([*inputs, *constants, *(v for call in calls for v in call.outputs if v)])
     twice = next((value for value, count in made.items() if count > 1), None)
     if twice is not None:
-        raise DoesNotHold(f"in {where}, '{twice}' has two producers")
+        raise DoesNotHold(f"in {where}, {in_quotes(twice)} has two producers")
     graph = PlainGraph(inputs, outputs, {call.key: call for call in calls}, constants)
-    return graph if keep else replace(graph, constants=graph.used_constants)
+    if keep:
+        return graph
+    _check_order(graph, where)
+    return replace(graph, constants=graph.used_constants)
+
+
+def _check_order(graph: PlainGraph, where: str) -> None:
+    later = {value for call in graph.nodes.values() for value in call.outputs if value}
+    for call in graph.nodes.values():
+        early = call.reads & later
+        if early:
+            raise DoesNotHold(f"in {where}, the {call} stands before what computes {in_quotes(min(early))}")
+        later.difference_update(call.outputs)
 
 
 # ---- differences in words ------------------------------------------------------------------------
@@ -155,7 +190,7 @@ def first_difference(one: PlainNode, other: PlainNode) -> str:
     for name in sorted({*one.attributes, *other.attributes}):
         mine, theirs = one.attributes.get(name), other.attributes.get(name)
         if mine != theirs:
-            return f"its attribute '{name}' is {_shown(mine)}, not {_shown(theirs)}{_inside(mine, theirs)}"
+            return f"its attribute {in_quotes(name)} is {_shown(mine)}, not {_shown(theirs)}{_inside(mine, theirs)}"
     return ""
 
 
@@ -167,14 +202,14 @@ def _inside(mine: tuple[str, Any] | None, theirs: tuple[str, Any] | None) -> str
     for key in [*one.nodes, *other.nodes]:
         a, b = one.nodes.get(key), other.nodes.get(key)
         if a is None or b is None:
-            return f": in one of them nothing computes '{key}'"
+            return f": in one of them nothing computes {in_quotes(key)}"
         if a != b:
             return f": of the {a} there, {first_difference(a, b)}"
     return ": their constants, inputs or outputs differ"
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    return f"({', '.join(names)[:200]})"
+    return f"({escaped(', '.join(names), 200)})"
 
 
 def _shown(told: tuple[str, Any] | None) -> str:
@@ -183,4 +218,4 @@ def _shown(told: tuple[str, Any] | None) -> str:
     kind, value = told
     if kind in ("graph", "graphs"):
         return "one body"
-    return f"{kind} {str(list(value) if isinstance(value, tuple) else value)[:80]}"
+    return f"{kind} {escaped(str(list(value) if isinstance(value, tuple) else value), 80)}"

@@ -10,9 +10,10 @@ import stat
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.form import CERTIFICATE, check_form
+from workbench.checker.outcome import DoesNotHold, Unreadable, escaped, in_quotes
 
-FORMAT, READ_VERSION = "graph-workbench certificate", 1
+FORMAT, READ_VERSION = "graph-workbench certificate", 2
 LARGEST_CERTIFICATE = 64 * 2**20  # bytes
 MOST_PARTS = 8_000_000  # items of lists and objects, of which each takes up to 100 bytes in memory
 LARGEST_NUMBER = 2**256
@@ -64,7 +65,7 @@ class Fields:
 
     def _field(self, name: str) -> Any:
         if name not in self.fields:
-            raise Unreadable(f"the certificate's {self.where or 'content'} has no field '{name}'")
+            raise Unreadable(f"the certificate's {self.where or 'content'} has no field {in_quotes(name)}")
         return self.fields[name]
 
     def _of(self, name: str) -> str:
@@ -112,6 +113,7 @@ def read_certificate(path: str | os.PathLike[str]) -> Fields:
     said = certificate.text(DIGEST)
     if content_digest(certificate.fields) != said:
         raise DoesNotHold("the digest over the certificate is not that of its contents: it was edited or cut")
+    check_form(content, CERTIFICATE, "content")
     return certificate
 
 
@@ -138,15 +140,22 @@ def _parsed(data: bytes) -> Any:
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_PARTS:
         raise Unreadable(f"it has more than {MOST_PARTS:,} parts")
     try:
-        return json.loads(data, parse_constant=_no_number)
+        return json.loads(data, parse_constant=_no_number, object_pairs_hook=_once_each)
     except RecursionError:
         raise Unreadable("it is nested too deep to be a certificate") from None
     except ValueError as error:  # also a text that is not UTF-8, and a number of thousands of digits
-        raise Unreadable(f"it is not JSON ({' '.join(str(error).split())[:120]})") from None
+        raise Unreadable(f"it is not JSON ({escaped(' '.join(str(error).split()))})") from None
 
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Unreadable("one of its objects has a field twice, of which readers take different ones")
+    return found
 
 
 def _kind(value: Any) -> str:

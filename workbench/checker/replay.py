@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes, listed
 from workbench.checker.plain import (
     FunctionKey,
     PlainConstant,
@@ -19,6 +19,7 @@ from workbench.checker.plain import (
     first_difference,
 )
 from workbench.checker.records import Fields
+from workbench.checker.types import in_words
 from workbench.checker.written import (
     written_constants,
     written_function,
@@ -27,7 +28,7 @@ from workbench.checker.written import (
     written_type,
 )
 
-MOST_VISITS = 10_000_000  # of nodes, in all of a log; that of a UNet of 4,545 nodes takes 73,000
+MOST_VISITS = 5_000_000  # of names of values, in all of a log; that of a UNet of 4,545 nodes takes 372,000
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def logged_edit(record: Fields) -> LoggedEdit:
         tuple(_inner_edits(told) for told in record.records("inside", "node with bodies")),
         written_constants(record, "drop"),
         written_constants(record, "constants"),
-        {name: written_type(told, f"{record.where}, type of '{name}'") for name, told in types.items()},
+        {name: written_type(told, f"{record.where}, type of {in_quotes(name)}") for name, told in types.items()},
         dict(written_function(function) for function in record.records("functions", "function")),
         written_opsets(record) if record.has("opsets") else None,
     )
@@ -74,11 +75,13 @@ class Replay:
         self._visits = 0
         self.inputs = model.graph.inputs
         self.outputs = model.graph.outputs
+        self._ends = frozenset(self.inputs), frozenset(self.outputs)
         self.nodes = dict(model.graph.nodes)
         self.constants = dict(model.graph.constants)
         self.types = dict(model.types)
         self.functions = dict(model.functions)
         self.opsets = dict(model.opsets)
+        self.given, self.defaults, self.silent = model.given, model.defaults, model.silent
         self._producer = {value: key for key, call in self.nodes.items() for value in call.outputs if value}
         self._users: dict[str, set[str]] = {}
         self._rank: dict[str, float] = {}
@@ -89,22 +92,22 @@ class Replay:
         self._sort("the model")
 
     def spend(self, visits: int) -> None:
-        """Count visits of nodes, so that no certificate takes without end. Raises Unreadable."""
+        """Count names of values that are looked at, so that no certificate takes without end. Raises Unreadable."""
         self._visits += visits
         if self._visits > MOST_VISITS:
-            raise Unreadable(f"following it takes more than {MOST_VISITS:,} visits of nodes")
+            raise Unreadable(f"following it takes more than {MOST_VISITS:,} looks at names of values")
 
-    def sorted_keys(self) -> list[str]:
+    def as_model(self) -> PlainModel:
+        """The graph at this moment."""
         self.spend(len(self.nodes))
-        return sorted(self.nodes, key=self._rank.__getitem__)
-
-    def producer(self, value: str) -> str | None:
-        """The key of the node that computes the value."""
-        return self._producer.get(value)
+        nodes = {key: self.nodes[key] for key in sorted(self.nodes, key=self._rank.__getitem__)}
+        graph = PlainGraph(self.inputs, self.outputs, nodes, dict(self.constants))
+        return PlainModel(graph, dict(self.types), dict(self.functions), dict(self.opsets), tuple(nodes), self.given)
 
     def apply(self, edit: LoggedEdit, where: str) -> None:
         """Make the edit. where: the rewrite, in words. Raises DoesNotHold with the first thing that does not fit."""
         gone: set[str] = set()
+        self.spend(sum(call.size for call in (*edit.remove, *edit.insert)))
         changed = [self._changed_inside(key, edits, where) for key, edits in edit.inside]
         insert = [*edit.insert, *(new for _, new in changed)]
         for call in (*edit.remove, *(old for old, _ in changed)):
@@ -116,13 +119,15 @@ class Replay:
             gone.update(self._unlink(self.nodes.pop(call.key)))
         for name, contents in edit.drop.items():
             if name not in self.constants:
-                raise DoesNotHold(f"{where} removes the constant '{name}', which the graph has not")
+                raise DoesNotHold(f"{where} removes the constant {in_quotes(name)}, which the graph has not")
             if self.constants.pop(name) != contents:
-                raise DoesNotHold(f"{where} removes the constant '{name}', and the graph's is another")
+                raise DoesNotHold(f"{where} removes the constant {in_quotes(name)}, and the graph's is another")
             gone.add(name)
         for name, contents in edit.constants.items():
-            if name in self._producer or name in self.inputs:
-                raise DoesNotHold(f"in {where}, '{name}' has two producers, one of them a constant")
+            if name in self._producer or name in self._ends[0]:
+                raise DoesNotHold(f"in {where}, {in_quotes(name)} has two producers, one of them a constant")
+            if name in self.constants:
+                raise DoesNotHold(f"{where} writes over the constant {in_quotes(name)} without removing it")
             self.constants[name] = contents
         for call in insert:
             self._link(call, where)
@@ -132,7 +137,7 @@ class Replay:
             self._sort(where)
         for name, type_ in edit.types.items():
             if name not in self.types:
-                raise DoesNotHold(f"{where} types '{name}', which is no input or output")
+                raise DoesNotHold(f"{where} types {in_quotes(name)}, which is no input or output")
             self.types[name] = type_
         for named, function in edit.functions.items():
             if function is None:
@@ -148,42 +153,51 @@ class Replay:
         for key in (*self.nodes, *found.nodes):
             mine, theirs = self.nodes.get(key), found.nodes.get(key)
             if theirs is None:
-                return f"after the log '{key}' is computed by {mine.operator if mine else ''}, in the output by nothing"
+                what = mine.operator if mine else ""
+                return f"after the log {in_quotes(key)} is computed by {what}, in the output by nothing"
             if mine is None:
-                return f"in the output '{key}' is computed by {theirs.operator}, after the log by nothing"
+                return f"in the output {in_quotes(key)} is computed by {theirs.operator}, after the log by nothing"
             if mine != theirs:
                 return f"of the {mine}, after the log {first_difference(mine, theirs)} as in the output"
         theirs_used = found.used_constants
         for name in (*self._used_constants(), *theirs_used):
             ours, own = self.constants.get(name), theirs_used.get(name)
             if ours != own:
-                return f"constant '{name}' {_contents_differ(ours, own)}"
+                return f"constant {in_quotes(name)} {_contents_differ(ours, own)}"
         for what, one, other in (
             ("inputs", self.inputs, found.inputs),
             ("outputs", self.outputs, found.outputs),
         ):
             if one != other:
-                return f"after the log the {what} are {', '.join(one)}, in the output {', '.join(other)}"
+                return f"after the log the {what} are {listed(one)}, in the output {listed(other)}"
         for name in self.types:
             held = self.constants.get(name)  # of an output that is a constant, which has its own type
             type_ = self.types[name] if held is None else (held.dtype, held.shape)
             if type_ != written.types.get(name):
-                return f"'{name}' is of another type or shape in the output than after the log"
+                said = f"{in_words(type_)} after the log, and {in_words(written.types.get(name))} in the output"
+                return f"{in_quotes(name)} is of another type or shape: {said}"
         for named in {**self.functions, **written.functions}:
             if self.functions.get(named) != written.functions.get(named):
-                return f"the function {'.'.join(filter(None, named))} is another in the output than after the log"
+                name = in_quotes(".".join(filter(None, named)))
+                return f"the function {name} is another in the output than after the log"
         if self.opsets != written.opsets:
-            return f"the opsets are {written.opsets} in the output, and {self.opsets} after the log"
-        return ""
+            return f"the opsets are {_opsets(written.opsets)} in the output, and {_opsets(self.opsets)} after the log"
+        return self._other_ends(written)
 
-    def fixed(self) -> set[str]:
-        """The constants, and the values that are computed from constants only."""
-        found = set(self.constants)
-        for key in self.sorted_keys():
-            call = self.nodes[key]
-            if call.reads and call.reads <= found:
-                found.update(call.outputs)
-        return found
+    def _other_ends(self, written: PlainModel) -> str:
+        """What differs in inputs with a default, and in nodes without results."""
+        odd = next((call for call in written.silent if call not in self.silent), None)
+        if odd is not None:
+            return f"the output has a {odd.operator} without a result, and the model has none like it"
+        ours = {name: type_ for name, type_ in self.given.items() if name in written.given or name not in self.defaults}
+        if tuple(ours) != tuple(written.given):
+            return f"a caller may give {listed(written.given)} to the output, and after the log {listed(ours)}"
+        for name in self.defaults & written.given.keys():
+            if name not in written.defaults:
+                return f"the input {in_quotes(name)} has a default in the model, and none in the output"
+            if ours[name] != written.given[name]:
+                return f"the input {in_quotes(name)} is of another type or shape in the output than in the model"
+        return ""
 
     # ---- the parts of an edit ----------------------------------------------------------------
 
@@ -192,8 +206,11 @@ class Replay:
     ) -> tuple[PlainNode, PlainNode]:
         """The node of that key, and the same node with its bodies edited."""
         call = self.nodes.get(key)
+        self.spend(0 if call is None else call.size)
         if call is None:
-            raise DoesNotHold(f"{where} changes a body of the node that computes '{key}', which the graph has not")
+            raise DoesNotHold(
+                f"{where} changes a body of the node that computes {in_quotes(key)}, which the graph has not"
+            )
         attributes = dict(call.attributes)
         for name, edit in edits:
             told, _, place = name.rstrip("]").partition("[")
@@ -201,8 +218,10 @@ class Replay:
             bodies = [held] if kind == "graph" else list(held) if kind == "graphs" else []
             number = int(place) if place.isdecimal() and len(place) < 9 else 0
             if number >= len(bodies):
-                raise DoesNotHold(f"{where} changes the body '{name}' of the {call}, which has none of that name")
-            self.spend(len(bodies[number].nodes))
+                raise DoesNotHold(
+                    f"{where} changes the body {in_quotes(name)} of the {call}, which has none of that name"
+                )
+            self.spend(bodies[number].size)
             bodies[number] = _edited_body(bodies[number], edit, where)
             attributes[told] = (kind, bodies[0] if kind == "graph" else tuple(bodies))
         return call, replace(call, attributes=attributes)
@@ -220,21 +239,23 @@ class Replay:
         if not call.key:
             raise DoesNotHold(f"{where} inserts a {call.operator} without a result")
         for value in filter(None, call.outputs):
-            if value in self._producer or value in self.constants or value in self.inputs:
-                raise DoesNotHold(f"in {where}, '{value}' has two producers, one of them a new {call.operator}")
+            if value in self._producer or value in self.constants or value in self._ends[0]:
+                raise DoesNotHold(
+                    f"in {where}, {in_quotes(value)} has two producers, one of them a new {call.operator}"
+                )
             self._producer[value] = call.key
         self.nodes[call.key] = call
         for value in call.reads:
             self._users.setdefault(value, set()).add(call.key)
 
     def _defined(self, value: str) -> bool:
-        return value in self._producer or value in self.constants or value in self.inputs
+        return value in self._producer or value in self.constants or value in self._ends[0]
 
     def _check_defined(self, calls: Iterable[PlainNode], where: str) -> None:
         for call in calls:
             for value in call.reads:
                 if not self._defined(value):
-                    raise DoesNotHold(f"in {where}, the {call} reads '{value}', which nothing computes")
+                    raise DoesNotHold(f"in {where}, the {call} reads {in_quotes(value)}, which nothing computes")
 
     def _check_still_defined(self, gone: Iterable[str], where: str) -> None:
         for value in gone:
@@ -242,16 +263,16 @@ class Replay:
                 continue
             if self._users.get(value):
                 reader = self.nodes[min(self._users[value])]
-                raise DoesNotHold(f"{where} removes '{value}', and the {reader} still reads it")
-            if value in self.outputs:
-                raise DoesNotHold(f"{where} removes '{value}', which is an output of the graph")
+                raise DoesNotHold(f"{where} removes {in_quotes(value)}, and the {reader} still reads it")
+            if value in self._ends[1]:
+                raise DoesNotHold(f"{where} removes {in_quotes(value)}, which is an output of the graph")
 
     def _placed(self, call: PlainNode) -> bool:
         """Give the node a place between its producers and its readers; False if there is none."""
         makers = (self._producer.get(value) for value in call.reads)
         low = max((self._rank[key] for key in makers if key in self._rank), default=-math.inf)
         readers = [key for value in call.outputs for key in self._users.get(value, ())]
-        self.spend(len(readers))
+        self.spend(len(call.reads) + len(readers))
         high = min((self._rank[key] for key in readers if key in self._rank), default=math.inf)
         if low == -math.inf:
             low = high - 2 if high < math.inf else -1.0
@@ -262,7 +283,7 @@ class Replay:
 
     def _sort(self, where: str) -> None:
         """Number all nodes in topological order. Raises DoesNotHold if some are in a cycle."""
-        self.spend(len(self.nodes))
+        self.spend(sum(call.size for call in self.nodes.values()))
         makers = {
             key: {self._producer[value] for value in call.reads if value in self._producer}
             for key, call in self.nodes.items()
@@ -282,11 +303,11 @@ class Replay:
                     ready.append(reader)
         if len(order) < len(self.nodes):
             left = next(key for key, count in waits.items() if count)
-            raise DoesNotHold(f"in {where}, '{left}' is in or behind a cycle")
+            raise DoesNotHold(f"in {where}, {in_quotes(left)} is in or behind a cycle")
         self._rank = {key: float(place) for place, key in enumerate(order)}
 
     def _used_constants(self) -> list[str]:
-        return [name for name in self.constants if self._users.get(name) or name in self.outputs]
+        return [name for name in self.constants if self._users.get(name) or name in self._ends[1]]
 
 
 def _edited_body(body: PlainGraph, edit: LoggedEdit, where: str) -> PlainGraph:
@@ -300,6 +321,10 @@ def _edited_body(body: PlainGraph, edit: LoggedEdit, where: str) -> PlainGraph:
     inner.apply(edit, where)
     found = PlainGraph(body.inputs, body.outputs, inner.nodes, inner.constants)
     return replace(found, constants=found.used_constants)
+
+
+def _opsets(opsets: Mapping[str, int]) -> str:
+    return ", ".join(f"{in_quotes(domain or 'ai.onnx')} {version}" for domain, version in sorted(opsets.items()))
 
 
 def _contents_differ(ours: PlainConstant | None, own: PlainConstant | None) -> str:

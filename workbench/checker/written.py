@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from workbench.checker.files import float_bits, trimmed
-from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes
 from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainGraph, PlainNode, graph_from
-from workbench.checker.records import Fields, as_finite, as_list, as_text, as_whole
+from workbench.checker.records import Fields, as_finite, as_list, as_whole
+from workbench.checker.types import PlainType
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BYTES_IN_FULL = {6: 4, 7: 8}  # of the element types of which small constants are written in full
@@ -18,13 +20,17 @@ _BYTES_IN_FULL = {6: 4, 7: 8}  # of the element types of which small constants a
 
 def written_node(record: Fields) -> PlainNode:
     attributes = record.named("attributes")
+    domain = record.text("domain") if record.has("domain") else ""
     return PlainNode(
-        record.text("domain") if record.has("domain") else "",
+        domain,
         record.text("op"),
         record.text("overload") if record.has("overload") else "",
-        trimmed(record.texts("inputs")),
-        trimmed(record.texts("outputs")),
-        {name: _attribute(Fields(told, f"{record.where}, attribute '{name}'")) for name, told in attributes.items()},
+        trimmed(record.texts("inputs"), domain),
+        trimmed(record.texts("outputs"), domain, record.text("op")),
+        {
+            name: _attribute(Fields(told, f"{record.where}, attribute {in_quotes(name)}"))
+            for name, told in attributes.items()
+        },
     )
 
 
@@ -42,12 +48,15 @@ def written_contents(told: Any, where: str) -> PlainConstant:
         data = b"".join(n.to_bytes(size, "little", signed=True) for n in numbers)
         if hashlib.sha256(data).hexdigest() != found.sha256:
             raise DoesNotHold(f"the values of the certificate's {where} are not those of its hash")
+        found = replace(found, data=data)
     return found
 
 
 def written_constants(record: Fields, name: str) -> dict[str, PlainConstant]:
     found = record.named(name)
-    return {value: written_contents(told, f"{record.where}, constant '{value}'") for value, told in found.items()}
+    return {
+        value: written_contents(told, f"{record.where}, constant {in_quotes(value)}") for value, told in found.items()
+    }
 
 
 def written_function(record: Fields) -> tuple[FunctionKey, PlainFunction | None]:
@@ -60,25 +69,33 @@ def written_function(record: Fields) -> tuple[FunctionKey, PlainFunction | None]
         written_opsets(record),
         frozenset(record.texts("parameters")),
         {
-            name: _attribute(Fields(told, f"{record.where}, default of '{name}'"))
+            name: _attribute(Fields(told, f"{record.where}, default of {in_quotes(name)}"))
             for name, told in record.named("defaults").items()
         },
     )
 
 
 def written_opsets(record: Fields) -> dict[str, int]:
-    return {domain: as_whole(n, f"{record.where}, opset of '{domain}'") for domain, n in record.named("opsets").items()}
+    return {
+        domain: as_whole(n, f"{record.where}, opset of {in_quotes(domain)}")
+        for domain, n in record.named("opsets").items()
+    }
 
 
-def written_type(told: Any, where: str) -> Any:
-    """The type of an input or output, as `files.declared_type` has it."""
+def written_type(told: Any, where: str) -> PlainType:
+    """The type of an input or output, as `types.declared_type` has it."""
     if told is None:
         return None
     parts = as_list(told, where)
-    if len(parts) == 1:
-        return (as_text(parts[0], where),)
     if len(parts) != 2:
-        raise Unreadable(f"the certificate's {where} must be an element type and dims")
+        raise Unreadable(f"the certificate's {where} must be an element type and dims, or a kind and what it is of")
+    if parts[0] == "map_type":
+        pair = as_list(parts[1], where)
+        if len(pair) != 2:
+            raise Unreadable(f"the certificate's {where} must have a type of keys and one of values")
+        return (parts[0], (as_whole(pair[0], where), written_type(pair[1], where)))
+    if isinstance(parts[0], str):
+        return (parts[0], written_type(parts[1], where))
     dims = None if parts[1] is None else tuple(_dim(dim, where) for dim in as_list(parts[1], where))
     return (as_whole(parts[0], where), dims)
 
@@ -102,7 +119,7 @@ def _attribute(record: Fields) -> tuple[str, Any]:
         raise Unreadable(f"the certificate's {record.where} must have one field, its kind")
     ((kind, told),) = record.fields.items()
     if kind not in _READ:
-        raise Unreadable(f"the certificate's {record.where} is of the unknown kind '{kind[:40]}'")
+        raise Unreadable(f"the certificate's {record.where} is of the unknown kind {in_quotes(kind)}")
     found = _READ[kind](told, record.where)
     return ("ints", ()) if found == () else (kind, found)
 

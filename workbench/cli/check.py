@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import say
 from workbench.errors import UserError
 
@@ -12,22 +11,21 @@ HELP = "re-check a result with its certificate, by a small checker that shares n
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", metavar="MODEL", help="the file that was optimized")
-    command.add_argument("output", metavar="OUT.onnx", help="the result")
-    command.add_argument("certificate", metavar="C.json", help="what optimize --certificate wrote")
+    from workbench.checker.command import add_arguments as add_those_of_the_checker
+
+    add_those_of_the_checker(command)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.checker.checking import check_files, report_lines
-    from workbench.checker.outcome import DoesNotHold, Unreadable
+    from workbench.checker.command import checked_command
+    from workbench.checker.outcome import Unreadable
 
     try:
-        statements = check_files(chosen.model, chosen.output, chosen.certificate)
-    except DoesNotHold as first:
-        say(f"does not hold: {first}")
-        return FAILED
+        lines, code = checked_command(chosen)
     except Unreadable as error:
         raise UserError(f"'{chosen.certificate}' cannot be checked: {error}") from None
-    for line in report_lines(statements):
+    except argparse.ArgumentTypeError as error:
+        raise UserError(str(error)) from None
+    for line in lines:
         say(line)
-    return DONE
+    return code

@@ -1,0 +1,290 @@
+"""Another computation is not accepted, whatever is written into files and log: the forgeries of an attack, rebuilt small,
+with neighbours."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.forging import (
+    NEG,
+    RELU,
+    changed,
+    forged,
+    model_of,
+    node,
+    refusal,
+    rewriting,
+)
+from workbench.checker.outcome import DoesNotHold
+
+TO_NEG = {"remove": [node("Relu", ["x"], ["y"])], "insert": [node("Neg", ["x"], ["y"])]}
+SCALED = "g (float[2,3] x) => (float[2,3] y) <float[3] w = {{{}}}> {{ y = Mul(x, w) }}"
+WITH_BODIES = """g (float[2,3] x, bool c) => (float[2,3] y) <float[3] s = {1, 1, 1}> {
+    y = If(c) <then_branch = t () => (float[2,3] ot) { ot = Mul(x, s) },
+               else_branch = e () => (float[2,3] oe) { oe = Mul(x, s) }>
+}"""
+
+
+def then_branch(model):
+    return next(a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
+
+
+def test_sparse_weights_in_a_body_that_shadow_an_outer_one_are_refused(tmp_path):
+    def shadow(model):
+        sparse = then_branch(model).sparse_initializer.add(dims=[3])
+        sparse.values.CopyFrom(helper.make_tensor("s", TensorProto.FLOAT, [1], [7.0]))
+        sparse.indices.CopyFrom(helper.make_tensor("i", TensorProto.INT64, [1], [0]))
+
+    said = refusal(forged(tmp_path, WITH_BODIES, changed(WITH_BODIES, shadow)))
+    assert said == "'out.onnx' has GraphProto.sparse_initializer, which is not read"
+
+
+def test_weights_in_a_body_that_shadow_an_outer_one_are_compared(tmp_path):
+    def shadow(model):
+        then_branch(model).initializer.append(helper.make_tensor("s", TensorProto.FLOAT, [3], [7.0, 7, 7]))
+
+    assert "of the If that computes 'y'" in refusal(forged(tmp_path, WITH_BODIES, changed(WITH_BODIES, shadow)))
+
+
+def test_what_loading_does_in_a_body_is_said(tmp_path):
+    text = """g (float[2,3] x, bool c) => (float[2,3] y) {{
+        y = If(c) <then_branch = t () => (float[2,3] o) {{ o = {0}(x) }}, else_branch = e () => (float[2,3] p) {{ p = {0}(x) }}>
+    }}"""
+    bodies = [
+        {"body": name, "edit": {"remove": [node("Relu", ["x"], [made])], "insert": [node("Exp", ["x"], [made])]}}
+        for name, made in (("then_branch", "o"), ("else_branch", "p"))
+    ]
+    step = {"pass": "loading", "rewrites": [{"edit": {"inside": [{"node": "y", "bodies": bodies}]}}]}
+    found = forged(tmp_path, text.format("Relu"), text.format("Exp"), step)
+    assert "loading: in then_branch of the node that computes 'y': nodes taken out: 1 Relu, nodes put in: 1 Exp" in (
+        found.told()
+    )
+    assert found.check().answer.endswith("not checked; --run N compares them on N random inputs")
+    with pytest.raises(DoesNotHold, match="the output's 'y' differs"):
+        found.check(runs=2)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_loading_is_the_first_step_and_exporting_the_last(tmp_path, place):
+    frame = {"pass": "loading", "rewrites": [{"edit": TO_NEG}]}
+    steps = [{"pass": "dead_nodes", "rewrites": []}] * place
+    assert "which is the first or the last of all" in refusal(forged(tmp_path, RELU, NEG, *steps, frame))
+    frame = {"pass": "exporting", "rewrites": [{"edit": TO_NEG}]}
+    assert "which is the first or the last of all" in refusal(forged(tmp_path, RELU, NEG, frame, *steps))
+
+
+@pytest.mark.parametrize("number", [256, 2, -1])
+def test_a_truth_value_that_readers_take_for_different_ones_is_refused(tmp_path, number):
+    text = "g (float[2,3] x) => (float[2,3] y) <bool[1] b = {0}, float[1] z = {0}> { y = Where(b, x, z) }"
+
+    def lie(model):
+        model.graph.initializer[0].int32_data[0] = number
+
+    assert "has a number that its type has not" in refusal(forged(tmp_path, text, changed(text, lie)))
+
+
+def test_a_constant_has_its_elements_once_and_all_of_them(tmp_path):
+    def twice(model):
+        model.graph.initializer[0].raw_data = np.full(3, 7, np.float32).tobytes()
+
+    def short(model):
+        del model.graph.initializer[0].float_data[1:]
+
+    def beside(model):
+        model.graph.initializer[0].external_data.add(key="location", value="weights")
+
+    def segment(model):
+        model.graph.initializer[0].segment.begin = 0
+
+    honest = SCALED.format("1, 1, 1")
+    for lie, said in (
+        (twice, "has its elements in float_data and raw_data"),
+        (short, "has 1 elements, and its shape 3"),
+        (beside, "names an external file and is not in it"),
+        (segment, "has TensorProto.segment, which is not read"),
+    ):
+        assert said in refusal(forged(tmp_path, honest, changed(honest, lie)))
+
+
+def test_weights_beside_the_model_are_named_once(tmp_path):
+    """onnx reads the last of two locations, others the first."""
+    for name, number in (("one", 1), ("other", 7)):
+        (tmp_path / name).write_bytes(np.full(3, number, np.float32).tobytes())
+
+    def put(*names):
+        def change(model):
+            tensor = model.graph.initializer[0]
+            tensor.ClearField("float_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            for name in names:
+                tensor.external_data.add(key="location", value=name)
+
+        return changed(SCALED.format("1, 1, 1"), change)
+
+    said = refusal(forged(tmp_path, put("one"), put("one", "other")))
+    assert "says twice or oddly where it lies beside the model" in said
+
+
+def test_a_weight_that_is_written_over_is_taken_out_first(tmp_path):
+    other = {"type": 1, "shape": [3], "sha256": "63ceee3c5975d14e2c95b517952c2c6e27ba3eb3fa8861541704edc7e3483a84"}
+    step = rewriting({"constants": {"w": other}})
+    said = refusal(forged(tmp_path, SCALED.format("1, 1, 1"), SCALED.format("7, 7, 7"), step))
+    assert said == "rewrite 1 (fold_constants) writes over the constant 'w' without removing it"
+
+
+FUNCTION = """g (float[2,3] x) => (float[2,3] y) {{ y = d.F(x) }}
+<domain: "d", opset_import: ["": 17]> F (a) => (b) {{ b = {}(a) }}"""
+
+
+def function(op, domain="d", name="F"):
+    graph = {"inputs": ["a"], "outputs": ["b"], "nodes": [node(op, ["a"], ["b"])], "constants": {}}
+    told = {"domain": domain, "name": name, "overload": "", "graph": graph, "opsets": {"": 17}}
+    return told | {"parameters": [], "defaults": {}}
+
+
+def test_a_pass_gives_no_function_another_body(tmp_path):
+    step = rewriting({"functions": [function("Exp")]})
+    said = refusal(forged(tmp_path, FUNCTION.format("Relu"), FUNCTION.format("Exp"), step))
+    assert said == "rewrite 1 (fold_constants) gives the function 'd.F' another body"
+
+
+@pytest.mark.parametrize("frame", ["loading", "exporting", "fuse_groups"])
+def test_no_function_takes_the_place_of_an_operator(tmp_path, frame):
+    """Whoever may add a function named Relu makes another computation of every Relu."""
+    step = {"pass": frame, "rewrites": [{"exactness": "bits", "edit": {"functions": [function("Exp", "", "Relu")]}}]}
+    with_function = changed(RELU, lambda model: model.functions.append(model_of(FUNCTION.format("Exp")).functions[0]))
+    with_function.functions[0].domain, with_function.functions[0].name = "", "Relu"
+    assert "in a domain whose operators are defined elsewhere" in refusal(forged(tmp_path, RELU, with_function, step))
+    step["rewrites"][0]["edit"]["functions"] = [function("Exp", "custom", "Op")]
+    called = "g (float[2,3] x) => (float[2,3] y) { y = custom.Op(x) }"
+    assert "which the model calls as an operator of its runtime" in refusal(forged(tmp_path, called, called, step))
+
+
+def test_an_input_changes_only_the_order_of_its_axes(tmp_path):
+    text = "g (float[{0}] x) => (float[{0}] y) {{ y = Relu(x) }}"
+    step = rewriting({"types": {"x": [1, [6]], "y": [1, [6]]}})
+    assert "no permutation of float[2, 3], which it is" in refusal(
+        forged(tmp_path, text.format("2,3"), text.format("6"), step)
+    )
+    turned = rewriting({"types": {"x": [1, [3, 2]], "y": [1, [3, 2]]}})
+    found = forged(tmp_path, text.format("2,3"), text.format("3,2"), turned)
+    assert "'x' is float[3, 2], and was float[2, 3]" in found.told()
+
+
+def test_a_weight_does_not_become_an_input_with_a_default(tmp_path):
+    def give(model):
+        model.graph.input.insert(0, helper.make_tensor_value_info("w", TensorProto.FLOAT, [3]))
+
+    honest = SCALED.format("1, 1, 1")
+    said = refusal(forged(tmp_path, honest, changed(honest, give)))
+    assert "a caller may give 'w', 'x' to the output, and after the log 'x'" in said
+
+
+def test_an_input_with_a_default_that_becomes_a_constant_is_said(tmp_path):
+    def give(model):
+        model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [3]))
+
+    honest = SCALED.format("1, 1, 1")
+    found = forged(tmp_path, changed(honest, give), honest)
+    assert found.check().answer.endswith(
+        "not checked; --run N compares them on N random inputs, with the defaults of 'w'"
+    )
+    assert "inputs that have become constants: 'w'" in found.told()
+
+    def in_old_files(model):
+        give(model)
+        model.ir_version = 3
+
+    assert "checked: it has the same nodes" in forged(tmp_path, changed(honest, in_old_files), honest).check().answer
+
+
+def test_a_default_stays_a_default_of_the_same_type(tmp_path):
+    def give(shape, held=True):
+        def change(model):
+            model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, shape))
+            if not held:
+                del model.graph.initializer[:]
+
+        return changed(SCALED.format("1, 1, 1"), change)
+
+    assert "of another type or shape" in refusal(forged(tmp_path, give([3]), give([None])))
+    assert refusal(forged(tmp_path, give([3]), give([3], held=False)))
+    forged(tmp_path, give([3]), give([3])).check()
+
+
+def test_outputs_that_a_split_counts_are_compared(tmp_path):
+    text = "g (float[4] x) => (float[{1}] y) {{ y{0} = Split(x) }}"
+    assert "it computes (y, ), not (y)" in refusal(forged(tmp_path, text.format(', ""', 2), text.format("", 2)))
+
+
+def test_what_a_sequence_is_of_is_compared(tmp_path):
+    text = "g (float[2] x) => (seq({}) q) {{ q = SequenceConstruct(x) }}"
+    said = refusal(forged(tmp_path, text.format("float[2]"), text.format("float[3]")))
+    assert "sequence_type of float[2] after the log, and sequence_type of float[3] in the output" in said
+
+
+def test_names_are_given_once(tmp_path):
+    def function_twice(model):
+        model.functions.append(model_of(FUNCTION.format("Exp")).functions[0])
+
+    def weight_twice(model):
+        model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [3], [7.0, 7, 7]))
+
+    def attribute_twice(model):
+        model.graph.node[0].attribute.extend([helper.make_attribute("axis", 0), helper.make_attribute("axis", 1)])
+
+    def opset_twice(model):
+        model.opset_import.add(domain="ai.onnx", version=9)
+
+    scaled = SCALED.format("1, 1, 1")
+    for text, lie, said in (
+        (FUNCTION.format("Relu"), function_twice, "has two functions of one name"),
+        (scaled, weight_twice, "two constants have one name"),
+        (scaled, attribute_twice, "has two attributes of one name"),
+        (scaled, opset_twice, "has two opsets of one domain"),
+    ):
+        assert said in refusal(forged(tmp_path, text, changed(text, lie)))
+
+
+def test_what_the_output_declares_of_inner_values_follows_from_it(tmp_path):
+    """ONNX Runtime folds a Shape of a declared size, whatever is computed."""
+    text = """g (float[4] x) => (int64[2] y) {{ n = NonZero(x) y = Shape(n) }}"""
+    honest = text.format()
+
+    def declare(dim, value="n", elem=TensorProto.INT64):
+        info = helper.make_tensor_value_info(value, elem, [1, dim])
+        return changed(honest, lambda model: model.graph.value_info.append(info))
+
+    assert (
+        "that 'n' are of the sizes that the output declares does not follow"
+        in forged(tmp_path, honest, declare(4)).told()
+    )
+    assert "does not follow" not in forged(tmp_path, declare(4), declare(4)).told()
+    said = refusal(forged(tmp_path, honest, declare(4, elem=TensorProto.FLOAT)))
+    assert "the output declares 'n' to be float[1, 4]; it is int64[1, " in said
+
+
+def test_two_values_of_different_sizes_share_no_symbol(tmp_path):
+    text = "g (float[2,3] x) => (float[2,2] y) <float[3,2] w = {1,2,3,4,5,6}> { a = Relu(x) y = MatMul(a, w) }"
+
+    def declare(model):
+        model.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, ["N", "N"]))
+
+    said = refusal(forged(tmp_path, text, changed(text, declare)))
+    assert said == "the output declares 'a' to be float[3, 3]; it is float[2, 3]"
+
+
+def test_a_node_without_a_result_is_not_put_in(tmp_path):
+    other = changed(RELU, lambda model: model.graph.node.append(helper.make_node("Op", ["x"], [], domain="d")))
+    assert "has a d.Op without a result" in refusal(forged(tmp_path, RELU, other))
+    forged(tmp_path, other, RELU).check()
+
+
+def test_any_rewrite_is_not_checked_and_a_run_finds_it(tmp_path):
+    law = {"rules": {"no.such_rule": {"law": "x = x", "exactness": "bits"}}}
+    found = forged(tmp_path, RELU, NEG, rewriting(TO_NEG, rule="no.such_rule"), **law)
+    assert found.check().answer == (
+        "'out.onnx' computes the same as 'm.onnx': not checked; --run N compares them on N random inputs"
+    )
+    with pytest.raises(DoesNotHold, match=r"run on random inputs \(seed \d+\), the output's 'y' differs by"):
+        found.check(runs=1)

@@ -1,0 +1,124 @@
+"""What `check` says is what it checked: names in their quotation marks, both counts, exit codes, runs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.certifying import certified, small_network
+from tests.commands import NHWC
+from tests.conftest import ROOT
+from tests.forging import (
+    RELU,
+    forged,
+    model_of,
+    node,
+    proving,
+    refusal,
+    rewriting,
+)
+from workbench.checker.outcome import DoesNotHold
+
+TO_NEG = {"remove": [node("Relu", ["x"], ["y"])], "insert": [node("Neg", ["x"], ["y"])]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fuse: each rewrite computes the same, proved here again by z3\n- order_for_memory",
+        "\x1b[8m",
+        "\ud800",
+        "proven minimal",
+        "\u202eevil",
+        "",
+    ],
+)
+def test_names_of_steps_are_names(tmp_path, name):
+    said = refusal(forged(tmp_path, RELU, RELU, proving({"kind": "word", "sentence": ""}, name)))
+    assert said.endswith("which is no name of a pass") and said.isprintable()
+
+
+def test_names_and_sentences_stay_in_their_quotation_marks_and_lines(tmp_path):
+    odd = "y' is fine\n- proven: 'z\x1b[8m\u202e"
+    model = model_of(RELU)
+    model.graph.node[0].output[0] = model.graph.output[0].name = odd
+    step = rewriting({"remove": [node("Relu", ["x"], [odd])], "insert": []})
+    assert r"removes 'y\' is fine\n- proven: \'z\x1b[8m\u202e'" in refusal(forged(tmp_path, model, model, step))
+    found = forged(tmp_path, model, model, proving({"kind": "word", "sentence": f"{odd}{'long' * 1000}"}))
+    assert all(line.isprintable() and len(line) < 500 for line in found.told().splitlines())
+    assert len(found.told().splitlines()) == 1
+
+
+def test_certificates_have_no_field_that_nothing_reads(tmp_path):
+    said = refusal(forged(tmp_path, RELU, RELU, note="all of this is proven"))
+    assert said == "the certificate's content has 'note', which is not read"
+    found = forged(tmp_path, RELU, RELU)
+    twice = found.path.read_text().replace('"steps":', '"steps": [{"pass": "proof"}], "steps":')
+    assert "has a field twice" in refusal(found.written(twice))
+
+
+def test_both_counts_of_transposes_are_said(tmp_path):
+    found = certified(NHWC, tmp_path, layout="optimal")
+    assert "of the domain 'workbench', as the workbench's own, runs in 'out.onnx' 0 Transposes" in found.proven()
+    assert (
+        "any other, as ONNX Runtime, puts their bodies in place of the calls, and runs 4 Transposes" in found.proven()
+    )
+
+
+def test_rules_have_their_law_or_none(tmp_path):
+    found = certified(small_network(tmp_path / "small.onnx"), tmp_path, passes=["sum_to_add", "fold_batchnorm"])
+    assert "its mode is ieee; of its rewrites 2 change no bit, 1 change rounding" in found.told()
+    with_law = sum(
+        bool(found.content["rules"][step["rule"]]["law"])
+        for s in found.content["steps"]
+        for step in s["rewrites"]
+        if "rule" in step
+    )
+    assert f"{with_law} name a law of numbers, {3 - with_law} have none" in found.told()
+
+
+# ---- the command -------------------------------------------------------------------------------
+
+
+def test_exit_codes_answer_what_is_required(run, tmp_path):
+    found = certified(small_network(tmp_path / "small.onnx"), tmp_path, passes=["sum_to_add", "order_for_memory"])
+    words = ("check", found.model, found.output, found.path)
+    code, said, _ = run(*words)
+    assert code == 0 and said.startswith("'out.onnx' computes the same as 'small.onnx': not checked")
+    code, said, _ = run(*words, "--require", "log,bounds,run", "--run", "2")
+    assert (
+        code == 0 and " equal to the last bit on 2 random inputs in ONNX Runtime without optimizations (seed " in said
+    )
+    layout = certified(found.model, tmp_path, passes=["layout_optimal"], target="cuda")
+    code, said, _ = run("check", layout.model, layout.output, layout.path, "--require", "bounds")
+    assert code == 1 and said.splitlines()[-1].startswith("required and not so: bounds")
+
+
+@pytest.mark.parametrize(
+    "words", [("--require", "run"), ("--require", "luck"), ("--run", "0"), ("--run", "many"), ("more",), ("--odd",)]
+)
+def test_wrong_usage_is_2(tmp_path, words):
+    found = forged(tmp_path, RELU, RELU)
+    command = [sys.executable, "-m", "workbench.checker", found.model, found.output, found.path, *words]
+    ran = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2 and not ran.stdout and "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("words", [("--require", "run"), ("--require", "luck"), ("--run", "0")])
+def test_wrong_usage_is_2_in_the_command_line_too(refused, tmp_path, words):
+    found = forged(tmp_path, RELU, RELU)
+    refused("check", found.model, found.output, found.path, *words)
+
+
+def test_a_model_that_is_random_is_not_compared(tmp_path):
+    text = "g (float[2,3] x) => (float[2,3] y) { r = RandomNormalLike(x) y = Add(x, r) }"
+    found = forged(tmp_path, text, text).check(runs=2)
+    assert "not compared, since the model gives other results each time" in found.answer and "run" not in found.holds
+
+
+def test_an_output_that_does_not_run_is_found(tmp_path):
+    text = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
+    odd = "g (float[2,3] x) => (float[2,3] y) { y = d.Odd(x) }"
+    step = rewriting({"remove": [node("Relu", ["x"], ["y"])], "insert": [node("Odd", ["x"], ["y"]) | {"domain": "d"}]})
+    with pytest.raises(DoesNotHold, match="ONNX Runtime loads the model, and not the output"):
+        forged(tmp_path, text, odd, step).check(runs=1)

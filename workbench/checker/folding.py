@@ -1,0 +1,107 @@
+"""Shape arithmetic of a message, evaluated by onnx's reference, where its shape inference does not follow it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from workbench.checker.types import PlainType, sizes_of
+
+FOLDED = "workbench.checker: folded"  # the name of a node that was no constant in the file
+_SMALL = 1_024  # elements of an operand or a result
+_LARGEST = 65_536  # elements of a result, if every operand were broadcast along axes of its own
+# Operators whose results are no larger than what their operands, broadcast, have.
+_ARITHMETIC = """
+Abs Add And Cast CastLike Ceil Concat Div Equal Floor Gather Greater GreaterOrEqual Identity Less LessOrEqual Max Min
+Mod Mul Neg Not Or ReduceMax ReduceMin ReduceProd ReduceSum Reshape Slice Sqrt Squeeze Sub Transpose Unsqueeze Where
+"""
+_OPERATORS = frozenset(_ARITHMETIC.split())
+_Array = npt.NDArray[Any]
+
+
+def fold_arithmetic(model: ModelProto, types: Mapping[str, PlainType]) -> bool:
+    """Put constants in place of nodes of the main graph that compute numbers from numbers and known shapes; whether
+    there were any. types: by value, as inferred."""
+    known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if _is_small(t)}
+    versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+    folded = False
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            known |= _held(node)
+            continue
+        found = _value(node, known, types, versions)
+        if found is None or found.size > _SMALL:
+            continue
+        known[node.output[0]] = found
+        if node.op_type == "Transpose":  # it stays, to be counted
+            continue
+        tensor = numpy_helper.from_array(found, node.output[0])
+        node.CopyFrom(helper.make_node("Constant", [], [node.output[0]], name=FOLDED, value=tensor))
+        folded = True
+    return folded
+
+
+def _is_small(tensor: TensorProto) -> bool:
+    return math.prod(tensor.dims) <= _SMALL and tensor.data_type != TensorProto.STRING
+
+
+def _held(node: NodeProto) -> dict[str, _Array]:
+    attribute = node.attribute[0] if len(node.attribute) == 1 else None
+    if attribute is None or attribute.name not in ("value", "value_int", "value_ints", "value_float", "value_floats"):
+        return {}
+    if attribute.name == "value":
+        return {node.output[0]: numpy_helper.to_array(attribute.t)} if _is_small(attribute.t) else {}
+    held = helper.get_attribute_value(attribute)
+    kind = np.int64 if attribute.name.startswith("value_int") else np.float32
+    return {node.output[0]: np.array(held, kind)} if np.size(held) <= _SMALL else {}
+
+
+def _value(
+    node: NodeProto, known: Mapping[str, _Array], types: Mapping[str, PlainType], versions: Mapping[str, int]
+) -> _Array | None:
+    """What the node computes; None if that is not known, or no number of sizes."""
+    if node.domain not in ("", "ai.onnx") or len(node.output) != 1 or not node.input:
+        return None
+    told = {attribute.name: attribute.i for attribute in node.attribute}
+    if node.op_type in ("Shape", "Size"):
+        shape = sizes_of(types.get(node.input[0]))
+        if shape is None:
+            return None
+        size = np.array(math.prod(shape), np.int64)
+        return size if node.op_type == "Size" else np.array(shape[told.get("start", 0) : told.get("end")], np.int64)
+    operands = [known[value] for value in node.input if value in known]
+    if len(operands) < len([value for value in node.input if value]):
+        return None
+    if node.op_type == "Range" and all(item.size == 1 for item in operands) and len(operands) == 3:
+        begin, end, step = (float(item.item()) for item in operands)
+        return _evaluated(node, known, versions) if step and (end - begin) / step <= _SMALL else None
+    if node.op_type == "ConstantOfShape" and operands[0].size and 0 <= operands[0].prod() <= _SMALL:
+        return _evaluated(node, known, versions)
+    if node.op_type not in _OPERATORS or (
+        node.op_type != "Concat" and math.prod(max(item.size, 1) for item in operands) > _LARGEST
+    ):
+        return None
+    return _evaluated(node, known, versions)
+
+
+def _evaluated(node: NodeProto, known: Mapping[str, _Array], versions: Mapping[str, int]) -> _Array | None:
+    from onnx.reference import ReferenceEvaluator
+
+    alone = GraphProto(name="alone")
+    alone.node.add().CopyFrom(node)
+    names = list(dict.fromkeys(value for value in node.input if value))
+    for value in names:
+        kind = helper.np_dtype_to_tensor_dtype(known[value].dtype)
+        alone.input.append(helper.make_tensor_value_info(value, kind, known[value].shape))
+    alone.output.add().name = node.output[0]
+    model = helper.make_model(alone, opset_imports=[helper.make_opsetid(*entry) for entry in versions.items()])
+    try:
+        (found,) = ReferenceEvaluator(model).run(None, {value: known[value] for value in names})
+    except Exception:  # of any class: then its size is not known
+        return None
+    return np.asarray(found) if isinstance(found, np.ndarray | np.generic) else None

@@ -1,0 +1,243 @@
+"""Types and shapes of a file's values, inferred by onnx from its nodes, inputs and constants alone.
+
+What the file declares of inner values and of its results is taken out before: it is for comparison only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, inliner
+from onnx.external_data_helper import load_external_data_for_tensor
+
+from workbench.checker.folding import fold_arithmetic
+from workbench.checker.outcome import Unreadable, in_quotes
+from workbench.checker.plain import PlainModel
+from workbench.checker.tensors import ELEMENT_BITS
+from workbench.checker.types import PlainType, declared_type, sizes_of, symbol_of, with_numbers
+
+MOST_EXPANDED = 1_000_000  # with all functions expanded
+_ROUNDS = 30  # of shape arithmetic, where sizes depend on sizes that are not known before
+_FOLLOWS = "workbench.checker: the size that follows from the others"
+_SMALL = 4_096  # elements of a constant that inference may read
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Of a file: types by value of the main graph, with dims bound; proto: the message with all that was inferred.
+
+    why: if nothing could be inferred, the reason, in words.
+    """
+
+    types: Mapping[str, PlainType] = field(default_factory=dict)
+    proto: ModelProto = field(default_factory=ModelProto)
+    why: str = ""
+
+    def shape(self, value: str) -> tuple[int, ...] | None:
+        return sizes_of(self.types.get(value))
+
+    def element_bits(self, value: str) -> int | None:
+        type_ = self.types.get(value)
+        return None if type_ is None else ELEMENT_BITS.get(type_[0])
+
+    def bytes(self, value: str) -> int | None:
+        return size_in_bytes(self.types.get(value))
+
+
+def size_in_bytes(type_: PlainType) -> int | None:
+    """None if it is not known, or not fixed."""
+    shape = sizes_of(type_)
+    if shape is None or type_[0] not in ELEMENT_BITS:
+        return None
+    bits: int = ELEMENT_BITS[type_[0]]
+    for size in shape:
+        bits *= size
+    return (bits + 7) // 8
+
+
+def inferred(model: PlainModel, dims: Mapping[str, int], inline: Sequence[tuple[str, str]] = ()) -> Inferred:
+    """inline: functions, by domain and name, whose bodies are put in place of their calls."""
+    why = _refusal(model.proto)
+    if why:
+        return Inferred(why=why)
+    alone = _prepared(model, dims)
+    try:
+        if inline:
+            alone = inliner.inline_selected_functions(alone, list(inline))
+        found = onnx.shape_inference.infer_shapes(alone, data_prop=True)
+        for _ in range(_ROUNDS):
+            types = types_in(found.graph, dims)
+            if _all_known(found.graph, types) or not fold_arithmetic(alone, types):
+                break
+            found = onnx.shape_inference.infer_shapes(alone, data_prop=True)
+    except Exception as error:  # of many classes, by onnx's own C++
+        return Inferred(why=f"onnx's shape inference says: {' '.join(str(error).split())[:160]}")
+    return Inferred(types_in(found.graph, dims), found)
+
+
+def _all_known(graph: GraphProto, types: Mapping[str, PlainType]) -> bool:
+    return all(sizes_of(types.get(value)) is not None for node in graph.node for value in node.output if value)
+
+
+def types_in(graph: GraphProto, dims: Mapping[str, int]) -> dict[str, PlainType]:
+    """Of the values of one graph, without those of its bodies."""
+    values = (*graph.input, *graph.value_info, *graph.output)
+    found = {value.name: with_numbers(declared_type(value), dims) for value in values}
+    return found | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
+
+
+def bodies_of(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    """With the name under which the node has each."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.name, attribute.g
+        yield from ((f"{attribute.name}[{i}]", body) for i, body in enumerate(attribute.graphs))
+
+
+def nodes_within(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
+    """Those of bodies too."""
+    waiting = [graph]
+    while waiting:
+        for node in waiting.pop().node:
+            yield node
+            waiting += [body for _, body in bodies_of(node)]
+
+
+def expanded_nodes(model: ModelProto) -> int:
+    """The number of nodes with each call of a function in its place. Raises Unreadable if a function calls itself."""
+    functions = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
+    known: dict[tuple[str, str, str], int | None] = {}
+
+    def of(graph: GraphProto | FunctionProto) -> int:
+        return sum(1 + called((_domain(node.domain), node.op_type, node.overload)) for node in nodes_within(graph))
+
+    def called(key: tuple[str, str, str]) -> int:
+        if key not in functions:
+            return 0
+        if key not in known:
+            known[key] = None
+            known[key] = of(functions[key])
+        count = known[key]
+        if count is None:
+            raise Unreadable(f"the function {in_quotes('.'.join(filter(None, key)))} calls itself")
+        return count
+
+    return of(model.graph)
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _refusal(model: ModelProto) -> str:
+    """Why inference would not end, or end the process (onnx 1.23: EyeLike, LabelEncoder, Split, GatherND)."""
+    if expanded_nodes(model) > MOST_EXPANDED:
+        return f"with its functions expanded it has more than {MOST_EXPANDED:,} nodes"
+    for node in (n for graph in (model.graph, *model.functions) for n in nodes_within(graph)):
+        if not (node.input and node.input[0]) and _needs_first(node):
+            return f"a {in_quotes(node.op_type)} has no first operand"
+        numbers = {attribute.name: attribute.i for attribute in node.attribute}
+        if node.op_type == "Split" and numbers.get("num_outputs", len(node.output)) != len(node.output):
+            return "a Split has another number of results than it says"
+        if node.op_type == "GatherND" and numbers.get("batch_dims", 0) < 0:
+            return "a GatherND has a negative number of batch dims"
+    return ""
+
+
+def _needs_first(node: NodeProto) -> bool:
+    domain = _domain(node.domain)
+    if not onnx.defs.has(node.op_type, domain=domain):
+        return False
+    inputs = onnx.defs.get_schema(node.op_type, domain=domain).inputs
+    return bool(inputs) and inputs[0].option == onnx.defs.OpSchema.FormalParameterOption.Single
+
+
+def _prepared(model: PlainModel, dims: Mapping[str, int]) -> ModelProto:
+    """A copy without declared types, with numbers for symbols, and large constants as inputs of their type."""
+    found = ModelProto()
+    large = [tensor for tensor in model.proto.graph.initializer if _elements(tensor) > _SMALL]
+    for name in ("ir_version", "opset_import", "functions"):
+        _copy_field(model.proto, found, name)
+    given = {tensor.name for tensor in large}
+    for value in model.proto.graph.input:
+        if value.name not in given:
+            found.graph.input.add().CopyFrom(value)
+    for tensor in large:
+        found.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    found.graph.name = "graph"
+    found.graph.node.extend(model.proto.graph.node)
+    for value in model.proto.graph.output:
+        found.graph.output.add().name = value.name
+    for tensor in model.proto.graph.initializer:
+        if tensor.name not in given:
+            found.graph.initializer.add().CopyFrom(_inside(tensor, str(model.folder)))
+    for value in found.graph.input:
+        if value.type.WhichOneof("value") == "tensor_type":
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                symbol = symbol_of(value.name, axis, getattr(dim, dim.WhichOneof("value") or "", None))
+                if symbol in dims:
+                    dim.dim_value = dims[symbol]
+    for graph in (found.graph, *found.functions):
+        _let_sizes_follow(graph)
+        for node in nodes_within(graph):
+            for _, body in bodies_of(node):
+                _undeclare(body)
+    for function in found.functions:
+        del function.value_info[:]
+    return found
+
+
+def _copy_field(source: ModelProto, target: ModelProto, name: str) -> None:
+    if isinstance(getattr(source, name), int):
+        setattr(target, name, getattr(source, name))
+        return
+    getattr(target, name).extend(getattr(source, name))
+
+
+def _let_sizes_follow(graph: GraphProto | FunctionProto) -> None:
+    """Of a Reshape, a size that is a quotient is the one that follows from the others, which inference can say.
+
+    onnx does not propagate quotients. In a model that runs, the size is the same.
+    """
+    makers = {value: node for node in graph.node for value in node.output}
+    one = [value for value, node in makers.items() if node.op_type == "Div" and _is_one_size(makers.get(node.input[0]))]
+    for node in [node for node in graph.node if node.op_type == "Reshape" and len(node.input) > 1]:
+        joined = makers.get(node.input[1])
+        if joined is None or joined.op_type != "Concat" or any(a.name == "allowzero" and a.i for a in node.attribute):
+            continue
+        places = [place for place, value in enumerate(joined.input) if value in one]
+        if len(places) == 1:
+            joined.input[places[0]] = _FOLLOWS
+    if any(_FOLLOWS in node.input for node in graph.node):
+        graph.node.insert(0, onnx.helper.make_node("Constant", [], [_FOLLOWS], value_ints=[-1]))
+
+
+def _is_one_size(node: NodeProto | None) -> bool:
+    if node is None or node.op_type != "Shape":
+        return False
+    told = {attribute.name: attribute.i for attribute in node.attribute}
+    return bool(told.get("end") == told.get("start", 0) + 1)
+
+
+def _undeclare(body: GraphProto) -> None:
+    del body.value_info[:]
+    for value in (*body.input, *body.output):
+        value.ClearField("type")
+
+
+def _elements(tensor: TensorProto) -> int:
+    count = 1
+    for size in tensor.dims:
+        count *= size
+    return count
+
+
+def _inside(tensor: TensorProto, folder: str) -> TensorProto:
+    if tensor.data_location != TensorProto.EXTERNAL:
+        return tensor
+    alone = TensorProto()
+    alone.CopyFrom(tensor)
+    load_external_data_for_tensor(alone, folder)
+    return alone

@@ -1,0 +1,180 @@
+"""Runs both models on random inputs in ONNX Runtime, without its optimizations, and compares every result."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto
+
+from workbench.checker.outcome import DoesNotHold, escaped, in_quotes
+from workbench.checker.plain import PlainModel
+from workbench.checker.types import PlainType, in_words, is_tensor, symbol_of
+
+Array = npt.NDArray[Any]
+_SIZE = 2  # of a dim for which the certificate has no number
+_HIGHEST = (10, 2, 1)  # of random whole numbers, in turn until the model takes them
+# The largest difference that is rounding, as a part of the largest element of a result.
+_ROUNDING = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
+_OF_STEPS = 5e-2  # of a result that depends on numbers of 8 bits or less, where rounding may change a step
+
+
+@dataclass(frozen=True)
+class RunsCompared:
+    """equal: whether all results are, as far as the mode allows. words: what was found."""
+
+    words: str
+    equal: bool = False
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def compared_runs(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs: int, mode: str) -> RunsCompared:
+    """Raises DoesNotHold if a result of the output differs, or if only the model runs."""
+    seed = secrets.randbits(32)  # not known beforehand, so that no file is made for it
+    random = np.random.default_rng(seed)
+    odd = next((name for name in model.given if model.given[name] != output.given.get(name, model.given[name])), None)
+    if odd is not None:
+        return RunsCompared(f"not compared, since the input {in_quotes(odd)} is of another shape in each of them")
+    try:
+        one = _session(model)
+    except Exception as error:  # ONNX Runtime has its own classes
+        return RunsCompared(f"not compared, since ONNX Runtime does not load the model ({_words(error)})")
+    try:
+        other = _session(output)
+    except Exception as error:
+        raise DoesNotHold(f"ONNX Runtime loads the model, and not the output ({_words(error)})") from None
+    worst, highest = 0.0, list(_HIGHEST)
+    for number in range(runs):
+        feed = wanted = None
+        while wanted is None:
+            try:
+                feed = {n: _array(n, t, dims, random, highest[0]) for n, t in _needed(model).items()}
+                wanted = one.run(None, feed)
+            except Exception as error:
+                if len(highest) == 1:
+                    return RunsCompared(f"not compared, since ONNX Runtime does not run the model ({_words(error)})")
+                highest.pop(0)
+        if not number and _difference(wanted, one.run(None, feed)) > 0:
+            return RunsCompared("not compared, since the model gives other results each time")
+        try:
+            found = other.run(None, feed)
+        except Exception as error:
+            raise DoesNotHold(f"ONNX Runtime runs the model, and not the output ({_words(error)})") from None
+        worst = max(worst, _compared(model, wanted, found, seed))
+    many = "1 random input" if runs == 1 else f"{runs:,} random inputs"
+    where = f"on {many} in ONNX Runtime without optimizations (seed {seed})"
+    if not worst:
+        return RunsCompared(f"equal to the last bit {where}", equal=True)
+    words = f"equal {where}, but for rounding: by {worst:.1e} of the largest element at most"
+    return RunsCompared(f"{words}; its mode exact allows none" if mode == "exact" else words, equal=mode != "exact")
+
+
+def _session(model: PlainModel) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model.proto)
+    onnx.external_data_helper.load_external_data_for_model(whole, str(model.folder))
+    return onnxruntime.InferenceSession(whole.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _needed(model: PlainModel) -> dict[str, PlainType]:
+    return {name: type_ for name, type_ in model.given.items() if name not in model.defaults}
+
+
+def _array(value: str, type_: PlainType, dims: Mapping[str, int], random: np.random.Generator, highest: int) -> Array:
+    """For an input of this type, with the numbers of the certificate for its symbols."""
+    if not is_tensor(type_) or type_[1] is None:
+        raise ValueError(f"an input is {in_words(type_)}")
+    named_sizes = [symbol_of(value, axis, dim) for axis, dim in enumerate(type_[1])]
+    shape = [dims.get(symbol, _SIZE) if symbol else dim for symbol, dim in zip(named_sizes, type_[1], strict=True)]
+    if type_[0] == TensorProto.STRING:
+        return random.choice(np.array(["a", "b", "c d"], object), shape)
+    kind = onnx.helper.tensor_dtype_to_np_dtype(type_[0])
+    if kind.kind == "f":
+        return random.standard_normal(shape).astype(kind)
+    if kind.kind == "b":
+        return random.integers(0, 2, shape).astype(kind)
+    if kind.kind in "iu":
+        return random.integers(0, highest, shape).astype(kind)
+    raise ValueError(f"an input is {in_words(type_)}")
+
+
+def _compared(model: PlainModel, wanted: Sequence[Any], found: Sequence[Any], seed: int) -> float:
+    """The largest difference. Raises DoesNotHold if one is more than rounding."""
+    worst = 0.0
+    coarse = _of_few_bits(model)
+    for name, one, other in zip(model.graph.outputs, wanted, found, strict=True):
+        difference = _difference([one], [other])
+        kind = str(one.dtype) if isinstance(one, np.ndarray) else ""
+        most = max(_ROUNDING.get(kind, 0.0), _OF_STEPS if name in coarse and kind in _ROUNDING else 0.0)
+        if difference > most:
+            by = (
+                f"by {difference:.1e} of its largest element" if np.isfinite(difference) else "in shape, type or places"
+            )
+            raise DoesNotHold(f"run on random inputs (seed {seed}), the output's {in_quotes(name)} differs {by}")
+        worst = max(worst, difference)
+    return worst
+
+
+def _difference(wanted: Sequence[Any], found: Sequence[Any]) -> float:
+    """The largest, as a part of the largest finite element of its result; infinite if no number says it."""
+    worst = 0.0
+    for one, other in zip(wanted, found, strict=True):
+        if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
+            same = isinstance(one, list) == isinstance(other, list) and len(one or ()) == len(other or ())
+            inner = _difference(one, other) if same and isinstance(one, list) else 0.0 if one == other else np.inf
+            worst = max(worst, float(inner))
+            continue
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return float("inf")
+        if one.tobytes() == other.tobytes() and one.dtype != object:
+            continue
+        if one.dtype.kind != "f":
+            if not np.array_equal(one, other):
+                return float("inf")
+            continue
+        a, b = one.astype(np.float64), other.astype(np.float64)
+        odd = ~np.isfinite(a)
+        if not np.array_equal(a[odd], b[odd], equal_nan=True) or not np.isfinite(b[~odd]).all():
+            return float("inf")
+        scale = np.abs(a[~odd]).max(initial=0.0)
+        apart = np.abs(a[~odd] - b[~odd]).max(initial=0.0)
+        worst = max(worst, float(apart / scale) if scale else float("inf") if apart else 0.0)
+    return worst
+
+
+def _of_few_bits(model: PlainModel) -> set[str]:
+    """The outputs that depend on an operator which rounds to 8 bits or less."""
+    makers = {value: call for call in model.graph.nodes.values() for value in call.outputs if value}
+    rounds = {
+        call.key for call in model.graph.nodes.values() if "Quantize" in call.op_type or "QLinear" in call.op_type
+    }
+    found = set()
+    for output in model.graph.outputs:
+        waiting, seen = [output], {output}
+        while waiting:
+            call = makers.get(waiting.pop())
+            if call is None:
+                continue
+            if call.key in rounds:
+                found.add(output)
+                break
+            fresh = call.reads - seen
+            seen |= fresh
+            waiting += fresh
+    return found
+
+
+def _words(error: Exception) -> str:
+    return escaped(" ".join(str(error).split()), 160)
