@@ -102,6 +102,27 @@ def test_an_operand_that_is_read_through_a_view_too_is_not_written_over(tmp_path
     assert "lets them lie there" in refusal(forged(tmp_path, text, text, plan(["a", "p", "y"], values, 24)))
 
 
+def test_a_result_of_the_graph_is_not_written_over(tmp_path):
+    text = "g (float[2,3] x) => (float[2,3] a, float[2,3] y) { a = Relu(x) y = Exp(a) }"
+    values = [value("a", 0, 0, 2), value("y", 0, 1, 2)]
+    assert "lets them lie there" in refusal(forged(tmp_path, text, text, plan(["a", "y"], values, 24)))
+
+
+def test_an_operator_that_a_function_defines_is_not_known_by_its_name(tmp_path):
+    text = """g (float[2,2] x) => (float[2,2] y) { a = Relu(x) y = workbench.Silu(a) }
+    <domain: "workbench", opset_import: ["": 17]> Silu (p) => (o) { o = MatMul(p, p) }"""
+    values = [value("a", 0, 0, 2, 16), value("y", 0, 1, 2, 16)]
+    found = forged(tmp_path, model_in(text), model_in(text), plan(["a", "y"], values, 16))
+    assert "memory_plan" not in found.proven() and "of 1 sizes, or pairs of unknown shape" in found.told()
+    operators = [{"node": "a", "sizes": {"a": 16}}, {"node": "y", "sizes": {"y": 16}, "over": ["a"]}]
+    found = forged(tmp_path, model_in(text), model_in(text), order(operators, 16))
+    assert "order_for_memory" not in found.proven()
+
+
+def model_in(text):
+    return changed(text, lambda model: model.opset_import.add(domain="workbench", version=1))
+
+
 def test_parts_of_a_concat_lie_in_their_order(tmp_path):
     text = "g (float[2,3] x) => (float[4,3] y) { a = Relu(x) b = Neg(x) y = Concat<axis=0>(a, b) }"
     for first, second, holds in ((0, 24, True), (24, 0, False)):

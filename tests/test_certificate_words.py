@@ -4,12 +4,14 @@ import subprocess
 import sys
 
 import pytest
+from onnx import TensorProto, helper
 
 from tests.certifying import certified, small_network
 from tests.commands import NHWC
 from tests.conftest import ROOT
 from tests.forging import (
     RELU,
+    changed,
     forged,
     model_of,
     node,
@@ -114,6 +116,18 @@ def test_a_model_that_is_random_is_not_compared(tmp_path):
     text = "g (float[2,3] x) => (float[2,3] y) { r = RandomNormalLike(x) y = Add(x, r) }"
     found = forged(tmp_path, text, text).check(runs=2)
     assert "not compared, since the model gives other results each time" in found.answer and "run" not in found.holds
+
+
+def test_inputs_with_a_default_are_given_too(tmp_path):
+    def give(model):
+        model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [3]))
+
+    text = "g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 1, 1}> { y = Mul(x, w) }"
+    model, output = changed(text, give), changed(text.replace("Mul(x, w)", "Identity(x)"), give)
+    edit = {"remove": [node("Mul", ["x", "w"], ["y"])], "insert": [node("Identity", ["x"], ["y"])]}
+    forged(tmp_path, model, output, rewriting(edit)).check(runs=1)
+    with pytest.raises(DoesNotHold, match="the output's 'y' differs"):
+        forged(tmp_path, model, output, rewriting(edit)).check(runs=2)
 
 
 def test_an_output_that_does_not_run_is_found(tmp_path):

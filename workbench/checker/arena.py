@@ -190,6 +190,8 @@ class _Edges:
         step = self.step_of[call.key]
         if later.born != step or earlier.dies != step + 1 or later.offset != earlier.offset or later.name != call.key:
             return False
+        if earlier.name in self.output.model.graph.outputs:  # which is in use to the end
+            return False
         return earlier.name in self.sharing.overwritable(call)[0]
 
     def _all_holders(self, name: str) -> set[str]:

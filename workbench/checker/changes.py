@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from workbench.checker.inference import nodes_within
+from workbench.checker.inference import function_key, nodes_within
 from workbench.checker.outcome import DoesNotHold, Statement, escaped, in_quotes, listed
 from workbench.checker.plain import FunctionKey, PlainModel, PlainNode
 from workbench.checker.replay import LoggedEdit, Replay
@@ -23,19 +23,19 @@ def check_functions(edit: LoggedEdit, graph: Replay, model: PlainModel, frame: b
         if function is None:
             continue
         name = in_quotes(".".join(filter(None, key)))
-        if key in graph.functions and not frame:
+        if not frame and (key in graph.functions or key in model.functions):
             raise DoesNotHold(f"{where} gives the function {name} another body")
         if key in graph.functions:
             continue
         if key[0] in _OTHERS_DOMAINS or key[0].startswith("ai.onnx."):
             raise DoesNotHold(f"{where} adds the function {name} in a domain whose operators are defined elsewhere")
-        if key[0] != _OWN and key in _called(model):
+        if not (frame and key[0] == _OWN) and key in _called(model):
             raise DoesNotHold(f"{where} adds the function {name}, which the model calls as an operator of its runtime")
 
 
 def _called(model: PlainModel) -> set[FunctionKey]:
     graphs = (model.proto.graph, *model.proto.functions)
-    return {(node.domain, node.op_type, node.overload) for graph in graphs for node in nodes_within(graph)}
+    return {function_key(node) for graph in graphs for node in nodes_within(graph)}
 
 
 def check_pass(edit: LoggedEdit, graph: Replay, where: str) -> Iterator[Statement]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workbench.checker.changes import EXPORTING, LOADING, check_functions, check_pass, frame_statements
 from workbench.checker.declared import declared_statements
-from workbench.checker.evidence import StepDone, checked_evidence, transposes
+from workbench.checker.evidence import OF_THE_GRAPH, StepDone, checked_evidence, transposes
 from workbench.checker.files import plain_model, read_proto, sha256_of
 from workbench.checker.order import check_runs
 from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escaped, in_quotes, listed
@@ -23,6 +23,8 @@ from workbench.checker.running import RunsCompared, compared_runs
 
 # What a mode allows, from most exact on.
 _ALLOWED = {"exact": ("bits",), "ieee": ("bits", "rounding"), "fast": ("bits", "rounding", "signs")}
+_LARGEST_SIZE = 2**31 - 1
+_MOST_GRAPHS = 10  # on the way to the output, of which a certificate has an order or a plan
 _STEP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 LOG, BOUNDS, RUN = "log", "bounds", "run"
 _Path = str | os.PathLike[str]
@@ -66,7 +68,6 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
     _check_same_file(certificate.record("model"), model, before, "the model")
     written = _read(output)
     out = Output(written, _dims(certificate, before, written), in_quotes(_name(output)))
-    frozen = [v for v in before.given if v in before.defaults and v not in written.given]
     log = _Log(certificate, before)
     log.follow()
     differs = log.graph.difference(written)
@@ -74,34 +75,36 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
         raise DoesNotHold(f"the log does not give {in_quotes(_name(output))}: {differs}")
     check_runs(written.order, written.graph.nodes, out.makers, in_quotes(_name(output)))
     _check_same_file(certificate.record("output"), output, written, "the output")
-    statements = [
+    files = [
         Statement(f"{in_quotes(_name(model))} is the model that the certificate is of, by its SHA-256"),
         Statement(
             f"the log gives {in_quotes(_name(output))}, from the model's own nodes on (rewrites: {log.count:,}, passes:"
             f" {log.passes:,}): nodes, attributes, operands, constants, bodies, functions, inputs and outputs"
         ),
-        *([Statement(f"inputs that have become constants: {listed(frozen)}", False)] if frozen else []),
-        *declared_statements(before, out),
     ]
+    unlike = [*_frozen(before, written), *declared_statements(before, out)]
     found = [checked_evidence(record, step, out) for record, step in log.evidence]
-    statements += [*transposes(out), *(statement for one in found for statement in one.statements)]
+    statements = [*files, *unlike, *transposes(out), *(statement for one in found for statement in one.statements)]
     statements += [*log.statements, *_exactness_statements(log)]
-    ran = None if not runs else compared_runs(before, written, out.dims, runs, log.mode)
+    ran = compared_runs(before, written, out.dims, runs, log.mode) if runs else None
     bounds = [one.proven for one in found if one.bound]
-    holds = (
-        {LOG} | ({BOUNDS} if bounds and all(bounds) else set()) | ({RUN} if ran is not None and ran.equal else set())
-    )
+    holds = {LOG: True, BOUNDS: bool(bounds) and all(bounds), RUN: ran is not None and ran.equal}
     question = f"{in_quotes(_name(output))} computes the same as {in_quotes(_name(model))}"
-    return Checked(_answer(question, log, frozen, ran), statements, frozenset(holds))
+    answer = _answer(not (log.changes or unlike), ran)
+    return Checked(f"{question}: {answer}", statements, frozenset(what for what, so in holds.items() if so))
 
 
-def _answer(question: str, log: _Log, frozen: Sequence[str], ran: RunsCompared | None) -> str:
-    run = "" if ran is None else f"{ran}"
+def _answer(alike: bool, ran: RunsCompared | None) -> str:
+    """alike: whether both files are the same but for what computes nothing."""
+    words = ["checked: it has the same nodes and constants"] if alike else []
+    words += [] if ran is None else [ran.words]
+    return ", and is ".join(words) or "not checked; --run N compares them on N random inputs"
+
+
+def _frozen(before: PlainModel, written: PlainModel) -> Iterator[Statement]:
+    frozen = [value for value in before.given if value in before.defaults and value not in written.given]
     if frozen:
-        run = f"{run or 'not checked; --run N compares them on N random inputs'}, with the defaults of {listed(frozen)}"
-    elif not log.changes:
-        run = f"checked: it has the same nodes and constants{', and is ' if run else ''}{run}"
-    return f"{question}: {run or 'not checked; --run N compares them on N random inputs'}"
+        yield Statement(f"inputs of the model that are constants in the output: {listed(frozen)}", proven=False)
 
 
 class _Log:
@@ -115,7 +118,7 @@ class _Log:
             raise Unreadable(f"the certificate's mode is {in_quotes(self.mode)}; there are {', '.join(_ALLOWED)}")
         self.model = model
         self.graph = Replay(model)
-        self.count = self.passes = self.changes = self.with_law = 0
+        self.count = self.passes = self.changes = self.with_law = self.graphs = 0
         self.exactness: Counter[str] = Counter()
         self.statements: list[Statement] = []
         self.evidence: list[tuple[Fields, StepDone]] = []
@@ -131,9 +134,18 @@ class _Log:
                 raise DoesNotHold(f"step {number + 1:,} is called {name}, which is the first or the last of all")
             replaced = list(self._frame(step, name) if name in (LOADING, EXPORTING) else self._pass(step, name))
             if step.has("evidence"):
-                changed = any(later > number for later in changing)
-                before = self.graph.as_model() if changed else None
-                self.evidence.append((step.record("evidence"), StepDone(name, replaced, before)))
+                later = any(place > number for place in changing)
+                self._enter(step.record("evidence"), name, replaced, later)
+
+    def _enter(self, record: Fields, name: str, replaced: Sequence[frozenset[str]], later: bool) -> None:
+        """Keep the evidence. later: whether steps behind it change the graph, which it may be of."""
+        before = None
+        if later and record.text("kind") in OF_THE_GRAPH:
+            before = self.graph.as_model()
+            self.graphs += 1
+        if self.graphs > _MOST_GRAPHS:
+            raise Unreadable(f"it has evidence of more than {_MOST_GRAPHS} graphs on the way to the output")
+        self.evidence.append((record, StepDone(name, replaced, before, later)))
 
     def _frame(self, step: Fields, name: str) -> Iterator[frozenset[str]]:
         for rewrite in step.records("rewrites", "rewrite"):
@@ -190,6 +202,9 @@ def _exactness_statements(log: _Log) -> Iterator[Statement]:
 def _dims(certificate: Fields, *models: PlainModel) -> dict[str, int]:
     """Numbers for sizes of the inputs. Raises DoesNotHold for a name that none of them has."""
     found = {symbol: as_whole(n, f"dims, {in_quotes(symbol)}") for symbol, n in certificate.named("dims").items()}
+    huge = next((symbol for symbol, size in found.items() if not 0 <= size <= _LARGEST_SIZE), None)
+    if huge is not None:
+        raise Unreadable(f"the certificate's size of {in_quotes(huge)} is not from 0 to {_LARGEST_SIZE:,}")
     odd = sorted(found.keys() - {symbol for model in models for symbol in model.symbols})
     if odd:
         raise DoesNotHold(f"the certificate has sizes for {listed(odd)}, of which the models know nothing")

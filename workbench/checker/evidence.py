@@ -16,21 +16,19 @@ from workbench.checker.plain import PlainModel
 from workbench.checker.rebuilding import rebuilt_proto
 from workbench.checker.records import Fields
 
+OF_THE_GRAPH = ("order", "plan")  # kinds of evidence whose sizes are of the graph behind the step
 UNITS = {"bytes": "bytes", "count": "Transposes", "time": "nanoseconds"}
 
 
 @dataclass(frozen=True)
 class StepDone:
-    """A step after its rewrites. replaced: the nodes that each of them removed. before: the graph behind it, if later
-    steps change that, so that it is not the output's."""
+    """A step after its rewrites. replaced: the nodes that each of them removed. later: whether later steps change the
+    graph; before: the graph behind this one then, if its evidence is of that."""
 
     name: str
     replaced: Sequence[frozenset[str]]
     before: PlainModel | None
-
-    @property
-    def last(self) -> bool:
-        return self.before is None
+    later: bool
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def checked_evidence(record: Fields, step: StepDone, output: Output) -> Evidence
     kind = record.text("kind")
     if kind not in _CHECKS:
         raise Unreadable(f"the certificate's {record.where} is of the unknown kind {in_quotes(kind)}")
-    if kind in ("order", "plan"):
+    if kind in OF_THE_GRAPH:
         try:
             output = output if step.before is None else _graph_behind(step.before, output)
         except Unreadable as error:
@@ -56,7 +54,7 @@ def checked_evidence(record: Fields, step: StepDone, output: Output) -> Evidence
         if why:
             return EvidenceChecked([Statement(f"{step.name}: {why}: its {kind} is not checked", proven=False)])
     found = _CHECKS[kind](record, step, output)
-    return replace(found, proven=found.proven and step.last)
+    return replace(found, proven=found.proven and not step.later)
 
 
 def _graph_behind(before: PlainModel, output: Output) -> Output:
@@ -118,10 +116,10 @@ def _reached(record: Fields, step: StepDone, output: Output, least: int) -> Iter
         yield Statement(f"{step.name}: whether the output reaches that is not known; sizes cannot be inferred", False)
         return
     found = moved.bytes if weigh == "bytes" else moved.transposes
-    if found != least and claims and step.last:
+    if found != least and claims and not step.later:
         raise DoesNotHold(f"{step.name} is said to reach {least:,} {name}, and the output's Transposes make {found:,}")
     if found != least:
-        why = "the engine does not claim it" if step.last else "later steps changed the graph"
+        why = "the engine does not claim it" if not step.later else "later steps changed the graph"
         yield Statement(f"{step.name}: the output's Transposes make {found:,} {name}, and not that; {why}", False)
         return
     yield Statement(f"{step.name}: the output's own Transposes make exactly {least:,} {name}{output.with_dims}")

@@ -79,6 +79,9 @@ def plain_model(model: ModelProto, folder: Path, name: str) -> PlainModel:
         raise DoesNotHold(f"in {in_quotes(name)}, two inputs have one name")
     keys = [_key(function) for function in model.functions]
     _check_once(keys, f"{in_quotes(name)} has two functions of one name")
+    odd = next((key[1] for key in keys if key[0] in ("", "ai.onnx.ml")), None)
+    if odd is not None:
+        raise Unreadable(f"{in_quotes(name)} has a function {in_quotes(odd)} in a domain of ONNX's own operators")
     return PlainModel(
         graph=reader.graph(graph, in_quotes(name), keep=True),
         types={

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workbench.checker.inference import function_key, nodes_within
 from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes, listed
 from workbench.checker.plain import (
     FunctionKey,
@@ -81,6 +82,7 @@ class Replay:
         self.types = dict(model.types)
         self.functions = dict(model.functions)
         self.opsets = dict(model.opsets)
+        self.began_with = frozenset(model.functions)
         self.given, self.defaults, self.silent = model.given, model.defaults, model.silent
         self._producer = {value: key for key, call in self.nodes.items() for value in call.outputs if value}
         self._users: dict[str, set[str]] = {}
@@ -186,6 +188,11 @@ class Replay:
 
     def _other_ends(self, written: PlainModel) -> str:
         """What differs in inputs with a default, and in nodes without results."""
+        without = self.began_with - written.functions.keys()
+        graphs = (written.proto.graph, *written.proto.functions) if without else ()
+        lost = next((node for graph in graphs for node in nodes_within(graph) if function_key(node) in without), None)
+        if lost is not None:
+            return f"the output calls {in_quotes(lost.op_type)}, which is a function in the model, and has not its body"
         odd = next((call for call in written.silent if call not in self.silent), None)
         if odd is not None:
             return f"the output has a {odd.operator} without a result, and the model has none like it"

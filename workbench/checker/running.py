@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from workbench.checker.types import PlainType, in_words, is_tensor, symbol_of
 
 Array = npt.NDArray[Any]
 _SIZE = 2  # of a dim for which the certificate has no number
+_MOST_ELEMENTS = 2**28  # of an input
 _HIGHEST = (10, 2, 1)  # of random whole numbers, in turn until the model takes them
 # The largest difference that is rounding, as a part of the largest element of a result.
 _ROUNDING = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
@@ -53,9 +55,10 @@ def compared_runs(model: PlainModel, output: PlainModel, dims: Mapping[str, int]
     worst, highest = 0.0, list(_HIGHEST)
     for number in range(runs):
         feed = wanted = None
+        needed = _fed(model, output, number % 2 == 1)
         while wanted is None:
             try:
-                feed = {n: _array(n, t, dims, random, highest[0]) for n, t in _needed(model).items()}
+                feed = {n: _array(n, t, dims, random, highest[0]) for n, t in needed.items()}
                 wanted = one.run(None, feed)
             except Exception as error:
                 if len(highest) == 1:
@@ -88,8 +91,9 @@ def _session(model: PlainModel) -> Any:
     return onnxruntime.InferenceSession(whole.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _needed(model: PlainModel) -> dict[str, PlainType]:
-    return {name: type_ for name, type_ in model.given.items() if name not in model.defaults}
+def _fed(model: PlainModel, output: PlainModel, whole: bool) -> dict[str, PlainType]:
+    """The inputs that are given. whole: also those with a default, if both have them."""
+    return {n: type_ for n, type_ in model.given.items() if n not in model.defaults or (whole and n in output.given)}
 
 
 def _array(value: str, type_: PlainType, dims: Mapping[str, int], random: np.random.Generator, highest: int) -> Array:
@@ -98,6 +102,8 @@ def _array(value: str, type_: PlainType, dims: Mapping[str, int], random: np.ran
         raise ValueError(f"an input is {in_words(type_)}")
     named_sizes = [symbol_of(value, axis, dim) for axis, dim in enumerate(type_[1])]
     shape = [dims.get(symbol, _SIZE) if symbol else dim for symbol, dim in zip(named_sizes, type_[1], strict=True)]
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise ValueError(f"an input of {math.prod(shape):,} elements is too large")
     if type_[0] == TensorProto.STRING:
         return random.choice(np.array(["a", "b", "c d"], object), shape)
     kind = onnx.helper.tensor_dtype_to_np_dtype(type_[0])

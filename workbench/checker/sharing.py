@@ -20,15 +20,15 @@ _VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 # Each element of the result depends on one element of each operand, which are broadcast to its shape.
 _ELEMENTWISE = """
 Abs Acos Acosh Add And Asin Asinh Atan Atanh BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
-Ceil Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Expand Floor Gelu Greater GreaterOrEqual HardSigmoid
+Ceil Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid
 HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear
 Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh
-ThresholdedRelu Trilu Where Xor
+ThresholdedRelu Where Xor
 com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu com.microsoft.QuickGelu workbench.Silu
 workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
 """
 _FIRST_ONLY = """
-BatchNormalization Dropout workbench.BatchNormalization_NWC workbench.BatchNormalization_NHWC
+BatchNormalization Dropout Expand Trilu workbench.BatchNormalization_NWC workbench.BatchNormalization_NHWC
 workbench.BatchNormalization_NDHWC workbench.BatchNormalization_NCHW8c workbench.BatchNormalization_NCHW16c
 """  # over their first operand, unless they train
 _WHOLE: dict[int, str] = {TensorProto.INT32: "<i4", TensorProto.INT64: "<i8"}
@@ -41,10 +41,11 @@ class MemorySharing:
     def __init__(self, output: Output) -> None:
         self.sizes = output.inferred
         self.constants = output.model.graph.constants
+        self.functions = output.model.functions
 
     def is_view(self, call: PlainNode) -> bool:
         """Whether its one result is all of its first operand under another shape."""
-        if call.domain or not call.inputs or call.op_type not in (*_VIEWS, "Transpose"):
+        if call.domain or not call.inputs or self._has_body(call) or call.op_type not in (*_VIEWS, "Transpose"):
             return False
         shape, result = self.sizes.shape(call.inputs[0]), self.sizes.shape(call.key)
         if call.op_type == "Transpose":
@@ -57,6 +58,8 @@ class MemorySharing:
         """The results that lie in the first operand, with the byte at which they begin there."""
         if self.is_view(call):
             yield call.key, 0
+        elif self._has_body(call):
+            return
         elif call.operator == "Slice":
             begin = self._slice(call)
             yield from () if begin is None else ((call.key, begin),)
@@ -65,7 +68,7 @@ class MemorySharing:
 
     def parts(self, call: PlainNode) -> Iterator[tuple[str, int]]:
         """The operands of a Concat that lie in its result, with the byte at which they begin there."""
-        if call.operator == "Concat":
+        if call.operator == "Concat" and not self._has_body(call):
             yield from self._along(call, call.key, call.inputs)
 
     def overwritable(self, call: PlainNode) -> tuple[list[str], list[str]]:
@@ -77,6 +80,8 @@ class MemorySharing:
         )
         if training or not (call.operator in _OVER_ANY or call.operator in _OVER_FIRST):
             return [], []
+        if self._has_body(call):  # which is not looked at
+            return [], [value for value in operands if value]
         own, sure, open_ = self._form(call.key), [], []
         for value in filter(None, operands):
             form = self._form(value)
@@ -85,6 +90,10 @@ class MemorySharing:
             elif form == own:
                 sure.append(value)
         return sure, open_
+
+    def _has_body(self, call: PlainNode) -> bool:
+        """Whether a function of the file says what its name computes."""
+        return (call.domain, call.op_type, call.overload) in self.functions
 
     def _form(self, value: str) -> tuple[tuple[int, ...], int] | None:
         """Shape and bits of an element."""
