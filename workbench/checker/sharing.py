@@ -17,18 +17,19 @@ from workbench.checker.output import Output
 from workbench.checker.plain import PlainNode
 
 _VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
-# Each element of the result depends on one element of each operand, which are broadcast to its shape.
+# Each element of the result depends on one element of each operand, which are broadcast to its shape; the sizes that
+# Expand and Trilu take are read before anything is written.
 _ELEMENTWISE = """
 Abs Acos Acosh Add And Asin Asinh Atan Atanh BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
-Ceil Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid
+Ceil Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Expand Floor Gelu Greater GreaterOrEqual HardSigmoid
 HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear
 Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh
-ThresholdedRelu Where Xor
+ThresholdedRelu Trilu Where Xor
 com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu com.microsoft.QuickGelu workbench.Silu
 workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
 """
 _FIRST_ONLY = """
-BatchNormalization Dropout Expand Trilu workbench.BatchNormalization_NWC workbench.BatchNormalization_NHWC
+BatchNormalization Dropout workbench.BatchNormalization_NWC workbench.BatchNormalization_NHWC
 workbench.BatchNormalization_NDHWC workbench.BatchNormalization_NCHW8c workbench.BatchNormalization_NCHW16c
 """  # over their first operand, unless they train
 _WHOLE: dict[int, str] = {TensorProto.INT32: "<i4", TensorProto.INT64: "<i8"}
