@@ -6,7 +6,7 @@ import sys
 import pytest
 from onnx import TensorProto, helper
 
-from tests.certifying import certified, small_network
+from tests.certifying import certified, rewrites, small_network
 from tests.commands import NHWC
 from tests.conftest import ROOT
 from tests.forging import (
@@ -136,3 +136,34 @@ def test_an_output_that_does_not_run_is_found(tmp_path):
     step = rewriting({"remove": [node("Relu", ["x"], ["y"])], "insert": [node("Odd", ["x"], ["y"]) | {"domain": "d"}]})
     with pytest.raises(DoesNotHold, match="ONNX Runtime loads the model, and not the output"):
         forged(tmp_path, text, odd, step).check(runs=1)
+
+
+# ---- rewrites by themselves ----------------------------------------------------------------------
+
+
+def test_rewrites_are_evaluated_by_themselves(tmp_path):
+    words = {"passes": ["sum_to_add", "fold_batchnorm", "layout_optimal"], "target": "cuda"}
+    found = certified(small_network(tmp_path / "small.onnx"), tmp_path, **words)
+    statements = found.check(runs=1).statements
+    checked = "\n".join(one.sentence for one in statements if one.proven)
+    count = len(rewrites(found.content))
+    assert f"of {count} of {count} rewrites the nodes taken out and those put in give equal results on" in checked
+
+
+def test_a_rewrite_that_rests_on_its_operands_is_named(tmp_path):
+    text = "g (float[2,3] x) => (float[2,3] y) {{ a = Abs(x) y = {}(a) }}"
+    edit = {"remove": [node("Relu", ["a"], ["y"])], "insert": [node("Identity", ["a"], ["y"])]}
+    found = forged(tmp_path, text.format("Relu"), text.format("Identity"), rewriting(edit)).check(runs=2)
+    told = "\n".join(one.sentence for one in found.statements if not one.proven)
+    assert "equal to the last bit on 2 random inputs" in found.answer
+    assert "1 of 1 rewrites give other results by themselves" in told and "'rewrite 1 (fold_constants)'" in told
+
+
+def test_a_rewrite_in_a_body_is_not_evaluated(tmp_path):
+    text = """g (float[2,3] x, bool c) => (float[2,3] y) {{
+        y = If(c) <then_branch = t () => (float[2,3] o) {{ o = {}(x) }}, else_branch = e () => (float[2,3] p) {{ p = Abs(x) }}>
+    }}"""
+    inner = {"remove": [node("Max", ["x"], ["o"])], "insert": [node("Identity", ["x"], ["o"])]}
+    edit = {"inside": [{"node": "y", "bodies": [{"body": "then_branch", "edit": inner}]}]}
+    found = forged(tmp_path, text.format("Max"), text.format("Identity"), rewriting(edit)).check(runs=2)
+    assert "1 of 1 rewrites cannot be evaluated by themselves" in [one.sentence for one in found.statements]

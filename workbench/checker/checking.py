@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escape
 from workbench.checker.output import Output
 from workbench.checker.plain import PlainModel
 from workbench.checker.records import Fields, as_whole, read_certificate
+from workbench.checker.reevaluating import LocalRewrite, local_rewrite, reevaluated
 from workbench.checker.replay import Replay, logged_edit
 from workbench.checker.running import RunsCompared, compared_runs
 
@@ -68,7 +70,7 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
     _check_same_file(certificate.record("model"), model, before, "the model")
     written = _read(output)
     out = Output(written, _dims(certificate, before, written), in_quotes(_name(output)))
-    log = _Log(certificate, before)
+    log = _Log(certificate, before, keep=bool(runs))
     log.follow()
     differs = log.graph.difference(written)
     if differs:
@@ -87,6 +89,8 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
     found = [checked_evidence(record, step, out) for record, step in log.evidence]
     statements = [*files, *unlike, *transposes(out), *(statement for one in found for statement in one.statements)]
     statements += [*log.statements, *_exactness_statements(log)]
+    if log.rewrites:
+        statements += reevaluated(log.rewrites, before, out, secrets.randbits(32))
     ran = compared_runs(before, written, out.dims, runs, log.mode, bool(hints)) if runs else None
     bounds = [one.proven for one in found if one.bound]
     holds = {LOG: True, BOUNDS: bool(bounds) and all(bounds), RUN: ran is not None and ran.equal}
@@ -112,7 +116,9 @@ class _Log:
     """The steps of a certificate, followed from the model on. evidence: with the step that each is of. changes: how
     many edits there are, loading and exporting included."""
 
-    def __init__(self, certificate: Fields, model: PlainModel) -> None:
+    def __init__(self, certificate: Fields, model: PlainModel, keep: bool) -> None:
+        """keep: whether rewrites are kept, to be evaluated by themselves."""
+        self.rewrites: list[LocalRewrite] | None = [] if keep else None
         self.certificate = certificate
         self.mode = certificate.text("mode")
         if self.mode not in _ALLOWED:
@@ -167,6 +173,8 @@ class _Log:
             edit = logged_edit(rewrite.record("edit"))
             check_functions(edit, self.graph, self.model, False, where)
             self.statements += check_pass(edit, self.graph, where)
+            if self.rewrites is not None:
+                self.rewrites.append(local_rewrite(edit, self.graph, where))
             self.graph.apply(edit, where)
             yield frozenset(call.key for call in edit.remove)
 
@@ -197,7 +205,8 @@ def _exactness_statements(log: _Log) -> Iterator[Statement]:
     yield Statement(f"its mode is {log.mode}; of its rewrites {', '.join(parts)}", proven=False)
     without = log.count - log.with_law
     laws = f"{log.with_law:,} name a law of numbers, {without:,} have none"
-    yield Statement(f"that each rewrite computes the same is not checked here: {laws}", proven=False)
+    same = "that each rewrite computes the same is not checked" if log.rewrites is None else "of its rewrites"
+    yield Statement(f"{same}{' here: ' if log.rewrites is None else ' '}{laws}", proven=False)
 
 
 def _dims(certificate: Fields, *models: PlainModel) -> dict[str, int]:

@@ -131,6 +131,16 @@ def _declared(model: ModelProto, name: str) -> Iterator[tuple[str, str, Any]]:
                 yield from ((where, value.name, declared_type(value, name)) for value in values)
 
 
+def read_constants(model: PlainModel) -> dict[PlainConstant, TensorProto]:
+    """The messages of the main graph's constants, by what they hold."""
+    tensors = {tensor.name: tensor for tensor in model.proto.graph.initializer}
+    for node in model.proto.graph.node:
+        if _holds_constant(node):
+            tensors[node.output[0]] = as_tensor(node.attribute[0])
+    named = ((held, tensors[name]) for name, held in model.graph.constants.items() if name in tensors)
+    return {held: tensor for held, tensor in named if tensor.data_location != TensorProto.EXTERNAL}
+
+
 def float_bits(value: float) -> bytes:
     """The bytes of a float32, in which attributes are stored; too large a number is an infinity."""
     with np.errstate(over="ignore"):

@@ -92,10 +92,11 @@ def _nodes(graph: PlainGraph, unknown: dict[str, PlainConstant]) -> Iterable[Nod
             ready = waiting.pop()
             if ready.key not in done:
                 done.add(ready.key)
-                yield _node(ready, unknown)
+                yield node_proto(ready, unknown)
 
 
-def _node(call: PlainNode, unknown: dict[str, PlainConstant]) -> NodeProto:
+def node_proto(call: PlainNode, unknown: dict[str, PlainConstant]) -> NodeProto:
+    """unknown: gets the constants of bodies whose elements are not here."""
     node = NodeProto(op_type=call.op_type, domain=call.domain, overload=call.overload)
     node.input.extend(call.inputs)
     node.output.extend(call.outputs)

@@ -106,6 +106,11 @@ class Replay:
         graph = PlainGraph(self.inputs, self.outputs, nodes, dict(self.constants))
         return PlainModel(graph, dict(self.types), dict(self.functions), dict(self.opsets), tuple(nodes), self.given)
 
+    def maker(self, value: str) -> PlainNode | None:
+        """The node that computes a value."""
+        key = self._producer.get(value)
+        return None if key is None else self.nodes[key]
+
     def apply(self, edit: LoggedEdit, where: str) -> None:
         """Make the edit. where: the rewrite, in words. Raises DoesNotHold with the first thing that does not fit."""
         gone: set[str] = set()

@@ -23,7 +23,7 @@ _MOST_ELEMENTS = 2**28  # of an input
 _KEPT = 0.75  # of the numbers, where others become 0
 _HIGHEST = (10, 2, 1)  # of random whole numbers, in turn until the model takes them
 # The largest difference that is rounding, as a part of the largest element of a result.
-_ROUNDING = {"float16": 1e-2, "float32": 1e-3, "float64": 1e-9}
+ROUNDING = {"float16": 1e-2, "float32": 1e-3, "float64": 1e-9}
 _OF_STEPS = 5e-2  # of a result that depends on numbers of 8 bits or less, where rounding may change a step
 
 
@@ -66,18 +66,18 @@ def _worst(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs:
     if odd is not None:
         raise _NotCompared(f"the input {in_quotes(odd)} is of another shape in each of them")
     try:
-        one = _session(model, optimized=False)
+        one = cpu_session(_whole(model))
     except Exception as error:  # ONNX Runtime has its own classes
         raise _NotCompared(f"ONNX Runtime does not load the model ({_words(error)})") from None
     try:
-        others = [_session(output, optimized) for optimized in ((False, True) if hinted else (False,))]
+        others = [cpu_session(_whole(output), optimized) for optimized in ((False, True) if hinted else (False,))]
     except Exception as error:
         raise DoesNotHold(f"ONNX Runtime loads the model, and not the output ({_words(error)})") from None
     worst, random = 0.0, np.random.default_rng(seed)
     for number in range(runs):
         odd_turn = number % 2 == 1
         feed, wanted = _first_that_runs(one, _fed(model, output, whole=odd_turn), dims, random, zeros=odd_turn)
-        if not number and _difference(wanted, one.run(None, feed)) > 0:
+        if not number and largest_difference(wanted, one.run(None, feed)) > 0:
             raise _NotCompared("the model gives other results each time")
         for other in others:
             try:
@@ -95,7 +95,7 @@ def _first_that_runs(
     why = ""
     for highest in _HIGHEST:
         try:
-            feed = {name: _array(name, type_, dims, random, highest) for name, type_ in needed.items()}
+            feed = {name: random_array(name, type_, dims, random, highest) for name, type_ in needed.items()}
             if zeros:
                 feed = {name: _with_zeros(array, random) for name, array in feed.items()}
             return feed, session.run(None, feed)
@@ -120,17 +120,23 @@ def _same_for_callers(name: str, model: PlainModel, output: PlainModel) -> bool:
     return bool(one[0] == other[0] and sizes[0] == sizes[1])
 
 
-def _session(model: PlainModel, optimized: bool) -> Any:
+def cpu_session(proto: onnx.ModelProto, optimized: bool = False) -> Any:
+    """An ONNX Runtime session on the CPU, without optimizations unless `optimized`."""
     import onnxruntime
 
     levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _whole(model: PlainModel) -> onnx.ModelProto:
+    """The message with the weights beside it."""
     whole = onnx.ModelProto()
     whole.CopyFrom(model.proto)
     onnx.external_data_helper.load_external_data_for_model(whole, str(model.folder))
-    return onnxruntime.InferenceSession(whole.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return whole
 
 
 def _fed(model: PlainModel, output: PlainModel, whole: bool) -> dict[str, PlainType]:
@@ -138,7 +144,9 @@ def _fed(model: PlainModel, output: PlainModel, whole: bool) -> dict[str, PlainT
     return {n: type_ for n, type_ in model.given.items() if n not in model.defaults or (whole and n in output.given)}
 
 
-def _array(value: str, type_: PlainType, dims: Mapping[str, int], random: np.random.Generator, highest: int) -> Array:
+def random_array(
+    value: str, type_: PlainType, dims: Mapping[str, int], random: np.random.Generator, highest: int
+) -> Array:
     """For an input of this type, with the numbers of the certificate for its symbols."""
     if not is_tensor(type_) or type_[1] is None:
         raise ValueError(f"an input is {in_words(type_)}")
@@ -163,9 +171,9 @@ def _compared(model: PlainModel, wanted: Sequence[Any], found: Sequence[Any], se
     worst = 0.0
     coarse = _of_few_bits(model)
     for name, one, other in zip(model.graph.outputs, wanted, found, strict=True):
-        difference = _difference([one], [other])
+        difference = largest_difference([one], [other])
         kind = str(one.dtype) if isinstance(one, np.ndarray) else ""
-        most = max(_ROUNDING.get(kind, 0.0), _OF_STEPS if name in coarse and kind in _ROUNDING else 0.0)
+        most = max(ROUNDING.get(kind, 0.0), _OF_STEPS if name in coarse and kind in ROUNDING else 0.0)
         if difference > most:
             by = (
                 f"by {difference:.1e} of its largest element" if np.isfinite(difference) else "in shape, type or places"
@@ -175,13 +183,15 @@ def _compared(model: PlainModel, wanted: Sequence[Any], found: Sequence[Any], se
     return worst
 
 
-def _difference(wanted: Sequence[Any], found: Sequence[Any]) -> float:
+def largest_difference(wanted: Sequence[Any], found: Sequence[Any]) -> float:
     """The largest, as a part of the largest finite element of its result; infinite if no number says it."""
     worst = 0.0
     for one, other in zip(wanted, found, strict=True):
         if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
             same = isinstance(one, list) == isinstance(other, list) and len(one or ()) == len(other or ())
-            inner = _difference(one, other) if same and isinstance(one, list) else 0.0 if one == other else np.inf
+            inner = (
+                largest_difference(one, other) if same and isinstance(one, list) else 0.0 if one == other else np.inf
+            )
             worst = max(worst, float(inner))
             continue
         if one.dtype != other.dtype or one.shape != other.shape:
