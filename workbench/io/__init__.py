@@ -56,7 +56,7 @@ def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None
             return _load_text_file(path, dims, freeze_defaults)
         if kind in PACKED:
             path = _unpacked(path, kind)
-            source = path
+            source = str(path)
         graph = load_onnx(path, dims, freeze_defaults=freeze_defaults)
         graph.source = source
         return _with_bodies(graph, path.name)
