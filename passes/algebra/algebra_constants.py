@@ -129,8 +129,8 @@ class AlgebraConstants(Pass):
 
     Must not act if anything else reads the value between the two; if the two constants together have more elements
     than each; on sums of floating-point constants that cancel, such as x + 12582912 - 12582912, which rounds; before
-    Floor and the like; on factors so large or so small that a product overflows or underflows; on Div of integers,
-    which truncates.
+    Floor and the like, nor before the Sin of what may be a large angle; on factors so large or so small that a product
+    overflows or underflows; on Div of integers, which truncates.
 
     Source: associativity and commutativity; LLVM's pass reassociate; ONNX's definitions of Add, Sub,
     Mul, Div, Min, Max, And, Or, Xor, BitwiseAnd, BitwiseOr and BitwiseXor.
@@ -286,6 +286,13 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {3}> { s = Mul(x, a)  t = Div(s, a)  y = Floor(t) }",
                     "Floor 'Floor_y' is discontinuous; a difference in the last bit of 't' could change its result",
+                ),
+                Refusal(
+                    """g (float[3] x) => (float[3] y) <float a = {3}, float b = {5}> {
+                        s = Mul(x, a)  t = Mul(s, b)  y = Sin(t)
+                    }""",
+                    "Sin 'Sin_y' may have an angle of more than 100 radians, so that a difference in the last bit of "
+                    "'t' could change its result",
                 ),
             ),
             exactness=Exactness.ROUNDING,
