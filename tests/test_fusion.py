@@ -99,6 +99,25 @@ def test_a_case_of_tvm(text, results, expected):
     assert sorted(found) == sorted(group.split() for group in expected.split(";"))
 
 
+BEHIND_A_PRODUCT = "c0 fusable; r0 elementwise =c0; c1 fusable; r1 elementwise =c1; cat0 injective r0 r1"
+
+
+def test_a_group_with_a_product_ends_before_what_selects_elements():
+    """As published: the group of a convolution is out-elementwise-fusable, and its Relu joins no Concat."""
+    operators = operators_of(BEHIND_A_PRODUCT, "cat0")
+    list(merges(groups := Groups(operators)))
+    found = sorted([operators[i].name for i in members] for members in groups.members.values())
+    assert found == [["c0", "r0"], ["c1", "r1"], ["cat0"]]
+    assert "since its group is out-elementwise-fusable" in groups.refusals[1]
+
+
+def test_past_products_a_concat_takes_one_of_the_groups_before_it():
+    operators = operators_of(BEHIND_A_PRODUCT, "cat0")
+    list(merges(groups := Groups(operators), past_products=True))
+    found = sorted([operators[i].name for i in members] for members in groups.members.values())
+    assert found == [["c0", "r0", "cat0"], ["c1", "r1"]]
+
+
 def fused(graph, check_each=True, **options):
     found = graph.copy()
     step = run_pass(FuseGroups(**options), found, PassContext(load_profile("cuda")), check_each=check_each)
@@ -216,7 +235,7 @@ def test_layouts_flops_and_transposes_are_those_of_the_operators_in_groups():
         c = Conv(x, w)  r = Relu(c)  t = Transpose<perm=[0,2,3,1]>(r)  e = Exp(t)  n = Neg(e)
         y = Transpose<perm=[0,3,1,2]>(n)
     }""")
-    after, step = fused(graph)
+    after, step = fused(graph, past_products=True)
     assert len(after) == 1 and step.before["transposes"] == step.after["transposes"] == 2
     assert step.before["elements_moved"] == step.after["elements_moved"] == 128
     assert count_flops(after) == count_flops(graph)

@@ -114,7 +114,7 @@ class FuseMinimum(Pass):
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, FusionFacts]:
         whole = graph.copy()
         operators, values = fusion_problem(whole), stored_values(whole)
-        for _ in merges(groups := Groups(operators), self.max_operators):
+        for _ in merges(groups := Groups(operators), self.max_operators, past_products=True):
             pass
         group, bound = tuple(groups.group), None
         if all(value.size is not None for value in values):

@@ -1,4 +1,4 @@
-"""A graph with all its groups made at once, as `fuse_groups` makes them one after the other."""
+"""A graph with all its groups made at once, as `fuse_groups` with `past_products` makes them one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def grouped(graph: Graph) -> Graph:
         return graph
     found = graph.copy()
     groups = Groups(fusion_problem(graph))
-    for _ in merges(groups):
+    for _ in merges(groups, past_products=True):  # kernels write into the parts of a Concat behind them
         pass  # each merge changes `groups`
     names = group_names(graph, groups.group)
     for number, places in operators_by_group(groups.group).items():

@@ -74,9 +74,11 @@ class Refused(Exception):
     """The operator does not join its post-dominator; the message is a sentence that says why."""
 
 
-def merges(groups: Groups, max_operators: int = MAX_OPERATORS) -> Iterator[Merge]:
+def merges(groups: Groups, max_operators: int = MAX_OPERATORS, *, past_products: bool = False) -> Iterator[Merge]:
     """Merge `groups` as far as the rules allow, with at most `max_operators` in a group; yields each merge.
 
+    past_products: whether an operator in the group of a product joins further ones by its own kind. TVM goes by the
+                   group's kind, so that a group with a product ends before the first edge that is not elementwise.
     Afterwards `groups.refusals` says of every other operator why it stays.
     """
     tree = post_dominators(groups.operators)
@@ -86,7 +88,8 @@ def merges(groups: Groups, max_operators: int = MAX_OPERATORS) -> Iterator[Merge
             if sink is not None and groups.group[i] == groups.group[sink]:
                 continue
             try:
-                region = _region(groups, i, tree[i], phase, max_operators)
+                kind = operator.kind if past_products else groups.kind[groups.group[i]]
+                region = _region(groups, i, kind, tree[i], phase, max_operators)
             except Refused as refusal:
                 groups.refusals[i] = str(refusal)
                 continue
@@ -109,30 +112,34 @@ def _sentence(operators: Sequence[Operator], operator: Operator, place: PostDomi
     )
 
 
-def _region(groups: Groups, i: int, place: PostDominator, phase: int, max_operators: int) -> tuple[int, ...] | None:
+def _region(
+    groups: Groups, i: int, kind: FusionKind, place: PostDominator, phase: int, max_operators: int
+) -> tuple[int, ...] | None:
     """The operator and all between it and its post-dominator; None if it is for the other phase to decide.
 
-    Raises Refused.
+    kind: by which it joins. Raises Refused.
     """
     operators, operator = groups.operators, groups.operators[i]
-    if operator.kind == OPAQUE:
+    if kind == OPAQUE:
         raise Refused(f"{operator.label} is opaque")
     if place.parent is None:
         raise Refused(_without_post_dominator(operator))
     sink = operators[place.parent]
     joins = f"{operator.label} ({word(operator.kind)}) does not join its post-dominator {sink.label}"
-    if operator.kind == REDUCTION:
+    if kind != operator.kind:
+        joins += f", since its group is {word(kind)}"
+    if kind == REDUCTION:
         raise Refused(f"{joins}: a reduction ends its group")
-    if phase != {FUSABLE: 0, INJECTIVE: 1}.get(operator.kind, phase):
+    if phase != {FUSABLE: 0, INJECTIVE: 1}.get(kind, phase):
         return None
-    allowed = {FUSABLE: (ELEMENTWISE,), INJECTIVE: (*_FUSED, FUSABLE)}.get(operator.kind, _FUSED)
+    allowed = {FUSABLE: (ELEMENTWISE,), INJECTIVE: (*_FUSED, FUSABLE)}.get(kind, _FUSED)
     if place.relation not in allowed:
         raise Refused(f"{joins}: an edge on the way is {word(place.relation)}")
     region = _between(operators, i, place.parent, max_operators)
     for other in (*region[1:], place.parent):
-        kind = groups.kind[groups.group[other]]
-        if kind not in _may_be_passed(operator.kind, other == place.parent):
-            raise Refused(f"{joins}: the group of {operators[other].label} is {word(kind)}")
+        of_group = groups.kind[groups.group[other]]
+        if of_group not in _may_be_passed(kind, other == place.parent):
+            raise Refused(f"{joins}: the group of {operators[other].label} is {word(of_group)}")
     together = {groups.group[other] for other in (*region, place.parent)}
     if sum(groups.kind[group] == FUSABLE for group in together) > 1:
         raise Refused(f"{joins}: the group would have two out-elementwise-fusable operators")
