@@ -105,7 +105,7 @@ def test_the_lessons_are_in_the_wheel():
         (FRONT + STOP.replace("node: output", "picture: memory best"), 11, "no planner 'best'"),
         (FRONT + STOP.replace("node: output", "picture: memory exact up"), 11, "no execution order 'up'"),
         (FRONT + STOP.replace("node: output", "picture: elements input"), 11, "a picture has room for"),
-        (FRONT + STOP.replace("node: output", "picture: elements q"), 11, "is no image and no kernel"),
+        (FRONT + STOP.replace("node: output", "picture: elements q"), 11, "is no image, kernel or matrix"),
     ],
 )
 def test_a_fault_is_a_sentence_with_its_file_and_line(tmp_path, run, text, line, words):

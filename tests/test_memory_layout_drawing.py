@@ -48,6 +48,7 @@ def test_blocked_channels_are_a_reshape_and_a_transpose():
         ("NCHW16c", (1, 2, 9, 9, 16), ("NCHW16c", "NCHW", "NHWC", "NCHW8c"), {"N": 1, "C": 16, "H": 1, "W": 2}),
         ("HWIO", (3, 3, 8, 64), ("HWIO", "OIHW", "HWOI", "OHWI"), {"O": 4, "I": 2, "H": 2, "W": 2}),
         ("NCW", (1, 5, 9), ("NCW", "NWC"), {"N": 1, "C": 4, "W": 3}),
+        ("Tensor", (3, 300), ("RS", "SR"), {"R": 3, "S": 5}),
     ],
 )
 def test_what_is_drawn_of_which_value(layout, shape, rows, drawn):
@@ -56,7 +57,7 @@ def test_what_is_drawn_of_which_value(layout, shape, rows, drawn):
     assert (order.rows, order.drawn) == (rows, drawn)
     svg = ElementTree.fromstring(drawing(order))
     words = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert f"{layout} (this value)" in words
+    assert f"{'by rows' if layout == 'Tensor' else layout} (this value)" in words
     cells = math.prod(drawn.values())
     assert words.count("a0") == 1 + len(rows) and words.count(str(4 * (cells - 1))) == len(rows)
     arrows = [path for group in svg.iter() if group.get("marker-end") for path in group]
@@ -65,7 +66,13 @@ def test_what_is_drawn_of_which_value(layout, shape, rows, drawn):
 
 @pytest.mark.parametrize(
     ("layout", "shape"),
-    [("Tensor", (1, 2)), ("NCHW", (1, "N", 4, 4)), ("NCHW", None), ("NGCHW", (1, 2, 4, 3, 3)), ("NCHW32c", (1,) * 5)],
+    [
+        ("Tensor", (1, 2, 3)),
+        ("NCHW", (1, "N", 4, 4)),
+        ("NCHW", None),
+        ("NGCHW", (1, 2, 4, 3, 3)),
+        ("NCHW32c", (1,) * 5),
+    ],
 )
 def test_values_without_an_order_have_no_drawing(layout, shape):
     assert memory_order(layout, shape, 4) is None

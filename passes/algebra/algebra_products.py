@@ -76,7 +76,7 @@ class AlgebraProducts(Pass):
     1e-30, and (1e-30 * 1e-30) * 1e30 is 0.
 
     Source: Niu et al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced Operator Fusion", PLDI
-    2021, table 4. The course "Buddy Compiler" prints its first line with B for 1 / B.
+    2021, table 4.
     """
 
     title = "Multiply less"
@@ -245,7 +245,7 @@ class AlgebraProducts(Pass):
                     "reciprocal(x) * reciprocal(x * z) == (reciprocal(x) * reciprocal(x)) * z",
                     {"x": 2, "z": 4},
                     (0.0625, 1),
-                    'The course "Buddy Compiler" prints it so, and omits that z is a divisor as well.',
+                    "It forgets that z is a divisor as well.",
                 ),
             ),
             where=(smaller("z", "x"),),

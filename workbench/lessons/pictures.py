@@ -17,7 +17,10 @@ from workbench.memory.planning import MemoryPlan, plan_memory, sharing_of
 from workbench.memory.playing import labels_of
 
 _MOST_ELEMENTS = 72
-_ORDERS = {"NCHW": ("NCHW", "NHWC"), "OIHW": ("OIHW", "HWIO", "HWOI")}
+_LEFT = 78  # pixels, for the names of orders
+_ORDERS = {"NCHW": ("NCHW", "NHWC"), "OIHW": ("OIHW", "HWIO", "HWOI"), "RC": ("RC", "CR")}
+_COLOURED = {"NCHW": ("C", "channel"), "OIHW": ("O", "result channel"), "RC": ("R", "row")}  # by family: the axis
+_SHOWN = {"RC": "by row", "CR": "by column"}
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,11 @@ def _elements(words: Sequence[str], graph: Graph) -> Picture:
         raise UserError("the picture 'elements' takes one value, such as `picture: elements x`")
     (name,) = words
     layout, shape = infer_layouts(graph).get(name, ""), graph.shape(name)
+    if shape is not None and len(shape) == 2:
+        layout = "RC"
     family = next((orders for orders in _ORDERS.values() if sorted(layout) == sorted(orders[0])), None)
     if family is None or shape is None or not all(isinstance(size, int) for size in shape):
-        raise UserError(f"'{name}' is no image and no kernel at this moment, so its elements have no layouts")
+        raise UserError(f"'{name}' is no image, kernel or matrix at this moment, so its elements have no orders")
     sizes = {axis: int(size) for axis, size in zip(layout, shape, strict=True) if isinstance(size, int)}
     count = 1
     for size in sizes.values():
@@ -101,11 +106,12 @@ def _elements(words: Sequence[str], graph: Graph) -> Picture:
         raise UserError(f"'{name}' has {count:,} elements, and a picture has room for {_MOST_ELEMENTS}")
     others = [order for order in family if order != layout]
     shown = [layout, *others] if layout in family else list(family)
-    title = f"'{name}' is {layout} {list(sizes.values())}; its {count} elements from the first byte to the last"
-    return Picture(title, _rows(sizes, shown, family[0][:1] if family[0] == "OIHW" else "C"))
+    what = "a matrix" if layout == "RC" else layout
+    title = f"'{name}' is {what} {list(sizes.values())}; its {count} elements from the first byte to the last"
+    return Picture(title, _rows(sizes, shown, *_COLOURED[family[0]]))
 
 
-def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str) -> str:
+def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str, called: str) -> str:
     """A row of cells for each order of the axes, the value's own first. coloured: the axis of colours and letters."""
     count = 1
     for size in sizes.values():
@@ -114,7 +120,7 @@ def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str) -> str
     parts = []
     for row, order in enumerate(orders):
         top = 8 + row * (cell + 30)
-        parts.append(text(4, top + cell / 2 + 4, order, 13, "start", bold=not row))
+        parts.append(text(4, top + cell / 2 + 4, _SHOWN.get(order, order), 13, "start", bold=not row))
         for number, index in enumerate(product(*(range(sizes[axis]) for axis in order))):
             at = dict(zip(order, index, strict=True))
             colour = TINTS[at[coloured] % len(TINTS)]
@@ -122,14 +128,13 @@ def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str) -> str
             for axis in sizes:
                 if axis != coloured:
                     rest = rest * sizes[axis] + at[axis]
-            place = 58 + number * cell, top
+            place = _LEFT + number * cell, top
             parts.append(rectangle(*place, cell, cell, colour))
             word = f"{chr(ord('a') + at[coloured])}{rest}"
             parts.append(text(place[0] + cell / 2, top + cell / 2 + 4, word, min(12, cell * 0.42), "middle"))
-    words = "channel" if coloured == "C" else "result channel"
     last = 8 + len(orders) * (cell + 30)
-    parts.append(text(58, last - 4, f"letter and colour: the {words}; number: the place within it", 11, "start"))
-    return svg(max(58 + count * cell + 6, 420), last + 4, "Elements in the order of their bytes", parts)
+    parts.append(text(_LEFT, last - 4, f"letter and colour: the {called}; number: the place within it", 11, "start"))
+    return svg(max(_LEFT + count * cell + 6, 420), last + 4, "Elements in the order of their bytes", parts)
 
 
 _KINDS: Mapping[str, Callable[[Sequence[str], Graph], Picture]] = {

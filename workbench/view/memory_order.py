@@ -18,9 +18,12 @@ from workbench.layout.infer import is_cnn
 from workbench.view.node_style import is_of_weights
 
 _IMAGES, _WEIGHTS = ("NCHW", "NHWC", "NCHW8c"), ("OIHW", "HWOI", "OHWI")
+_MATRIX = ("RS", "SR")  # of R rows of S elements: row by row, and column by column
+_CALLED = {"RS": "by rows", "SR": "by columns", "R": "rows", "S": "columns"}
 _BLOCK = 8  # channels of NCHW8c
 _BLOCKED = re.compile(r"([A-Z]+)(\d+)c")
 _FEW = {"N": 1, "C": 4, "D": 1, "H": 2, "W": 3}  # elements of an axis that are drawn, at most
+_FEW_OF_MATRICES = {"R": 4, "S": 5}
 _FEW_OF_WEIGHTS = {"O": 4, "I": 2, "D": 1, "H": 2, "W": 2}
 _FEW_IN_BLOCKS = {"N": 1, "C": 2 * _BLOCK, "D": 1, "H": 1, "W": 2}  # where a row has blocks of channels
 _CELLS = 32  # of a row with blocks: fewer channels have more places
@@ -28,6 +31,8 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _CELL, _HIGH, _ARROWS = 26, 22, 52  # pixels: of a cell, and of the space of arrows
 _MARGIN, _PLANES, _GAP = 165, 50, 8  # pixels: of titles, of the tensor itself without its cells, between channels
 _INK = "#1b1b1b"  # of letters in cells, whose colours are light in both themes
+
+_KNOWN_AXES = _FEW.keys() | _FEW_OF_WEIGHTS.keys() | _FEW_OF_MATRICES.keys()
 
 Element = tuple[int, ...]  # an index for each axis
 
@@ -43,13 +48,13 @@ class MemoryOrder:
     @property
     def axes(self) -> str:
         """All axes in the order of ONNX."""
-        order = "OIDHW" if is_of_weights(self.layout) else "NCDHW"
+        order = "OIDHW" if is_of_weights(self.layout) else "NCDHWRS"
         return "".join(axis for axis in order if axis in self.sizes)
 
     @property
     def drawn(self) -> dict[str, int]:
         """The sizes of the small tensor that stands for the value."""
-        most = _FEW_OF_WEIGHTS if is_of_weights(self.layout) else _FEW
+        most = _FEW_OF_WEIGHTS if is_of_weights(self.layout) else {**_FEW, **_FEW_OF_MATRICES}
         if any(map(_block, self.rows)):
             most = {**_FEW_IN_BLOCKS, "W": _CELLS // min(self.sizes["C"], _FEW_IN_BLOCKS["C"])}
         return {axis: min(size, most[axis]) for axis, size in self.sizes.items()}
@@ -57,6 +62,8 @@ class MemoryOrder:
     @property
     def rows(self) -> tuple[str, ...]:
         """The layouts that are drawn, the value's own first."""
+        if self.layout in _MATRIX:
+            return _MATRIX
         if len(self.sizes) != 4:
             first, last = self.axes, f"{self.axes[0]}{self.axes[2:]}{self.axes[1]}"
             return tuple(dict.fromkeys((self.layout, first, last)))
@@ -68,16 +75,18 @@ class MemoryOrder:
 def memory_order(layout: str, shape: Sequence[object] | None, item_bytes: int) -> MemoryOrder | None:
     """What to draw of a value of that layout, whose shape is in the order of its layout; None if it has no order.
 
-    A value has none if it is a Tensor, if a size of its shape is unknown, or if it has groups of channels or blocks of
+    A value has none if it is a Tensor other than a matrix, which has rows and columns, if a size of its shape is unknown, or if it has groups of channels or blocks of
     more than 16.
     """
-    if shape is None or not (is_cnn(layout) or is_of_weights(layout)):
+    if shape is not None and len(shape) == 2:
+        layout = _MATRIX[0]
+    if shape is None or not (is_cnn(layout) or is_of_weights(layout) or layout in _MATRIX):
         return None
     names, block = _block_axes(layout)
     axes = names.removesuffix("c")
     known = [size for size in shape if isinstance(size, int) and size > 0]
     has_all_sizes = len(shape) == len(known) == len(names)
-    if not has_all_sizes or block > _FEW_IN_BLOCKS["C"] or not set(axes) <= _FEW.keys() | _FEW_OF_WEIGHTS.keys():
+    if not has_all_sizes or block > _FEW_IN_BLOCKS["C"] or not set(axes) <= _KNOWN_AXES:
         return None
     sizes = dict(zip(axes, known, strict=False))
     return MemoryOrder(layout, sizes | ({"C": sizes["C"] * block} if block > 1 else {}), item_bytes)
@@ -105,7 +114,7 @@ def strides(layout: str, sizes: Mapping[str, int]) -> dict[str, int]:
 def drawing(order: MemoryOrder) -> str:
     """The SVG; letters outside of cells have the colour of the text around it."""
     sizes, axes = order.drawn, order.axes
-    channel = axes.index("O" if is_of_weights(order.layout) else "C")
+    channel = axes.index(_lettered(order)[0])
     elements = elements_in_order(axes, axes, sizes)
     places = len(elements) // math.prod(sizes[axis] for axis in axes[: channel + 1])
     labels = {element: _label(element[channel], number % places) for number, element in enumerate(elements)}
@@ -132,18 +141,26 @@ def caption(order: MemoryOrder) -> str:
     whole = "x".join(str(order.sizes[axis]) for axis in order.axes)
     small = "x".join(str(order.drawn[axis]) for axis in order.axes)
     of = "all of it" if small == whole else f"of its {whole} elements {small} are drawn"
-    letter = "output channel" if is_of_weights(order.layout) else "channel"
+    what = "A matrix" if order.layout in _MATRIX else order.axes
     return (
-        f"{order.axes} in memory, {of}: a letter and a colour for each {letter}, a number for each place in it, "
+        f"{what} in memory, {of}: a letter and a colour for each {_lettered(order)[1]}, a number for each place in it, "
         f"and below each cell the byte at which it begins.{_same_bytes(order)}"
     )
+
+
+def _lettered(order: MemoryOrder) -> tuple[str, str]:
+    """The axis whose places have a colour and a letter, and what such a place is called."""
+    if order.layout in _MATRIX:
+        return "R", "row"
+    return ("O", "output channel") if is_of_weights(order.layout) else ("C", "channel")
 
 
 def _same_bytes(order: MemoryOrder) -> str:
     """A sentence on layouts that are the same bytes for these sizes, as all are of a kernel of 1x1."""
     by_order: dict[tuple[Element, ...], list[str]] = {}
     for layout in order.rows:
-        by_order.setdefault(tuple(elements_in_order(layout, order.axes, order.drawn)), []).append(layout)
+        elements = tuple(elements_in_order(layout, order.axes, order.drawn))
+        by_order.setdefault(elements, []).append(_CALLED.get(layout, layout))
     same = [" and ".join(layouts) for layouts in by_order.values() if len(layouts) > 1]
     return f" {'; '.join(same)} are the same bytes here." if same else ""
 
@@ -157,7 +174,7 @@ def _planes(
     """The tensor itself: the places of each channel, side by side."""
     sizes, axes = order.drawn, order.axes
     across = sizes[axes[-1]]
-    yield _title(26, "the tensor", ", ".join(f"{axis} {sizes[axis]}" for axis in axes))
+    yield _title(26, "the tensor", ", ".join(f"{_CALLED.get(axis, axis)} {sizes[axis]}" for axis in axes))
     at = {}
     for number, element in enumerate(elements):
         which, place = divmod(number, places)
@@ -169,8 +186,9 @@ def _row(
     order: MemoryOrder, layout: str, row: list[Element], channel: int, labels: Mapping[Element, str], top: int
 ) -> Iterator[str]:
     """A layout: its cells, below each the byte at which it begins, and on the left its strides."""
-    steps = ", ".join(f"{axis} {step}" for axis, step in strides(layout, order.drawn).items())
-    yield _title(top + 10, f"{layout} (this value)" if layout == order.layout else layout, f"strides {steps}")
+    steps = ", ".join(f"{_CALLED.get(axis, axis)} {step}" for axis, step in strides(layout, order.drawn).items())
+    called = _CALLED.get(layout, layout)
+    yield _title(top + 10, f"{called} (this value)" if layout == order.layout else called, f"strides {steps}")
     yield _cells({element: (_MARGIN + place * _CELL, top) for place, element in enumerate(row)}, channel, labels)
     middles = (_MARGIN + place * _CELL + _CELL // 2 for place in range(len(row)))
     texts = (f'<text x="{x}">{place * order.item_bytes}</text>' for place, x in enumerate(middles))
