@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -143,19 +144,35 @@ def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[
         seen.update(node.output)
     if in_order:
         return
-    waiting, ordered, done = list(graph.node), [], set(known)
-    while waiting:
-        ready = [node for node in waiting if all(v in done for v in reads(node))]
-        if not ready:
-            raise LoadError(f"graph '{name}' has a cycle through {called(waiting[0])}, so its nodes cannot be ordered")
-        for node in ready:
-            done.update(node.output)
-        taken = {id(node) for node in ready}
-        waiting = [node for node in waiting if id(node) not in taken]
-        ordered += ready
+    ordered = _in_order(list(graph.node), set(known), name)
     copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
     del graph.node[:]
     graph.node.extend(copies)
+
+
+def _in_order(nodes: Sequence[NodeProto], known: set[str], name: str) -> list[NodeProto]:
+    """The nodes, each behind those whose results it reads, as near to the given order as that allows."""
+    readers: dict[str, list[int]] = {}
+    missing: list[int] = []
+    for index, node in enumerate(nodes):
+        own = {value for value in reads(node) if value not in known}
+        missing.append(len(own))
+        for value in own:
+            readers.setdefault(value, []).append(index)
+    ready = [index for index, count in enumerate(missing) if not count]
+    ordered = []
+    while ready:
+        index = heapq.heappop(ready)
+        ordered.append(nodes[index])
+        for value in filter(None, nodes[index].output):
+            for reader in readers.get(value, ()):
+                missing[reader] -= 1
+                if not missing[reader]:
+                    heapq.heappush(ready, reader)
+    if len(ordered) < len(nodes):
+        left = next(node for node, count in zip(nodes, missing, strict=True) if count)
+        raise LoadError(f"graph '{name}' has a cycle through {called(left)}, so its nodes cannot be ordered")
+    return ordered
 
 
 def reads(node: NodeProto) -> Iterator[str]:

@@ -75,8 +75,8 @@ class MemoryOrder:
 def memory_order(layout: str, shape: Sequence[object] | None, item_bytes: int) -> MemoryOrder | None:
     """What to draw of a value of that layout, whose shape is in the order of its layout; None if it has no order.
 
-    A value has none if it is a Tensor other than a matrix, which has rows and columns, if a size of its shape is unknown, or if it has groups of channels or blocks of
-    more than 16.
+    A value has none if it is a Tensor other than a matrix, which has rows and columns, if a size of its shape is
+    unknown, or if it has groups of channels or blocks of more than 16.
     """
     if shape is not None and len(shape) == 2:
         layout = _MATRIX[0]
