@@ -12,6 +12,7 @@ from onnx import numpy_helper
 
 from tests.certifying import certified, certified_plan, evidence, rewrites, small_network
 from tests.commands import NHWC, SAMPLES
+from tests.forging import changed, forged, node, rewriting
 from tests.slow import slow_unless
 from workbench.checker import records, replay
 from workbench.checker.outcome import DoesNotHold, Unreadable
@@ -551,8 +552,50 @@ def test_more_parts_than_memory_has_room_for_are_not_read(tmp_path, monkeypatch)
 
 def test_a_log_that_turns_the_order_around_without_end_is_stopped(cut, monkeypatch):
     monkeypatch.setattr(replay, "MOST_VISITS", 20)
+    monkeypatch.setattr(replay, "FOR_EACH_NAME", 0)
     with pytest.raises(Unreadable, match="more than 20 looks at names"):
         cut.check()
+
+
+def test_work_grows_with_edits_times_operands_and_is_stopped(tmp_path, monkeypatch):
+    """A body is followed anew for each edit of it; all of its operands count."""
+    monkeypatch.setattr(replay, "MOST_VISITS", 20_000)
+    monkeypatch.setattr(replay, "FOR_EACH_NAME", 0)
+    reads = ", ".join(["x"] * 1_000)
+    text = f"""g (float[2,3] x, bool c) => (float[2,3] y) {{
+        y = If(c) <then_branch = t () => (float[2,3] o) {{ o = Sum({reads}) }}, else_branch = e () => (float[2,3] p) {{
+            p = Relu(x) }}>
+    }}"""
+    inner = {"remove": [node("Relu", ["x"], ["p"])], "insert": [node("Relu", ["x"], ["p"])]}
+    edit = {"inside": [{"node": "y", "bodies": [{"body": "else_branch", "edit": inner}]}]}
+    step = {"pass": "a", "rewrites": [{"exactness": "bits", "edit": edit}] * 100}
+    with pytest.raises(Unreadable, match="looks at names of values"):
+        forged(tmp_path, text, text, step).check()
+
+
+def test_functions_that_grow_without_end_are_not_expanded(tmp_path):
+    def doubling(model):
+        for i in range(40):
+            name, domain = (f"F{i + 1}", "d") if i < 39 else ("Relu", "")
+            calls = [onnx.helper.make_node(name, [a], [b], domain=domain) for a, b in (("a", "c"), ("c", "b"))]
+            opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("d", 1)]
+            model.functions.append(onnx.helper.make_function("d", f"F{i}", ["a"], ["b"], calls, opsets))
+
+    model = changed("g (float[2,3] x) => (float[2,3] y) { y = d.F0(x) }", doubling)
+    assert "cannot be inferred" in forged(tmp_path, model, model).told()
+    model.functions[0].node[0].op_type = "F0"
+    with pytest.raises(Unreadable, match=r"the function 'd\.F0' calls itself"):
+        forged(tmp_path, model, model).check()
+
+
+def test_orders_of_many_graphs_are_not_followed(tmp_path):
+    text = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
+    edit = {"remove": [node("Relu", ["x"], ["y"])], "insert": [node("Relu", ["x"], ["y"])]}
+    order = {"kind": "order", "operators": [{"node": "y", "sizes": {"y": 24}}], "peak": 24, "bound": 24}
+    steps = [rewriting(edit) | {"evidence": order} for _ in range(12)]
+    forged(tmp_path, text, text, *steps[:5]).check()
+    with pytest.raises(Unreadable, match="more than 10 graphs on the way to the output"):
+        forged(tmp_path, text, text, *steps).check()
 
 
 def test_what_is_no_plain_file_is_one_sentence(tmp_path, refused):

@@ -25,7 +25,7 @@ from workbench.checker.running import ROUNDING, Array, cpu_session, largest_diff
 from workbench.checker.types import PlainType, sizes_of
 
 _MOST = 1_000  # rewrites that are evaluated
-_STEPS_AROUND = 4
+_STEPS_AROUND = 8
 _LARGEST = 2**22  # elements of all operands of one
 
 

@@ -30,6 +30,7 @@ from workbench.checker.written import (
 )
 
 MOST_VISITS = 5_000_000  # of names of values, in all of a log; that of a UNet of 4,545 nodes takes 372,000
+FOR_EACH_NAME = 100  # more of them for each that the model itself has
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Replay:
     def __init__(self, model: PlainModel) -> None:
         """Raises DoesNotHold if the model itself is no such graph."""
         self._visits = 0
+        self._most = MOST_VISITS + FOR_EACH_NAME * model.graph.size
         self.inputs = model.graph.inputs
         self.outputs = model.graph.outputs
         self._ends = frozenset(self.inputs), frozenset(self.outputs)
@@ -96,8 +98,8 @@ class Replay:
     def spend(self, visits: int) -> None:
         """Count names of values that are looked at, so that no certificate takes without end. Raises Unreadable."""
         self._visits += visits
-        if self._visits > MOST_VISITS:
-            raise Unreadable(f"following it takes more than {MOST_VISITS:,} looks at names of values")
+        if self._visits > self._most:
+            raise Unreadable(f"following it takes more than {self._most:,} looks at names of values")
 
     def as_model(self) -> PlainModel:
         """The graph at this moment."""
