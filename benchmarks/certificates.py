@@ -53,8 +53,10 @@ def bound(said: str) -> str:
     """What `check` printed of a bound, in a word."""
     if "the solver says" in said or "the search says" in said:
         return "a word"
-    if "has the value of the cut" in said or "proven" in said:
-        return "proven" if "claims no minimum" not in said else "not claimed"
+    if "of the network in the certificate" in said or "of the program in the certificate" in said:
+        return "of its network" if "claims no minimum" not in said else "not claimed"
+    if "proven" in said:
+        return "proven"
     return "-"
 
 

@@ -1,6 +1,8 @@
 """Another computation is not accepted, whatever is written into files and log: the forgeries of an attack, rebuilt small,
 with neighbours."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -278,6 +280,23 @@ def test_what_the_output_declares_of_inner_values_follows_from_it(tmp_path):
     assert "does not follow" not in forged(tmp_path, declare(64), declare(64)).told()
     said = refusal(forged(tmp_path, honest, declare(64, elem=TensorProto.FLOAT)))
     assert "the output declares 'n' to be float[1, 64]; it is int64[1, " in said
+
+
+def test_what_the_model_declares_says_nothing_of_what_a_rewrite_put_in(tmp_path):
+    text = "g (float[2,3] x) => (int64[2] y) {{ n = {0} y = Shape(n) }}"
+
+    def declare(text):
+        info = helper.make_tensor_value_info("n", TensorProto.INT64, [2, 6])
+        return changed(text, lambda model: model.graph.value_info.append(info))
+
+    doubled = "Constant<value = int64[2,6] {1,1,1,1,1,1,1,1,1,1,1,1}>()"
+    model, output = declare(text.format(doubled)), declare(text.format("NonZero(x)"))
+    one = {"type": 7, "shape": [2, 6], "sha256": hashlib.sha256(np.ones(12, np.int64).tobytes()).hexdigest()}
+    step = rewriting({"drop": {"n": one}, "insert": [node("NonZero", ["x"], ["n"])]})
+    found = forged(tmp_path, model, output, step)
+    assert "that 'n' are of the sizes that the output declares does not follow from it" in found.told()
+    with pytest.raises(DoesNotHold, match="the output's 'y' differs"):
+        found.check(runs=4)
 
 
 def test_two_values_of_different_sizes_share_no_symbol(tmp_path):

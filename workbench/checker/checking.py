@@ -84,14 +84,14 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
             f" {log.passes:,}): nodes, attributes, operands, constants, bodies, functions, inputs and outputs"
         ),
     ]
-    hints = list(declared_statements(before, out))
+    hints = list(declared_statements(() if log.changes else before.declared, out))
     unlike = [*_frozen(before, written), *hints]
     found = [checked_evidence(record, step, out) for record, step in log.evidence]
     statements = [*files, *unlike, *transposes(out), *(statement for one in found for statement in one.statements)]
     statements += [*log.statements, *_exactness_statements(log)]
+    ran = compared_runs(before, written, out.dims, runs, log.mode, bool(hints)) if runs else None
     if log.rewrites:
         statements += reevaluated(log.rewrites, before, out, secrets.randbits(32))
-    ran = compared_runs(before, written, out.dims, runs, log.mode, bool(hints)) if runs else None
     bounds = [one.proven for one in found if one.bound]
     holds = {LOG: True, BOUNDS: bool(bounds) and all(bounds), RUN: ran is not None and ran.equal}
     question = f"{in_quotes(_name(output))} computes the same as {in_quotes(_name(model))}"

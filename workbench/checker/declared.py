@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from onnx import GraphProto
 
 from workbench.checker.inference import Inferred, bodies_of, types_in
 from workbench.checker.outcome import DoesNotHold, Statement, escaped, in_quotes, listed
 from workbench.checker.output import Output
-from workbench.checker.plain import PlainModel
+from workbench.checker.plain import Declared
 from workbench.checker.types import PlainType, contradiction, in_words, says_more, symbols_meant, with_numbers
 
 
-def declared_statements(model: PlainModel, output: Output) -> Iterator[Statement]:
-    """Raises DoesNotHold if the output declares a type or shape that no value of it has."""
-    found, known = output.inferred, set(model.declared)
-    own = [told for told in output.model.declared if told not in known]
+def declared_statements(known: Collection[Declared], output: Output) -> Iterator[Statement]:
+    """known: what the model, of the same nodes, declares too. Raises DoesNotHold if the output declares a type or shape
+    that no value of it has."""
+    found, same = output.inferred, set(known)
+    own = [told for told in output.model.declared if told not in same]
     if not own:
         return
     if found.why:

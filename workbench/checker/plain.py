@@ -110,6 +110,7 @@ class PlainFunction:
 
 
 FunctionKey = tuple[str, str, str]  # domain, name, overload
+Declared = tuple[str, str, PlainType]  # where, value, type
 
 
 @dataclass
@@ -127,7 +128,7 @@ class PlainModel:
     given: dict[str, PlainType] = field(default_factory=dict)
     defaults: frozenset[str] = frozenset()
     silent: tuple[PlainNode, ...] = ()
-    declared: tuple[tuple[str, str, PlainType], ...] = ()
+    declared: tuple[Declared, ...] = ()
     beside: dict[str, Path] = field(default_factory=dict)
     proto: ModelProto = field(default_factory=ModelProto)
     folder: Path = Path()
