@@ -118,6 +118,15 @@ def test_a_model_that_is_random_is_not_compared(tmp_path):
     assert "not compared, since the model gives other results each time" in found.answer and "run" not in found.holds
 
 
+@pytest.mark.parametrize(("dims", "size"), [({}, 2), ({"N": 0}, 2), ({"N": 5}, 5)])
+def test_a_run_says_its_sizes_and_none_is_empty(tmp_path, dims, size):
+    text = "g (float[N,3] x) => (float[N,3] y) {{ y = {}(x) }}"
+    found = forged(tmp_path, text.format("Relu"), text.format("Relu"), dims=dims).check(runs=1)
+    assert f"equal to the last bit on 1 random input with N={size} in ONNX Runtime" in found.answer
+    with pytest.raises(DoesNotHold, match="the output's 'y' differs"):
+        forged(tmp_path, text.format("Relu"), text.format("Neg"), rewriting(TO_NEG), dims=dims).check(runs=1)
+
+
 def test_inputs_with_a_default_are_given_too(tmp_path):
     def give(model):
         model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [3]))

@@ -18,7 +18,7 @@ from workbench.checker.plain import PlainModel
 from workbench.checker.types import PlainType, in_words, is_tensor, symbol_of
 
 Array = npt.NDArray[Any]
-_SIZE = 2  # of a dim for which the certificate has no number
+_SIZE = 2  # of a dim for which the certificate has no number, or 0
 _MOST_ELEMENTS = 2**28  # of an input
 _KEPT = 0.75  # of the numbers, where others become 0
 _HIGHEST = (10, 2, 1)  # of random whole numbers, in turn until the model takes them
@@ -53,11 +53,16 @@ def compared_runs(
     except _NotCompared as why:
         return RunsCompared(f"not compared, since {why}")
     many = "1 random input" if runs == 1 else f"{runs:,} random inputs"
-    where = f"on {many} in ONNX Runtime without optimizations{', and with them' if hinted else ''} (seed {seed})"
+    sizes = f" with {', '.join(used)}" if (used := _sizes(model, dims)) else ""
+    where = f"on {many}{sizes} in ONNX Runtime without optimizations{', and with them' if hinted else ''} (seed {seed})"
     if not worst:
         return RunsCompared(f"equal to the last bit {where}", equal=True)
     words = f"equal {where}, but for rounding: by {worst:.1e} of the largest element at most"
     return RunsCompared(f"{words}; its mode exact allows none" if mode == "exact" else words, equal=mode != "exact")
+
+
+def _sizes(model: PlainModel, dims: Mapping[str, int]) -> list[str]:
+    return [f"{escaped(symbol, 40)}={dims.get(symbol) or _SIZE:,}" for symbol in sorted(model.symbols)]
 
 
 def _worst(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs: int, seed: int, hinted: bool) -> float:
@@ -151,7 +156,7 @@ def random_array(
     if not is_tensor(type_) or type_[1] is None:
         raise ValueError(f"an input is {in_words(type_)}")
     named_sizes = [symbol_of(value, axis, dim) for axis, dim in enumerate(type_[1])]
-    shape = [dims.get(symbol, _SIZE) if symbol else dim for symbol, dim in zip(named_sizes, type_[1], strict=True)]
+    shape = [(dims.get(symbol) or _SIZE) if symbol else dim for symbol, dim in zip(named_sizes, type_[1], strict=True)]
     if math.prod(shape) > _MOST_ELEMENTS:
         raise ValueError(f"an input of {math.prod(shape):,} elements is too large")
     if type_[0] == TensorProto.STRING:
