@@ -6,6 +6,8 @@ mutation again; the one that is tried is printed before it is tried, so that a c
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import random
 import signal
@@ -369,11 +371,19 @@ def _make_database(path: Path) -> None:
 
 
 def _read_database(path: Path) -> None:
-    from workbench.run.records.store import find_runs, kept_measurements, records_of
+    from workbench.cli.runs import RunsRequest, runs_command
+    from workbench.run.records.changes import differences, kept_times, meaning, ratio_of
+    from workbench.run.records.store import find_runs, kept_measurements
 
     url = f"sqlite:///{path}"
+    for form in ((False, False), (True, False), (False, True)):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            runs_command(RunsRequest(None, *form, url))
     runs = find_runs(url=url)
-    records_of(runs, url)
+    for run in runs:
+        differences(runs[0], run)
+        meaning(runs[0], run)
+        ratio_of(runs[0], run, kept_times(runs, url))
     kept_measurements([run.measurement for run in runs], url)
 
 

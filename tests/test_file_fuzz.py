@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 import subprocess
 import sys
 import zipfile
@@ -21,6 +22,8 @@ from workbench.io import load_model
 from workbench.io.onnx_file import load_text
 from workbench.run.inputs import read_inputs
 from workbench.run.npz import InputError
+from workbench.run.records.changes import kept_times
+from workbench.run.records.store import RecordsError, find_runs
 from workbench.tuning.recipe import RecipeError, load_recipe
 from workbench.view.own_numbers import NumbersError, read_numbers
 
@@ -73,6 +76,21 @@ def test_any_exception_of_a_library_is_a_sentence_and_errors_of_the_system_stay(
     assert len(sentence(OwnError("x" * 10_000))) == LONGEST_SENTENCE
     with pytest.raises(FileNotFoundError), reading("the file", OwnError, "write it again"):
         raise FileNotFoundError
+
+
+def test_a_fault_of_the_program_is_told_in_a_sentence_too():
+    """The command's own module is replaced by one that fails, as none of ours is known to."""
+    code = (
+        "import sys, types; from workbench.cli import main\n"
+        "def fail(chosen): return {}['missing']\n"
+        "sys.modules['workbench.cli.passes'] = types.SimpleNamespace(HELP='', add_arguments=lambda c: None, run=fail)\n"
+        "sys.argv = ['workbench', 'passes']; main.program()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    told = (
+        "workbench: this is a fault of the program (KeyError: 'missing'; <string>, line 2); report it with the command"
+    )
+    assert done.returncode == 2 and done.stderr.startswith(told) and done.stderr.count("\n") == 1
 
 
 # ---- .npz ----------------------------------------------------------------------------------
@@ -260,3 +278,36 @@ def test_a_link_with_a_step_of_thousands_of_digits_opens_its_model():
     for key in ("step", "rewrite"):
         at.query_params[key] = "9" * 5000
     fine(at.run())
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("dims", "1"),
+        ("versions", "[]"),
+        ("median_ms", "fast"),
+        ("peak_bytes", "much"),
+        ("threads", 1.5),
+    ],
+)
+def test_a_row_of_the_kept_runs_that_was_not_written_here_is_a_sentence(tmp_path, column, value, refused):
+    file = tmp_path / "runs.sqlite"
+    KINDS["database"].make(file)
+    with sqlite3.connect(file) as database:
+        ((table,),) = database.execute("select name from sqlite_master where type = 'table'").fetchall()
+        database.execute(f"update {table} set {column} = ?", (value,))
+    database.close()
+    told = refused("runs", "--url", f"sqlite:///{file}")
+    assert f"has a {column} that was not written here; delete that row" in told or "cannot be used" in told
+
+
+def test_a_record_of_a_kept_run_without_times_is_a_sentence(tmp_path):
+    file = tmp_path / "runs.sqlite"
+    KINDS["database"].make(file)
+    runs = find_runs(url=f"sqlite:///{file}")
+    with sqlite3.connect(file) as database:
+        ((table,),) = database.execute("select name from sqlite_master where type = 'table'").fetchall()
+        database.execute(f"update {table} set record = ?", ('{"variants": {"a": {"times_ms": []}}}',))
+    database.close()
+    with pytest.raises(RecordsError, match="the record of run 1 is damaged"):
+        kept_times(runs, f"sqlite:///{file}")

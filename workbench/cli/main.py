@@ -11,7 +11,9 @@ import gc
 import importlib
 import io
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from workbench.imports import import_onnx_ir
@@ -19,7 +21,7 @@ from workbench.imports import import_onnx_ir
 import_onnx_ir()
 
 from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
-from workbench.errors import UserError, printable  # noqa: E402
+from workbench.errors import UserError, one_sentence, printable  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 
 COMMANDS = (
@@ -49,7 +51,11 @@ COMMANDS = (
 def program() -> NoReturn:
     """The entry point of the command `graph-workbench`."""
     gc.set_threshold(1_000_000)  # objects live until the command ends, so collecting garbage only takes time
-    code = main()
+    try:
+        code = main()
+    except Exception as error:  # ours to mend: whoever meets it is told what to report, not shown the stack
+        print(f"workbench: {_fault(error)}", file=sys.stderr)
+        code = BAD_INPUT
     gc.freeze()  # the end of the process frees them all; Python would look through each before
     sys.exit(code)
 
@@ -81,6 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = "" if error.filename is None else f" ({error.filename})"
         print(f"workbench: the system refused: {error.strerror or error}{place}", file=sys.stderr)
         return BAD_INPUT
+
+
+def _fault(error: Exception) -> str:
+    """What is unforeseen, and where, as one sentence."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}, line {place.lineno}"
+    told = one_sentence(f"{type(error).__name__}: {error}", 120)
+    return one_sentence(f"this is a fault of the program ({told}; {where}); report it with the command and its files")
 
 
 def _one_line(error: Exception) -> str:

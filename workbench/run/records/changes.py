@@ -8,10 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import reading
 from workbench.run.measurement.statistics import RESAMPLES, Ratio, interval, is_busy, ratio
-from workbench.run.records.store import Run
+from workbench.run.records.store import RecordsError, Run, records_of
 
 _SETTINGS = {"device_name": "device", "threads": "threads", "backend": "backend", "dtype": "precision"}
+
+
+def kept_times(runs: Sequence[Run], url: str | None = None) -> dict[int, list[float]]:
+    """By the runs' ids, the times of single runs of the model, in milliseconds. Raises RecordsError."""
+    found = {}
+    for id_, record in records_of(runs, url).items():
+        with reading(f"the record of run {id_}", RecordsError, "delete that row of the kept runs"):
+            found[id_] = [float(time) for time in next(iter(record["variants"].values()))["times_ms"]]
+            if not found[id_]:
+                raise ValueError("no times")
+    return found
 
 
 def differences(first: Run, other: Run) -> tuple[str, ...]:

@@ -79,6 +79,17 @@ class Run:
     peak_bytes: int | None
 
 
+_KINDS: Mapping[str, Any] = {
+    "int": int,
+    "int | None": int | None,
+    "float": int | float,
+    "str": str,
+    "datetime": datetime,
+    "Mapping[str, int]": Mapping,
+    "Mapping[str, str]": Mapping,
+}
+
+
 def model_hash(graph: Graph) -> str:
     """SHA-256 of the file from which the graph was read, or of its export if there is none.
 
@@ -156,7 +167,15 @@ def find_runs(
         if backend:
             query = query.where(columns.backend == backend)
         rows = database.execute(query.order_by(columns.time.desc(), columns.id).limit(limit)).mappings()
-        return tuple(Run(**{**row, "time": row["time"].replace(tzinfo=UTC)}) for row in rows)
+        return tuple(_run({**row}) for row in rows)
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    """Raises RecordsError for a column with what is not written here: SQLite keeps values of any type."""
+    wrong = next((one.name for one in fields(Run) if not isinstance(row[one.name], _KINDS[str(one.type)])), None)
+    if wrong is not None:
+        raise RecordsError(f"run {row['id']} of the kept runs has a {wrong} that was not written here; delete that row")
+    return Run(**{**row, "time": row["time"].replace(tzinfo=UTC)})
 
 
 def records_of(runs: Sequence[Run], url: str | None = None) -> dict[int, dict[str, Any]]:

@@ -12,9 +12,9 @@ import streamlit as st
 from workbench.charts.runs import Bar, Trend, change_chart, quartiles_chart
 from workbench.errors import UserError, counted
 from workbench.run.measurement.formatting import speed_words
-from workbench.run.records.changes import differences, meaning, ratio_of
+from workbench.run.records.changes import differences, kept_times, meaning, ratio_of
 from workbench.run.records.formats import csv_of, json_of, pairs
-from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash, records_of, shown_place
+from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash, shown_place
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.numbers import above_table, comparison, download_button, show_table
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
@@ -132,7 +132,7 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
     """The selected runs in sentences and side by side; all runs of their kinds over time."""
     kinds = list(dict.fromkeys(map(_kind, chosen or runs)))
     compared = sorted(chosen, key=lambda run: (run.time, run.id))[-_MOST_COMPARED:]
-    times = _times(compared)
+    times = kept_times(compared)
     _say_differences(compared, times)
     if len(chosen) > _MOST_COMPARED:
         st.caption(f"{counted(len(chosen), 'run')} are selected; the newest {_MOST_COMPARED} of them are compared.")
@@ -149,12 +149,6 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
 
 
 # ---- side by side ------------------------------------------------------------------------
-
-
-def _times(runs: Sequence[Run]) -> dict[int, list[float]]:
-    """By run id, the times of all repetitions in milliseconds."""
-    records = records_of(runs)
-    return {id_: next(iter(record["variants"].values()))["times_ms"] for id_, record in records.items()}
 
 
 def _quartiles(run: Run, times_ms: Sequence[float], colour: int) -> Bar:
