@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import random
 import signal
 import sqlite3
@@ -260,6 +261,7 @@ def a_database(path: Path, random: random.Random) -> None:
 
 def _read_model(path: Path) -> None:
     import workbench as wb
+    from workbench.io.proto_file import declared_types, open_proto
     from workbench.memory.planning import plan_memory, sharing_of
     from workbench.summary import summarize
 
@@ -267,6 +269,9 @@ def _read_model(path: Path) -> None:
     summarize(graph)
     plan_memory(sharing_of(graph), "greedy_by_size")
     wb.groupings(wb.load(path))
+    declared_types(open_proto(path).model)
+    graph.to_networkx()
+    str(graph)
     strategies = ("greedy", "optimal", "optimal-any-order", "record-then-insert", "blocked")
     layout = strategies[path.stat().st_size % len(strategies)]
     history = wb.optimize(graph, layout=layout, target="blocked" if layout == "blocked" else "npu")
@@ -387,6 +392,70 @@ def _read_database(path: Path) -> None:
     kept_measurements([run.measurement for run in runs], url)
 
 
+def _make_matrix_record(path: Path) -> None:
+    from tests.recording import record
+    from workbench.matrix_blocks import Block
+
+    found = record({"as loaded": [1.0, 2.0, 3.0], "optimized": [1.0, 1.5, 2.0]})
+    blocks = [Block(f"key {batch}", "m.onnx", batch, "cpu", found) for batch in (1, 8)]
+    path.write_text("".join(f"{json.dumps(block.to_json())}\n" for block in blocks))
+
+
+def _read_matrix_record(path: Path) -> None:
+    from workbench.matrix_blocks import Block
+    from workbench.matrix_record import record_at
+
+    blocks = [Block(f"key {batch}", "m.onnx", batch, "cpu", None) for batch in (1, 8)]
+    record_at(path).read(blocks)
+
+
+_TUNING = {
+    "key": "k",
+    "found": {"a": {"times_ms": [1.5, 2], "peak_bytes": 7, "peak_counted": "w", "max_rel_error": 0.1, "failed": ""}},
+}
+
+
+def _read_tuning_record(path: Path) -> None:
+    from workbench.tuning.measuring import read_record
+
+    read_record(path)
+
+
+_TOOL = 'title = "Mine"\ncommand = "shrink {input} -o {output}"\nabout = "It shrinks."\n'
+
+
+def _read_tool(path: Path) -> None:
+    from workbench.rewrite.own_tool import TOOLS_VARIABLE, own_tools
+
+    folder = path.with_name("tools")
+    folder.mkdir(exist_ok=True)
+    path.replace(folder / "shrink.toml")
+    os.environ[TOOLS_VARIABLE] = str(folder)
+    (found,) = own_tools().values()
+    if isinstance(found, str):
+        raise UserError(found.removeprefix(str(folder)))
+
+
+def _make_weights(path: Path) -> None:
+    """A model's file, which names the weights beside it."""
+    weights = onnx.numpy_helper.from_array(np.ones(2000, np.float32), "w")
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21]> g (float[2000] x) => (float[2000] y) { y = Add(x, w) }'
+    )
+    model.graph.initializer.append(weights)
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
+
+
+def _mutate_weights(path: Path, random: random.Random) -> None:
+    model = onnx.load(path, load_external_data=False)
+    for _ in range(random.choice((1, 1, 2))):
+        (tensor,) = model.graph.initializer
+        mutate_message(random.choice((tensor, *tensor.external_data)), random)
+        if random.random() < 0.3 and tensor.external_data:
+            random.choice(list(tensor.external_data)).value = str(random.choice(HUGE))
+    path.write_bytes(model.SerializePartialToString())
+
+
 KINDS: Mapping[str, Kind] = {
     "model": Kind(lambda path: None, a_model, _read_model),
     "text": Kind(
@@ -402,6 +471,12 @@ KINDS: Mapping[str, Kind] = {
     "profile": Kind(lambda path: path.write_text(_PROFILE), some_toml, _read_profile),
     "packing": Kind(lambda path: path.write_text(_PACKING), whole_file, _read_packing),
     "lesson": Kind(lambda path: path.write_text(_LESSON), whole_file, _read_lesson),
+    "matrix record": Kind(_make_matrix_record, some_json_lines, _read_matrix_record),
+    "tuning record": Kind(
+        lambda path: path.write_text(json.dumps(_TUNING) + "\n"), some_json_lines, _read_tuning_record
+    ),
+    "tool": Kind(lambda path: path.write_text(_TOOL), some_toml, _read_tool),
+    "weights": Kind(_make_weights, _mutate_weights, _read_model),
     "database": Kind(_make_database, a_database, _read_database),
 }
 

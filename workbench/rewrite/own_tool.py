@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from workbench.errors import UserError, reading
+from workbench.errors import UserError, one_sentence, reading
 from workbench.files import settings_folder
 from workbench.rewrite.tool_pass import ToolPass
 from workbench.tools.files import read_whole, write_whole
@@ -79,7 +79,7 @@ def own_tools(taken: Collection[str] = ()) -> Mapping[str, type[OwnTool] | str]:
             with reading("the file", OwnToolError, "correct or remove it"):
                 found[name] = _pass_of(file, file.stat().st_mtime_ns)
         except (OwnToolError, OSError) as error:
-            found[name] = f"{file}: {error}"
+            found[name] = one_sentence(f"{file}: {error}")
     return found
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,15 @@ def forget_record(record: Path) -> None:
         raise UserError(f"'{record}' is not needed any more and cannot be removed: {error.strerror or error}") from None
 
 
+def _lot_times(answer: Mapping[str, Any]) -> LotTimes:
+    """Raises TypeError or ValueError for what is not written here."""
+    found = LotTimes(**answer)
+    numbers = (*found.times_ms, found.peak_bytes or 0, found.max_rel_error or 0)
+    if not all(isinstance(number, int | float) for number in numbers) or not all(map(math.isfinite, found.times_ms)):
+        raise ValueError("a number is none")
+    return replace(found, peak_counted=str(found.peak_counted), failed=str(found.failed))
+
+
 def read_record(record: Path | None) -> dict[str, dict[str, LotTimes]]:
     """By their keys, the lots in the file. An incomplete last line, of a process that was killed, is cut off.
 
@@ -194,11 +204,11 @@ def read_record(record: Path | None) -> dict[str, dict[str, LotTimes]]:
         found = {}
         for line in filter(str.strip, whole.splitlines()):
             lot = json.loads(line)
-            found[lot["key"]] = {label: LotTimes(**answer) for label, answer in lot["found"].items()}
+            found[lot["key"]] = {label: _lot_times(answer) for label, answer in lot["found"].items()}
         if whole != text:
             os.truncate(record, len(whole.encode()))
     except OSError as error:
         raise UserError(f"'{record}' cannot be read: {error.strerror or error}; write the recipe elsewhere") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise UserError(f"'{record}' does not hold the measurements of a tuning; delete it or move it away") from None
     return found
