@@ -288,12 +288,15 @@ def test_wrong_declared_types_of_values_stop_no_search_for_kernels(tmp_path):
             onnx.AttributeProto(name="kernel_shape", type=onnx.AttributeProto.GRAPH),
             "of the type GRAPH; the operator takes INTS",
         ),
+        (helper.make_attribute("ceil_mode", 1), "lacks the attribute 'kernel_shape', which the operator needs"),
         (onnx.AttributeProto(name="other", type=onnx.AttributeProto.TENSOR), "'other' without a value"),
     ],
 )
 def test_attributes_of_another_type_are_a_sentence(tmp_path, attribute, told):
     node = helper.make_node("MaxPool", ["x"], ["y"])
     node.attribute.append(attribute)
+    if attribute.name == "other":
+        node.attribute.append(helper.make_attribute("kernel_shape", [2, 2]))
     shape = (1, 3, 8, 8)
     assert told in refusal(written(tmp_path, [node], [tensor("x", shape)], [tensor("y", shape)]))
 

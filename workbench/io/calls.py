@@ -1,5 +1,5 @@
-"""Calls that are refused before shape inference sees them: those of attributes of another type than the operator's,
-and those at which it ends the process.
+"""Calls that are refused before shape inference sees them: those whose attributes are missing or of another type, and
+those at which it ends the process.
 
 Its C++ reads a first operand that is left out, a size behind the last of a Split, and a dim before the first
 (onnx 1.23: EyeLike, LabelEncoder, TreeEnsemble, Split, GatherND).
@@ -24,34 +24,41 @@ def check_calls(model: ModelProto, nodes: Iterable[NodeProto]) -> None:
     nodes: all of the model.
     """
     needs_first: dict[tuple[str, str], bool] = {}
-    kinds: dict[tuple[str, str], Mapping[str, int]] = {}
+    attributes: dict[tuple[str, str], Mapping[str, tuple[int, bool]]] = {}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     for node in nodes:
         key = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
         if key not in needs_first:
             needs_first[key] = _needs_first_operand(*key, versions)
-            kinds[key] = _kinds_of_attributes(*key, versions)
+            attributes[key] = _attributes_of(*key, versions)
         if needs_first[key] and not (node.input and node.input[0]):
             raise LoadError(f"{called(node)} has no first operand, without which it computes nothing; export it again")
-        for attribute in node.attribute:
-            _check_kind(node, attribute, kinds[key])
+        _check_attributes(node, attributes[key])
         _check_numbers(node)
 
 
-def _kinds_of_attributes(domain: str, op: str, versions: Mapping[str, int]) -> Mapping[str, int]:
-    """By name the number of the type of each attribute, for an operator that onnx knows."""
+def _attributes_of(domain: str, op: str, versions: Mapping[str, int]) -> Mapping[str, tuple[int, bool]]:
+    """By name the number of the type of each attribute, and whether it must be there, of an operator onnx knows."""
     version = versions.get(domain, 1)
     if not onnx.defs.has(op, max_inclusive_version=version, domain=domain):
         return {}
-    schema = onnx.defs.get_schema(op, max_inclusive_version=version, domain=domain)
-    return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}  # type: ignore[attr-defined]
+    found = onnx.defs.get_schema(op, max_inclusive_version=version, domain=domain).attributes.items()
+    return {name: (int(one.type.value), one.required) for name, one in found}  # type: ignore[attr-defined]
 
 
-def _check_kind(node: NodeProto, attribute: AttributeProto, kinds: Mapping[str, int]) -> None:
+def _check_attributes(node: NodeProto, known: Mapping[str, tuple[int, bool]]) -> None:
+    given = {attribute.name for attribute in node.attribute}
+    missing = next((name for name, (_, required) in known.items() if required and name not in given), None)
+    if missing is not None:
+        raise LoadError(f"{called(node)} lacks the attribute '{missing}', which the operator needs; export it again")
+    for attribute in node.attribute:
+        _check_kind(node, attribute, known.get(attribute.name, (attribute.type, False))[0])
+
+
+def _check_kind(node: NodeProto, attribute: AttributeProto, wanted: int) -> None:
     kind, names = attribute.type, AttributeProto.AttributeType
     if kind == AttributeProto.UNDEFINED or attribute.ref_attr_name:  # as in the oldest files; of a function's call
         return
-    wanted = kinds.get(attribute.name, kind)
     if kind != wanted:
         raise LoadError(
             f"{called(node)} has an attribute '{attribute.name}' of the type {names.Name(kind)}; the operator takes "
