@@ -72,6 +72,8 @@ def at_opset(model: ModelProto, nodes: Sequence[NodeProto], target: int, types: 
         return converted
     except _NotConverted as error:
         reason = str(error)
+    except onnx.shape_inference.InferenceError as error:  # what it declares contradicts what it computes
+        reason = _last_line(error)
     except _CONVERTER_ERRORS as error:
         reason = _culprit(model, target) or _last_line(error)
     raise LoadError(reason)
