@@ -16,7 +16,7 @@ from pathlib import Path
 from workbench.errors import reading
 from workbench.io.dims import bind_dims, symbols
 from workbench.io.errors import LoadError
-from workbench.io.kinds import PACKED, TEXT, TORCH, kind_of
+from workbench.io.kinds import PACKINGS, TEXT, TORCH, kind_of
 from workbench.io.onnx_file import load_onnx, load_text
 from workbench.io.packed import write_unpacked
 from workbench.ir import Graph
@@ -54,7 +54,7 @@ def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None
             return _load_program_file(path, dims)
         if kind == TEXT:
             return _load_text_file(path, dims, freeze_defaults)
-        if kind in PACKED:
+        if kind in PACKINGS:
             path = _unpacked(path, kind)
             source = str(path)
         graph = load_onnx(path, dims, freeze_defaults=freeze_defaults)

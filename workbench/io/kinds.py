@@ -9,7 +9,7 @@ from workbench.files import SPECIAL, is_special
 from workbench.io.errors import LoadError
 
 ONNX, TEXT, TORCH = "onnx", "text", "torch"
-GZIP, PROTO_TEXT, JSON = PACKED = ("gzip", "protobuf text", "json")  # of which another program needs an .onnx file
+GZIP, PROTO_TEXT, JSON = PACKINGS = ("gzip", "protobuf text", "json")  # of which another program needs an .onnx file
 _TEXT_SUFFIXES = (".onnxtxt", ".txt")
 _PACKED_SUFFIXES = {".textproto": PROTO_TEXT, ".pbtxt": PROTO_TEXT, ".prototxt": PROTO_TEXT, ".json": JSON}
 _ORT = (
@@ -23,7 +23,7 @@ _PICKLE = (
 
 
 def kind_of(path: Path) -> str:
-    """ONNX, TEXT, TORCH or one of PACKED.
+    """ONNX, TEXT, TORCH or one of PACKINGS.
 
     Raises LoadError for a missing or empty file, a folder, a pipe, a pickle, or a file of ONNX Runtime's own format.
     """

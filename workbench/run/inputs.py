@@ -10,9 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from workbench.files import replacing
-from workbench.ir import DataType, Graph, TensorType
+from workbench.ir import DataType, Graph
 from workbench.ir.permuted_io import GIVEN, order_between
 from workbench.ir.types import MOST_AXES
+from workbench.run.held_inputs import (
+    OPTIONAL,
+    SEQUENCE,
+    held_tensor,
+    in_sequence,
+    tensors_of_inputs,
+    type_of_input,
+)
 from workbench.run.input_roles import Use, use_of
 from workbench.run.npz import InputError, read_arrays
 from workbench.run.worker.memory import available_bytes, in_gigabytes
@@ -51,7 +59,8 @@ def bound_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str,
     given = {**graph.dims, **(dims or {})}
     bound: dict[str, int] = {}
     for value in graph.inputs:
-        shape = graph.shape(value) or ()
+        type_ = type_of_input(graph, value)
+        shape = () if type_ is None else type_.shape or ()
         for axis, dim in enumerate(shape):
             name = dim_name(value, axis, dim)
             if name is not None and name not in bound:
@@ -69,12 +78,10 @@ def _dim_value(name: str, given: Mapping[str, int], default: int) -> int:
 
 
 def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of input `value` under the bound dims. Raises InputError if it is not a tensor."""
-    found = graph.type(value)
-    if not isinstance(found, TensorType):
-        raise InputError(
-            f"Input '{value}' is of type {found}, not a tensor; models with such inputs cannot be run here."
-        )
+    """The shape of input `value`, or of the tensors in it, under the bound dims. Raises InputError if it has none."""
+    found = type_of_input(graph, value)
+    if found is None:
+        raise InputError(f"Input '{value}' is of type {graph.type(value)}; models with such inputs cannot be run here.")
     if found.shape is None:
         raise InputError(f"Input '{value}' has no known rank; give its values as an .npz file.")
     if len(found.shape) > MOST_AXES:
@@ -132,18 +139,18 @@ def seed_inputs(
     input is not a tensor, or if the inputs alone exceed the machine's memory.
     """
     bound = bound_dims(graph, dims)
-    shapes = {value: input_shape(graph, value, bound) for value in graph.inputs}
+    shapes = {name: input_shape(graph, value, bound) for name, value in tensors_of_inputs(graph)}
     _refuse_too_large(graph, shapes)
     longest = _longest(shapes)
     tensors: Tensors = {}
-    for value, shape in shapes.items():
-        stream = np.random.default_rng([seed, zlib.crc32(value.encode())])
-        type_ = graph.tensor_type(value)
+    for name, value in tensors_of_inputs(graph):
+        stream = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        type_ = type_of_input(graph, value)
         assert type_ is not None  # checked by input_shape
         if value in graph.kept.defaults:
             tensors[value] = graph.kept.defaults[value].numpy()
             continue
-        tensors[value] = _seeded(value, type_.dtype, shape, use_of(graph, value), (longest, most), stream)
+        tensors[name] = _seeded(value, type_.dtype, shapes[name], use_of(graph, value), (longest, most), stream)
     return tensors
 
 
@@ -226,9 +233,22 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
     Raises InputError for a file that is not an .npz of plain arrays, and for
     names, element types, ranks or fixed dims that do not fit the model.
     """
-    tensors = {value: _fitted(graph, value, array) for value, array in read_arrays(Path(path), graph).items()}
+    given = read_arrays(Path(path), graph)
+    tensors = {name: _fitted(graph, value, given[name]) for name, value in tensors_to_give(graph, given).items()}
     dims_of(graph, tensors)
     return tensors
+
+
+def _tensors_to_give(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """The input of each tensor that is needed: of a sequence as many as there are, of an optional input if there is."""
+    found: dict[str, str] = {}
+    for value in graph.inputs:
+        held = held_tensor(graph, value)
+        if held is None or (held[0] == OPTIONAL and value in arrays):
+            found[value] = value
+        elif held[0] == SEQUENCE:
+            found.update((f"{value}[{index}]", value) for index in range(len(in_sequence(value, arrays))))
+    return found
 
 
 def write_inputs(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
@@ -264,7 +284,7 @@ def dims_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> dict[str, int]:
 
 
 def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
-    type_ = graph.tensor_type(value)
+    type_ = type_of_input(graph, value)
     assert type_ is not None  # checked by read_arrays
     return _cast(value, type_.dtype, array)
 

@@ -12,6 +12,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph, Node
 from workbench.ops.dtypes import CannotRun, to_numpy, to_tensor
 from workbench.ops.lazy import torch as late_torch
+from workbench.run.held_inputs import with_held_values
 from workbench.run.torch.operator_errors import OperatorError
 from workbench.run.torch.program import Program
 from workbench.run.torch.setting import Setting
@@ -70,7 +71,7 @@ class TorchExecutor:
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The inputs on the device, floats in the type of the run; those read only by the host stay on the CPU."""
-        return {name: self._uploaded(name, value) for name, value in inputs.items()}
+        return {name: self._uploaded(name, value) for name, value in with_held_values(self.graph, inputs).items()}
 
     @property
     def is_float32(self) -> bool:
@@ -95,6 +96,8 @@ class TorchExecutor:
 
     def _uploaded(self, name: str, value: Any) -> Any:
         if value is None:  # an empty optional
+            return None
+        if value is None:  # an optional input without a value
             return None
         if isinstance(value, list):
             return [self._uploaded(name, item) for item in value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnx_ir
 
 from workbench.errors import UserError
 from workbench.ir.from_proto import from_file
+from workbench.run.held_inputs import in_sequence
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.file_format import at_readable_ir
 
@@ -88,15 +89,28 @@ def opened_anew(model: str, level: str) -> Any:
 def run_session(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs by name; a sequence `s` becomes `s[0]`, `s[1]`, ..."""
     names = [output.name for output in session.get_outputs()]
-    results = session.run(None, {name: _feedable(value) for name, value in inputs.items()})
+    results = session.run(None, dict(_fed(session, inputs)))
     outputs: dict[str, np.ndarray] = {}
     for name, result in zip(names, results, strict=True):
+        if result is None:  # an optional output without a value
+            continue
         items = {f"{name}[{i}]": item for i, item in enumerate(result)} if isinstance(result, list) else {name: result}
         for key, item in items.items():
             if not isinstance(item, np.ndarray | np.generic):
                 raise BackendError(f"Output '{name}' is a {type(item).__name__}, not a tensor; it cannot be compared.")
             outputs[key] = np.asarray(item)
     return outputs
+
+
+def _fed(session: Any, inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, Any]]:
+    """The tensors by input: those of a sequence as a list; an optional input without one is None."""
+    for wanted in session.get_inputs():
+        if wanted.type.startswith("seq("):
+            yield wanted.name, [_feedable(tensor) for tensor in in_sequence(wanted.name, inputs)]
+        elif wanted.name in inputs:
+            yield wanted.name, _feedable(inputs[wanted.name])
+        elif wanted.type.startswith("optional("):
+            yield wanted.name, None
 
 
 def _feedable(value: np.ndarray) -> Any:

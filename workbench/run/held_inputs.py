@@ -1,0 +1,69 @@
+"""Inputs that are sequences or optional values, as tensors: `s[0]`, `s[1]` of a sequence, `o` of an optional one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import onnx_ir
+
+from workbench.ir import Graph, OpaqueType, TensorType
+from workbench.ir.types import Dim, Shape
+
+SEQUENCE, OPTIONAL = "sequence", "optional"
+SEEDED_LENGTH = 2  # of a sequence that nobody gave
+
+
+def held_tensor(graph: Graph, value: str) -> tuple[str, TensorType] | None:
+    """SEQUENCE or OPTIONAL, and the type of the tensors in it; None for any other input."""
+    type_ = graph.type(value)
+    if not isinstance(type_, OpaqueType):
+        return None
+    kinds = {onnx_ir.SequenceType: SEQUENCE, onnx_ir.OptionalType: OPTIONAL}
+    kind = next((word for class_, word in kinds.items() if isinstance(type_.type, class_)), None)
+    inner = getattr(type_.type, "elem_type", None)
+    if kind is None or not isinstance(inner, onnx_ir.TensorType):
+        return None
+    return kind, TensorType(inner.dtype, _shape(type_.shape))
+
+
+def _shape(shape: onnx_ir.Shape | None) -> Shape:
+    def dim(size: int | onnx_ir.SymbolicDim) -> Dim:
+        return size if isinstance(size, int) else size.value
+
+    return None if shape is None else tuple(map(dim, shape))
+
+
+def tensors_of_inputs(graph: Graph) -> Iterator[tuple[str, str]]:
+    """The name of each tensor to make, and of the input that it is of, or in."""
+    for value in graph.inputs:
+        held = held_tensor(graph, value)
+        if held is None or held[0] == OPTIONAL:
+            yield value, value
+        else:
+            yield from ((f"{value}[{index}]", value) for index in range(SEEDED_LENGTH))
+
+
+def type_of_input(graph: Graph, value: str) -> TensorType | None:
+    """The type of a tensor input, or of the tensors in another; None if it holds something else."""
+    held = held_tensor(graph, value)
+    return graph.tensor_type(value) if held is None else held[1]
+
+
+def in_sequence(value: str, tensors: Mapping[str, Any]) -> list[Any]:
+    """The tensors of a sequence, in order."""
+    found: list[Any] = []
+    while f"{value}[{len(found)}]" in tensors:
+        found.append(tensors[f"{value}[{len(found)}]"])
+    return found
+
+
+def with_held_values(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors by input: those of a sequence as a list; an optional input without one is None."""
+    found = dict(tensors)
+    for value in graph.inputs:
+        held = held_tensor(graph, value)
+        if held is None or value in tensors:
+            continue
+        found[value] = in_sequence(value, tensors) if held[0] == SEQUENCE else None
+    return found
