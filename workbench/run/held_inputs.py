@@ -10,16 +10,16 @@ import onnx_ir
 from workbench.ir import Graph, OpaqueType, TensorType
 from workbench.ir.types import Dim, Shape
 
-SEQUENCE, OPTIONAL = "sequence", "optional"
+OF_SEQUENCE, OF_OPTIONAL = "sequence", "optional"
 SEEDED_LENGTH = 2  # of a sequence that nobody gave
 
 
 def held_tensor(graph: Graph, value: str) -> tuple[str, TensorType] | None:
-    """SEQUENCE or OPTIONAL, and the type of the tensors in it; None for any other input."""
+    """OF_SEQUENCE or OF_OPTIONAL, and the type of the tensors in it; None for any other input."""
     type_ = graph.type(value)
     if not isinstance(type_, OpaqueType):
         return None
-    kinds = {onnx_ir.SequenceType: SEQUENCE, onnx_ir.OptionalType: OPTIONAL}
+    kinds = {onnx_ir.SequenceType: OF_SEQUENCE, onnx_ir.OptionalType: OF_OPTIONAL}
     kind = next((word for class_, word in kinds.items() if isinstance(type_.type, class_)), None)
     inner = getattr(type_.type, "elem_type", None)
     if kind is None or not isinstance(inner, onnx_ir.TensorType):
@@ -38,7 +38,7 @@ def tensors_of_inputs(graph: Graph) -> Iterator[tuple[str, str]]:
     """The name of each tensor to make, and of the input that it is of, or in."""
     for value in graph.inputs:
         held = held_tensor(graph, value)
-        if held is None or held[0] == OPTIONAL:
+        if held is None or held[0] == OF_OPTIONAL:
             yield value, value
         else:
             yield from ((f"{value}[{index}]", value) for index in range(SEEDED_LENGTH))
@@ -50,7 +50,7 @@ def type_of_input(graph: Graph, value: str) -> TensorType | None:
     return graph.tensor_type(value) if held is None else held[1]
 
 
-def in_sequence(value: str, tensors: Mapping[str, Any]) -> list[Any]:
+def sequence_items(value: str, tensors: Mapping[str, Any]) -> list[Any]:
     """The tensors of a sequence, in order."""
     found: list[Any] = []
     while f"{value}[{len(found)}]" in tensors:
@@ -65,5 +65,5 @@ def with_held_values(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]
         held = held_tensor(graph, value)
         if held is None or value in tensors:
             continue
-        found[value] = in_sequence(value, tensors) if held[0] == SEQUENCE else None
+        found[value] = sequence_items(value, tensors) if held[0] == OF_SEQUENCE else None
     return found

@@ -14,10 +14,10 @@ from workbench.ir import DataType, Graph
 from workbench.ir.permuted_io import GIVEN, order_between
 from workbench.ir.types import MOST_AXES
 from workbench.run.held_inputs import (
-    OPTIONAL,
-    SEQUENCE,
+    OF_OPTIONAL,
+    OF_SEQUENCE,
     held_tensor,
-    in_sequence,
+    sequence_items,
     tensors_of_inputs,
     type_of_input,
 )
@@ -244,10 +244,10 @@ def _tensors_to_give(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str
     found: dict[str, str] = {}
     for value in graph.inputs:
         held = held_tensor(graph, value)
-        if held is None or (held[0] == OPTIONAL and value in arrays):
+        if held is None or (held[0] == OF_OPTIONAL and value in arrays):
             found[value] = value
-        elif held[0] == SEQUENCE:
-            found.update((f"{value}[{index}]", value) for index in range(len(in_sequence(value, arrays))))
+        elif held[0] == OF_SEQUENCE:
+            found.update((f"{value}[{index}]", value) for index in range(len(sequence_items(value, arrays))))
     return found
 
 

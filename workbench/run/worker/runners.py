@@ -12,7 +12,7 @@ import onnx_ir
 
 from workbench.errors import UserError
 from workbench.ir.from_proto import from_file
-from workbench.run.held_inputs import in_sequence
+from workbench.run.held_inputs import sequence_items
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.file_format import at_readable_ir
 
@@ -106,7 +106,7 @@ def _fed(session: Any, inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, 
     """The tensors by input: those of a sequence as a list; an optional input without one is None."""
     for wanted in session.get_inputs():
         if wanted.type.startswith("seq("):
-            yield wanted.name, [_feedable(tensor) for tensor in in_sequence(wanted.name, inputs)]
+            yield wanted.name, [_feedable(tensor) for tensor in sequence_items(wanted.name, inputs)]
         elif wanted.name in inputs:
             yield wanted.name, _feedable(inputs[wanted.name])
         elif wanted.type.startswith("optional("):
