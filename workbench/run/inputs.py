@@ -14,15 +14,11 @@ from workbench.ir import DataType, Graph
 from workbench.ir.permuted_io import GIVEN, order_between
 from workbench.ir.types import MOST_AXES
 from workbench.run.held_inputs import (
-    OF_OPTIONAL,
-    OF_SEQUENCE,
-    held_tensor,
-    sequence_items,
     tensors_of_inputs,
     type_of_input,
 )
 from workbench.run.input_roles import Use, use_of
-from workbench.run.npz import InputError, read_arrays
+from workbench.run.npz import InputError, read_arrays, tensors_to_give
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 
 Tensors = dict[str, np.ndarray]
@@ -237,18 +233,6 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
     tensors = {name: _fitted(graph, value, given[name]) for name, value in tensors_to_give(graph, given).items()}
     dims_of(graph, tensors)
     return tensors
-
-
-def _tensors_to_give(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """The input of each tensor that is needed: of a sequence as many as there are, of an optional input if there is."""
-    found: dict[str, str] = {}
-    for value in graph.inputs:
-        held = held_tensor(graph, value)
-        if held is None or (held[0] == OF_OPTIONAL and value in arrays):
-            found[value] = value
-        elif held[0] == OF_SEQUENCE:
-            found.update((f"{value}[{index}]", value) for index in range(len(sequence_items(value, arrays))))
-    return found
 
 
 def write_inputs(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:

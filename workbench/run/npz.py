@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,6 +13,7 @@ from workbench.errors import UserError, quoted, reading
 from workbench.files import SPECIAL, is_special
 from workbench.ir import Graph
 from workbench.ir.types import Shape
+from workbench.run.held_inputs import OF_OPTIONAL, OF_SEQUENCE, held_tensor, sequence_items, type_of_input
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 
 _ONE_ARRAY = b"\x93NUMPY"
@@ -48,21 +50,37 @@ def _arrays(path: Path, graph: Graph) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(path) as archive:
         entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
         defaults = graph.kept.defaults
-        missing = [value for value in graph.inputs if value not in entries and value not in defaults]
-        surplus = [name for name in entries if name not in graph.inputs]
+        wanted = tensors_to_give(graph, entries)
+        missing = [name for name in wanted if name not in entries and name not in defaults]
+        surplus = [name for name in entries if name not in wanted and name not in graph.inputs]
         if missing or surplus:
             wrong = f"has no array '{missing[0]}'" if missing else f"has an array '{surplus[0]}' that is no input"
             raise InputError(f"{path} {wrong}; the model's inputs are {quoted(graph.inputs)}.")
-        given = [value for value in graph.inputs if value in entries]
-        for value in given:
-            _check(value, archive, entries[value], graph)
-        arrays = {value: _array(archive, entries[value]) for value in given}
-        return {value: arrays[value] if value in arrays else defaults[value].numpy() for value in graph.inputs}
+        given = {name: value for name, value in wanted.items() if name in entries}
+        for name, value in given.items():
+            _check(name, archive, entries[name], graph, value)
+        arrays = {name: _array(archive, entries[name]) for name in given}
+        return {name: arrays[name] if name in arrays else defaults[name].numpy() for name in wanted}
 
 
-def _check(value: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, graph: Graph) -> None:
-    """Check what the header says. Raises InputError, and ValueError for a header that is none."""
-    type_ = graph.tensor_type(value)
+def tensors_to_give(graph: Graph, given: Mapping[str, Any]) -> dict[str, str]:
+    """The input of each tensor that is needed: of a sequence as many as there are, of an optional input if there is."""
+    found: dict[str, str] = {}
+    for value in graph.inputs:
+        held = held_tensor(graph, value)
+        if held is None or (held[0] == OF_OPTIONAL and value in given):
+            found[value] = value
+        elif held[0] == OF_SEQUENCE:
+            found.update((f"{value}[{index}]", value) for index in range(len(sequence_items(value, given))))
+    return found
+
+
+def _check(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, graph: Graph, value: str) -> None:
+    """Check what the header says of a tensor of the input `value`.
+
+    Raises InputError, and ValueError for a header that is none.
+    """
+    type_ = type_of_input(graph, value)
     if type_ is None:
         raise InputError(f"Input '{value}' is of type {graph.type(value)}, not a tensor, and cannot come from an .npz.")
     with archive.open(entry) as stream:
@@ -70,16 +88,14 @@ def _check(value: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, graph: 
     if dtype.hasobject:
         raise ValueError(f"'{entry.filename}' holds Python objects")
     if not shape_fits(type_.shape, shape):
-        raise InputError(f"Input '{value}' has shape {list(shape)}; the model wants {type_}.")
+        raise InputError(f"Input '{name}' has shape {list(shape)}; the model wants {type_}.")
     need, free = dtype.itemsize, available_bytes()
     for size in shape:
         need *= size
     if need != entry.file_size - header:
         raise ValueError(f"'{entry.filename}' holds {entry.file_size - header:,} bytes, and its shape needs {need:,}")
     if need > free:
-        raise InputError(
-            f"Input '{value}' needs {in_gigabytes(need)}, and {in_gigabytes(free)} are free; give smaller."
-        )
+        raise InputError(f"Input '{name}' needs {in_gigabytes(need)}, and {in_gigabytes(free)} are free; give smaller.")
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
