@@ -24,7 +24,7 @@ from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, pe
 from workbench.run.onnxruntime.randomness import draws_numbers, is_random, with_seeds
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.tolerances import BITS, tolerance_for, tolerances_for
-from workbench.run.worker.client import RUN_LIMIT_S, Worker
+from workbench.run.worker.client import RUN_LIMIT_S, Outputs, Worker
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import CancelledError, RunError
 
@@ -37,10 +37,6 @@ SMALLER_INTEGERS = (1, 0)  # tried if the original does not run with larger ones
 TRY_LIMIT_S = 60.0  # a trial with another length that takes longer is not used for verification
 
 
-class MismatchError(UserError):
-    """Two models that cannot be compared, since their inputs or outputs differ."""
-
-
 class Verifier:
     """Compares graphs with one original, whose outputs are computed once, when first needed.
 
@@ -49,7 +45,7 @@ class Verifier:
             changed until it does, except for the names in `given`.
     wanted: the opset and format at which graphs are written to be compared.
     After the first check, `dims` holds the values that were used and
-    `settled` those that had to be found.
+    `settled` those that had to be found, `by` what ran the original if ONNX Runtime has no kernel for it.
     """
 
     def __init__(
@@ -66,7 +62,7 @@ class Verifier:
         self.tolerances = tolerances_for(original)
         self.tolerance = tolerance_for(original)
         self.settled: dict[str, int] = {}
-        self.note = ""  # what a verdict says about the inputs
+        self.note, self.by = "", ""  # what a verdict says about the inputs, and about who ran them
         self.dims = dict(original.dims)
         self._inputs = None if inputs is None else dict(inputs)
         self._seed = seed
@@ -146,7 +142,7 @@ class Verifier:
         self.note = " Random operators had the same seed on both sides." if self.is_random else ""
         if self._inputs is not None:
             self.dims.update(dims_of(self.original, self._inputs))
-            return self._inputs, self._outputs(self.reference_file, self._inputs, self.dims)
+            return self._inputs, self._heard(self._outputs(self.reference_file, self._inputs, self.dims))
         return self._run_seeded()
 
     def _run_seeded(self) -> tuple[Tensors, Tensors]:
@@ -156,7 +152,8 @@ class Verifier:
         def run(dims: Mapping[str, int], *most: int) -> str | None:
             try:
                 inputs = seed_inputs(self.original, dims, self._seed, *most)
-                outputs = self._outputs(self.reference_file, inputs, dims, TRY_LIMIT_S if failures else RUN_LIMIT_S)
+                limit = TRY_LIMIT_S if failures else RUN_LIMIT_S
+                outputs = self._heard(self._outputs(self.reference_file, inputs, dims, limit))
             except CancelledError:
                 raise
             except UserError as error:
@@ -177,11 +174,15 @@ class Verifier:
             raise failures[0]
         return good["last"]
 
-    def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Tensors:
+    def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Outputs:
         need = self._need_bytes(sum(tensor.size for tensor in inputs.values()), dims)
         refuse_unless_fits(need, f"'{self.original.name}'")
         anew = draws_numbers(self.original)
-        return self.worker.outputs(file, inputs, anew=anew, need_bytes=need, timeout_s=limit_s).tensors
+        return self.worker.outputs(file, inputs, anew=anew, need_bytes=need, timeout_s=limit_s)
+
+    def _heard(self, ran: Outputs) -> Tensors:
+        self.by = ran.by
+        return ran.tensors
 
     def _need_bytes(self, elements: int, dims: Mapping[str, int]) -> int:
         """The memory that a run on so many input elements needs; estimated again only for more elements than before."""
@@ -222,8 +223,8 @@ class Verifier:
             sentence = f"It cannot be verified, because the original does not run: {error}"
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
-            outputs = self._outputs(candidate(), permute_inputs(inputs, self.original, graph), self.dims)
-            outputs = turned(outputs, output_orders(self.original, graph))
+            ran = self._outputs(candidate(), permute_inputs(inputs, self.original, graph), self.dims)
+            outputs = turned(ran.tensors, output_orders(self.original, graph))
             found = compare(reference, outputs, BITS if exact else self.tolerances)
         except (CancelledError, OpsetError):
             raise
@@ -238,7 +239,7 @@ class Verifier:
             found.max_rel_error,
             found.bit_equal,
             BITS if exact else self.tolerance,
-            found.sentence + self.note,
+            found.sentence + self.note + (f" It was run by {ran.by or self.by}." if ran.by or self.by else ""),
             seconds,
         )
 
@@ -354,35 +355,3 @@ def _checked(
         partly = "" if rewrites is None else f" after {rewrites:,} of {len(history[index].rewrites):,} rewrites"
         on_check(f"comparing step {index}, {history[index].title}{partly}, with the original")
     return verifier.check(graph, history.is_exact)
-
-
-# ---- two files ------------------------------------------------------------------------
-
-
-def verify_files(
-    a: Graph, b: Graph, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, given: Collection[str] = ()
-) -> Verdict:
-    """Compare two models, each run from its file; `a` is the reference.
-
-    Raises MismatchError if their inputs or outputs differ in name or element type.
-    """
-    _check_same("input", a, b, a.inputs, b.inputs)
-    _check_same("output", a, b, a.outputs, b.outputs)
-    with Verifier(a, inputs, seed, given=given) as verifier:
-        return verifier.check(b) if b.source is None else verifier.check_file(b, Path(b.source))
-
-
-def _check_same(what: str, a: Graph, b: Graph, ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
-    only = next((name for name in (*ours, *theirs) if name not in ours or name not in theirs), None)
-    if only is not None:
-        side = "first" if only in ours else "second"
-        raise MismatchError(
-            f"Only the {side} model has an {what} '{only}'; models are compared by the names of their {what}s."
-        )
-    for name in ours:
-        first, second = a.tensor_type(name), b.tensor_type(name)
-        if first is not None and second is not None and first.dtype != second.dtype:
-            raise MismatchError(
-                f"The {what} '{name}' is {first.dtype.name.lower()} in the first model and "
-                f"{second.dtype.name.lower()} in the second."
-            )

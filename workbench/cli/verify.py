@@ -34,8 +34,8 @@ def run(chosen: argparse.Namespace) -> int:
 def verify_command(
     first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
 ) -> int:
+    from workbench.file_verification import verify_files
     from workbench.run.inputs import read_inputs
-    from workbench.verification import verify_files
 
     own = None if inputs is None else read_inputs(inputs, first)
     verdict = verify_files(first, second, own, seed, given)

@@ -28,11 +28,15 @@ _UNTIMED = frozenset({"outputs"})  # requests whose time does not matter; on the
 
 @dataclass(frozen=True)
 class Outputs:
-    """tensors: the outputs by name; seconds: of the run alone; fallbacks: node -> why torch did not run it."""
+    """tensors: the outputs by name; seconds: of the run alone; fallbacks: node -> why torch did not run it.
+
+    by: what ran it instead of ONNX Runtime, and why; "" if nothing did.
+    """
 
     tensors: dict[str, np.ndarray]
     seconds: float
     fallbacks: Mapping[str, str]
+    by: str = ""
 
 
 class Worker:
@@ -183,7 +187,7 @@ class Worker:
                 memory_limit_bytes=memory_limit_bytes,
                 need_bytes=need_bytes,
             )
-            return Outputs(load_tensors(target), result["seconds"], result["fallbacks"])
+            return Outputs(load_tensors(target), result["seconds"], result["fallbacks"], result["by"])
         finally:
             source.unlink(missing_ok=True)
             target.unlink(missing_ok=True)

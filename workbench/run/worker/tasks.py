@@ -11,6 +11,7 @@ from workbench.run.measurement.operator_times import operator_times
 from workbench.run.measurement.timing import measure_variants
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.machine import devices, versions
+from workbench.run.worker.onnx_reference import run_by_reference, why_by_reference
 from workbench.run.worker.runners import check_device, open_executor, opened_anew, run_session, session_of
 from workbench.run.worker.tensors import load_tensors, save_tensors
 from workbench.run.worker.tool_tasks import convert_by_tool, same_values
@@ -22,14 +23,21 @@ def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     """Run `model` on the tensors in `inputs`, write the results to `outputs`."""
     inputs = load_tensors(request["inputs"])
     fallbacks: dict[str, str] = {}
+    by = ""
     check_device(request["device"])
     if request["backend"] == "torch":
         executor = open_executor(request["model"], request["device"], request["dtype"])
         run, fallbacks = executor.run, executor.fallbacks
     else:
         open_one = opened_anew if request["anew"] else session_of
-        session = open_one(request["model"], request["level"])
-        run = lambda tensors: run_session(session, tensors)  # noqa: E731
+        try:
+            session = open_one(request["model"], request["level"])
+            run = lambda tensors: run_session(session, tensors)  # noqa: E731
+        except TaskError as error:
+            by = why_by_reference(error) or ""
+            if not by:
+                raise
+            run = lambda tensors: run_by_reference(request["model"], tensors)  # noqa: E731
     start = time.perf_counter()
     try:
         results = run(inputs)
@@ -37,7 +45,7 @@ def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
         raise TaskError(error, "run") from error
     seconds = time.perf_counter() - start
     save_tensors(request["outputs"], results)
-    return {"seconds": seconds, "fallbacks": dict(fallbacks)}
+    return {"seconds": seconds, "fallbacks": dict(fallbacks), "by": by}
 
 
 def _devices(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
