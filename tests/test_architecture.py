@@ -66,6 +66,7 @@ ANYTHING = {
     "rivals",
     "contexts",
     "opset_choice",
+    "limits_of_run",
     "tool_fault",
     "tuning",
     "__main__",

@@ -24,7 +24,7 @@ from workbench.ir.display import notebook_html
 from workbench.layout.profile import load_profile, profile_names
 from workbench.layout_comparison import LaidOut
 from workbench.library import library
-from workbench.opsets.written import Opset, kept_opset
+from workbench.limits_of_run import limits_of
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, PassContext, with_options
 
@@ -115,12 +115,12 @@ def optimize(
     export_for: str | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str = DEFAULT_MODE,
-    opset: Opset = None,
     verifier: Verifier | None = None,
     verify: str = "each",
     on_failure: str = "stop",
     on_progress: OnProgress | None = None,
     on_check: Callable[[str], None] | None = None,
+    **limits: Any,
 ) -> History:
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
@@ -129,10 +129,10 @@ def optimize(
     feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
     export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
     mode:     "exact" allows rewrites that keep every bit, "ieee" rounding, "fast" other signed zeros, infinities, NaN.
-    opset:    "keep" or a number: rules write nothing that cannot be written at the file's opset, or at this one.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
     on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes again.
     on_check: is called before each comparison; may raise to stop.
+    limits:   what rules must not do: `opset`, `grow`, `keep` of `workbench.limits_of_run.limits_of`.
     """
     chosen = choose(
         passes,
@@ -147,7 +147,7 @@ def optimize(
     worker = None if verifier is None else verifier.worker
     fixes = any(pass_.name == FIX for pass_ in chosen)
     graph = verifier.with_running_dims(graph) if verifier is not None and fixes else graph
-    context = pass_context(target, worker, mode=mode, opset=kept_opset(graph, opset))
+    context = pass_context(target, worker, mode=mode, limits=limits_of(graph, **limits))
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
     while True:

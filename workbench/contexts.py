@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
+from workbench.rewrite.limits import NO_LIMITS, RuleLimits
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 from workbench.tools.running import ToolCall, ToolResult
 
@@ -21,7 +22,7 @@ def pass_context(
     on_share: OnShare | None = None,
     *,
     mode: str = DEFAULT_MODE,
-    opset: int | None = None,
+    limits: RuleLimits = NO_LIMITS,
 ) -> PassContext:
     """The context of passes: the target of that name, a timer of operators in `worker`, or in a new one, and a runner
     of tools.
@@ -34,4 +35,4 @@ def pass_context(
 
         return run_tool(graph, call, lambda: None if on_share is None else on_share(f"{call.title} runs", 0.0))
 
-    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share), tool_runner, opset)
+    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share), tool_runner, limits)

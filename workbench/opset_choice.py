@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from workbench.contexts import pass_context
 from workbench.opsets.lowering import newer_than
@@ -21,7 +22,7 @@ def history_at_opset(history: History, passes: Sequence[Pass], opset: Opset) -> 
     newest = kept_opset(history.initial, opset)
     if newest is None or not newer_than(history.graph, newest):
         return history
-    context = pass_context(history.target, mode=history.mode, opset=newest)
+    context = pass_context(history.target, mode=history.mode, limits=replace(history.limits, opset=newest))
     return run_pipeline(history.initial, passes, context, left_out=history.left_out)
 
 

@@ -62,7 +62,7 @@ def run_pipeline(
     `left_out` holds rewrites to leave out.
     """
     history = start(graph, context.target, context.mode)
-    history.left_out = list(left_out)
+    history.left_out, history.limits = list(left_out), context.limits
     kept, sentences = without(passes, left_out)
     for index, pass_ in enumerate(kept):
         hear = reporter(on_progress, index, len(kept), pass_)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import at_least_one, input_arguments, opset_argument, verifier_of
+from workbench.cli.arguments import at_least_one, input_arguments, opset_argument, positive, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import error_text, print_table, say, verdict_word
 from workbench.cli.progress_line import ProgressLine
@@ -19,6 +19,7 @@ from workbench.layout.facts import OperatorTime
 from workbench.opsets.written import INLINE, KEEP, Wanted
 from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
+from workbench.rewrite.limits import GROW
 
 if TYPE_CHECKING:
     from workbench.tuning.recipe import Recipe
@@ -50,6 +51,8 @@ class PipelineRequest:
     on_failure: str
     recipe: Recipe | None
     wanted: Wanted
+    grow: float
+    keep: list[str]
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -87,6 +90,10 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ir", type=at_least_one, metavar="N", help=words)
     words = "channels-last operators, groups and other functions: keep calls of them (default), or inline their bodies"
     command.add_argument("--functions", choices=(KEEP, INLINE), help=words)
+    words = f"how many times larger folding may make the file (default: {GROW:g})"
+    command.add_argument("--grow", type=positive, default=GROW, metavar="F", help=words)
+    words = "a node that rules do not remove, or a weight that they leave where it is read; may be repeated"
+    command.add_argument("--keep", action="append", default=[], metavar="NAME", help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     input_arguments(command)
     how = command.add_mutually_exclusive_group()
@@ -126,6 +133,8 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
         "on_failure": chosen.on_failure,
         "recipe": recipe,
         "wanted": Wanted(chosen.opset, chosen.ir, chosen.functions),
+        "grow": chosen.grow,
+        "keep": chosen.keep,
         **({} if recipe is None else recipe.pipeline()),
     }
 
@@ -165,6 +174,8 @@ def run_and_print(graph: Graph, request: PipelineRequest) -> History:
             "target": request.target,
             "mode": request.mode,
             "opset": request.wanted.opset,
+            "grow": request.grow,
+            "keep": request.keep,
             "on_progress": line.passing,
         }
         if request.verify == "off":

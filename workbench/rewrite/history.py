@@ -14,6 +14,7 @@ from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.metrics import Measurements
 from workbench.rewrite.exactness import DEFAULT_MODE, EXACT
+from workbench.rewrite.limits import NO_LIMITS, RuleLimits
 from workbench.rewrite.rule import AppliedRewrite
 
 MOST_LEFT_OUT = 3  # rewrites of one pass; then the whole pass is left out
@@ -90,6 +91,7 @@ class History:
 
     mode:     how exact the steps are (MODES).
     left_out: rewrites that were left out because verification failed with them.
+    limits:   what rules must not do.
     """
 
     initial: Graph
@@ -98,6 +100,7 @@ class History:
     steps: list[Step] = field(default_factory=list)
     mode: str = DEFAULT_MODE
     left_out: list[LeftOut] = field(default_factory=list)
+    limits: RuleLimits = NO_LIMITS
 
     def __getitem__(self, index: int) -> Step:
         return self.steps[index]

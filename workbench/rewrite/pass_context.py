@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from workbench.layout.problem.probe import OperatorTimer
 from workbench.layout.profile import Profile
 from workbench.rewrite.exactness import DEFAULT_MODE
+from workbench.rewrite.limits import NO_LIMITS, RuleLimits
 from workbench.tools.running import ToolRunner
 
 
@@ -18,11 +19,11 @@ class PassContext:
     mode:           how exact rewrites must be (MODES).
     operator_timer: times operators on a device, for strategies that weigh time; None if there is no device.
     tool_runner:    runs optimizers of others, each in a process of its own; None if there is no process.
-    opset:          the newest opset at which what rules write must be writable; None if any is.
+    limits:         what rules must not do besides.
     """
 
     target: Profile
     mode: str = DEFAULT_MODE
     operator_timer: OperatorTimer | None = None
     tool_runner: ToolRunner | None = None
-    opset: int | None = None
+    limits: RuleLimits = NO_LIMITS

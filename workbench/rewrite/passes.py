@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.opsets.lowering import newer_in_edit
 from workbench.rewrite.exactness import EXACT, Exactness
 from workbench.rewrite.greedy_driver import follow_rules
 from workbench.rewrite.packing import packed_anew
@@ -123,7 +122,7 @@ class Pass:
         def may_be_done(graph: Graph, found: Rewrite) -> bool:
             if found.sentence in leave_out or (context.mode == EXACT and packed_anew(graph, found.edit)):
                 return False
-            return context.opset is None or newer_in_edit(graph, found.edit, context.opset) is None
+            return not context.limits.refusal(graph, found.edit)
 
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return follow_rules(rules, graph, self, may_be_done)

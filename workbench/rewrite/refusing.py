@@ -47,21 +47,21 @@ def refused_by(
     left_out: sentences of rewrites that were left out.
     """
     if pass_.rules:
-        yield from _by_rules(pass_, graph, context.mode, names, left_out)
+        yield from _by_rules(pass_, graph, context, names, left_out)
     elif pass_.is_layout:
         yield from _by_layout(graph, context.target, names)
 
 
 def _by_rules(
-    pass_: Pass, graph: Graph, mode: str, names: Collection[str] | None, left_out: Collection[str]
+    pass_: Pass, graph: Graph, context: PassContext, names: Collection[str] | None, left_out: Collection[str]
 ) -> Iterator[RuleRefusal]:
     rules = pass_.rules_of_run() if names is None else pass_.rules  # for a run a pass may enter all nodes in a table
     for node in _chosen(graph, names):
         for rule in rules:
             if node.op in rule.operators or "*" in rule.operators:
-                yield RuleRefusal(rule.name, node.name, _sentence(rule, graph, node, pass_, mode, left_out))
+                yield RuleRefusal(rule.name, node.name, _sentence(rule, graph, node, pass_, context, left_out))
         for key, body in node.bodies.items():
-            for refused in _by_rules(pass_, opened_body(graph, body), mode, None, left_out):
+            for refused in _by_rules(pass_, opened_body(graph, body), context, None, left_out):
                 yield RuleRefusal(refused.rule, node.name, f"in {key} of {node}: {refused.sentence}")
 
 
@@ -82,7 +82,10 @@ def rewrite_or_refusal(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: 
     return found
 
 
-def _sentence(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str, left_out: Collection[str]) -> str:
+def _sentence(
+    rule: Rule, graph: Graph, node: Node, pass_: Pass, context: PassContext, left_out: Collection[str]
+) -> str:
+    mode = context.mode
     found = rewrite_or_refusal(rule, graph, node, pass_, mode)
     if isinstance(found, str):
         return found
@@ -91,7 +94,8 @@ def _sentence(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str, left
     packed = packed_anew(graph, found.edit) if mode == EXACT else None
     if packed is not None:
         return f"would act here, but in mode exact {packed} must keep its operand computed, or its last bit changes"
-    return f"would act here: {found.sentence}"
+    limit = context.limits.refusal(graph, found.edit)
+    return f"would act here, but {limit}" if limit else f"would act here: {found.sentence}"
 
 
 def _by_layout(graph: Graph, target: Profile, names: Collection[str] | None) -> Iterator[RuleRefusal]:

@@ -51,7 +51,7 @@ def said_of(
     """
     found: defaultdict[str, list[PassSaid]] = defaultdict(list)
     by_name = {pass_.name: pass_ for pass_ in passes}
-    context = PassContext(target, history.mode)
+    context = PassContext(target, history.mode, limits=history.limits)
     left_out = [out.sentence for out in history.left_out]
     wanted, t = set(names), 0
     for number, (step, graph) in enumerate(zip(history.steps, graphs, strict=True)):

@@ -16,6 +16,7 @@ from workbench import pipeline
 from workbench.api import FIX, choose
 from workbench.contexts import pass_context
 from workbench.layout.profile import Profile
+from workbench.limits_of_run import limits_of
 from workbench.rewrite import History, LeftOut
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
@@ -37,14 +38,14 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     chosen = choose([name for name, _ in spec.passes], options=spec.options)
     passes, sentences = pipeline.without(chosen, spec.left_out)
     history = _shared(opened, spec)
-    history.left_out = list(spec.left_out)
+    history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph)
     try:
         for index in range(len(history) - 1, len(passes)):
             hear = pipeline.reporter(
                 lambda at: report(f"{at.words}. {at.about}", at.share), index, len(passes), passes[index]
             )
             words = _within(report, index / len(passes))
-            context = pass_context(spec.target, opened.verifier.worker, words, mode=spec.mode)
+            context = pass_context(spec.target, opened.verifier.worker, words, mode=spec.mode, limits=history.limits)
             pipeline.extend(history, passes[index], context, hear, leave_out=sentences)
     except (Stopped, CancelledError):
         done = len(history) - 1

@@ -47,7 +47,7 @@ def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass]
     """What the step considered; cached."""
     known: dict[int, Considered] = opened.moments.get(("considered", id(history)), dict)
     if index not in known:
-        context = PassContext(aimed(history, spec.profile), history.mode)
+        context = PassContext(aimed(history, spec.profile), history.mode, limits=history.limits)
         sentences = [out.sentence for out in history.left_out]
         with st.spinner(f"Asking the rules of {passes[index - 1].title} again"):
             after = graphs_of_steps(opened, history)[index]
