@@ -80,7 +80,7 @@ def infer_types(
         model = onnx.inliner.inline_local_functions(model)
     types = {v: with_dims(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
     if not again:  # the file's unk__0 comes from another inference
-        types.update((v, _without_made_up(t)) for v, t in types.items() if v not in graph.inputs)
+        types.update((v, _without_made_up(t)) for v, t in types.items() if not graph.is_input(v))
     if bound:  # numbers that follow from the bound sizes save a round of inference
         kinds = {value: type_.dtype.value for value, type_ in types.items()}
         _compute_numbers(model, kinds, {value: type_.static_shape for value, type_ in types.items()})

@@ -27,7 +27,7 @@ def with_written_types(graph: Graph) -> Graph:
         return type_.with_shape(tuple(dim if dim in given or not is_made_up(dim) else None for dim in type_.shape))
 
     whole = retyped(graph, written)
-    outputs = [value for value in graph.outputs if value not in graph.inputs and value not in graph.constants]
+    outputs = [value for value in graph.outputs if not graph.is_input(value) and value not in graph.constants]
     open_ = [v for v in outputs if graph.type(v) is None or (graph.tensor_type(v) and graph.shape(v) is None)]
     inferred = infer_types(graph, {}) if open_ else {}
     for value in outputs:

@@ -83,12 +83,11 @@ def restoring(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, 
 class Definitions(Protocol):
     """What a graph defines, and who reads it."""
 
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
     @property
     def constants(self) -> Mapping[str, Constant]: ...
     def has_value(self, value: str) -> bool: ...
+    def is_input(self, value: str) -> bool: ...
+    def is_output(self, value: str) -> bool: ...
     def producer(self, value: str) -> Node | None: ...
     def users(self, value: str) -> Sequence[Node]: ...
 
@@ -109,7 +108,7 @@ def check_values(edit: Edit, gone: Mapping[str, Node], come: Mapping[str, Node],
     new_constants = {v for v, tensor in edit.constants.items() if tensor is not None}
     for value in new_constants:
         is_computed = graph.producer(value) is not None and value not in vanished
-        if value in appeared or value in graph.inputs or is_computed:
+        if value in appeared or graph.is_input(value) or is_computed:
             raise EditError(f"value '{value}' would be defined twice, the second time as a constant")
     for node in come.values():
         for value in node.operands:
@@ -119,6 +118,6 @@ def check_values(edit: Edit, gone: Mapping[str, Node], come: Mapping[str, Node],
                 raise EditError(f"{node} would read '{value}', which is not defined")
     for value in filter(None, vanished - appeared - new_constants):
         readers = [node for node in graph.users(value) if node.name not in gone]
-        if readers or value in graph.outputs:
+        if readers or graph.is_output(value):
             reader = f"node '{readers[0].name}'" if readers else "the graph's outputs"
             raise EditError(f"value '{value}' would be removed, and is still used by {reader}")

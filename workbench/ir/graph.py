@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, check_values, restoring, update
@@ -48,15 +48,14 @@ class Graph(Body):
         opset, what it has besides, the numbers bound to symbolic dims, the types that follow (for costs), and warnings
         for the user. reserved: names that no new value may take; for a body, those of the graphs around it."""
         self.name = name
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.inputs, self.outputs = inputs, outputs
         self.opset_imports = dict(opset_imports or {})
         self.functions = dict(functions or {})
         self.metadata = dict(metadata or {})
         self.source, self.file_opset, self.kept = source, file_opset, kept or Kept()
         self.dims = dict(dims or {})
         self.bound_types = dict(bound_types or {})
-        self.warnings = tuple(warnings)
-        self.reserved = reserved
+        self.warnings, self.reserved = tuple(warnings), reserved
         self._constants: dict[str, Constant] = dict(constants or {})
         self._types: dict[str, ValueType] = dict(types or {})
         self._nodes: dict[str, Node] = {}
@@ -72,6 +71,22 @@ class Graph(Body):
             self._link(node, float(rank))
 
     # ---- reading -------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self._inputs
+
+    @inputs.setter
+    def inputs(self, inputs: Sequence[str]) -> None:
+        self._inputs, self._input_set = tuple(inputs), frozenset(inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, outputs: Sequence[str]) -> None:
+        self._outputs, self._output_set = tuple(outputs), frozenset(outputs)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -128,11 +143,14 @@ class Graph(Body):
     def count_users(self, value: str) -> int:
         return len(self._users.get(value, ()))
 
+    def is_input(self, value: str) -> bool:
+        return value in self._input_set
+
     def is_output(self, value: str) -> bool:
-        return value in self.outputs
+        return value in self._output_set
 
     def has_value(self, value: str) -> bool:
-        return value in self._producer or value in self._constants or value in self.inputs
+        return value in self._producer or value in self._constants or value in self._input_set
 
     def constant(self, value: str) -> Constant | None:
         return self._constants.get(value)
@@ -177,10 +195,9 @@ class Graph(Body):
         return name
 
     def to_networkx(self) -> MultiDiGraph:
-        """As a networkx graph: `networkx.ancestors(graph.to_networkx(), "Conv_0")`; see `networkx_graph.py`."""
         from workbench.ir.networkx_graph import networkx_graph
 
-        return networkx_graph(self)
+        return networkx_graph(self)  # networkx.ancestors(graph.to_networkx(), "Conv_0")
 
     def __repr__(self) -> str:
         return f"<Graph '{self.name}': {len(self):,} nodes>"
@@ -199,17 +216,26 @@ class Graph(Body):
 
     def with_nodes(self, nodes: Iterable[Node], outputs: Sequence[str] = ()) -> Graph:
         """A copy with these nodes in place of its own, and these outputs, if any are given."""
-        told = {word: value for word, value in vars(self).items() if not word.startswith("_")}  # as it was made
-        told["outputs"] = outputs or self.outputs
-        return Graph(**told, nodes=nodes, constants=self._constants, types=self._types)
+        return Graph(**self.told | {"outputs": outputs or self.outputs, "nodes": nodes})
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The arguments of the class but for the nodes."""
+        plain = {word: value for word, value in vars(self).items() if not word.startswith("_")}
+        return {
+            **plain,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "constants": self._constants,
+            "types": self._types,
+        }
 
     # ---- writing -------------------------------------------------------------
 
     def apply(self, edit: Edit) -> Edit:
         """Apply the edit and return its inverse.
 
-        Raises EditError, leaving the graph unchanged, if the edit names a missing
-        node or value, defines a value twice, or creates a cycle.
+        Raises EditError, with the graph unchanged, for a missing node or value, one defined twice, or a cycle.
         """
         gone, come = self._lowered(edit)
         check_values(edit, gone, come, self)
@@ -258,9 +284,9 @@ class Graph(Body):
                 raise EditError(f"there is a node '{node.name}' already")
             come[node.name] = node
         followed = edit.followed
-        self._rename({old: new for old, new in followed.items() if old not in self.outputs}, gone, come)
+        self._rename({old: new for old, new in followed.items() if old not in self._output_set}, gone, come)
         renamed: dict[str, str] = {}
-        for old, new in ((old, new) for old, new in followed.items() if old in self.outputs):
+        for old, new in ((old, new) for old, new in followed.items() if old in self._output_set):
             renamed[new] = self._replace_output(old, renamed.get(new, new), gone, come)
         return gone, come
 
@@ -268,7 +294,7 @@ class Graph(Body):
         """Replace uses of the graph output `old` by `new`; returns the name that `new` has afterwards."""
         stays = self.producer(new) if self._producer.get(new) not in gone else None
         new_maker = next((n for n in come.values() if new in n.outputs), stays)
-        if new_maker is None or new in self.outputs:
+        if new_maker is None or new in self._output_set:
             identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", come))
             come[identity.name] = identity
             return new
@@ -322,8 +348,7 @@ class Graph(Body):
     def _place(self, come: Mapping[str, Node], wanted: Mapping[str, float]) -> dict[str, float] | None:
         """Insert nodes in topological order, each just before its first user.
 
-        Returns the former ranks of nodes that had to move, or None, with
-        nothing inserted, if there is a cycle.
+        Returns the former ranks of nodes that had to move; None, with nothing inserted, if there is a cycle.
         """
         for name in come.keys() & wanted.keys():
             self._link(come[name], wanted[name])
@@ -369,7 +394,7 @@ class Graph(Body):
 
     def _drop_unused(self, values: Iterable[str]) -> None:
         for value in values:
-            if value not in self._users and value not in self.outputs:
+            if value not in self._users and value not in self._output_set:
                 self._constants.pop(value, None)
-            if value not in self._producer and value not in self.inputs:
+            if value not in self._producer and value not in self._input_set:
                 self._types.pop(value, None)

@@ -14,10 +14,9 @@ Retype = Callable[[ValueType], ValueType]
 
 def retyped(graph: Graph, change: Retype) -> Graph:
     """A copy of the graph in which `change` was applied to every type."""
-    told = {word: value for word, value in vars(graph).items() if not word.startswith("_")}  # as it was made
     types = {value: change(type_) for value, type_ in graph.types.items()}
     nodes = [retyped_node(node, change) for node in graph.nodes]
-    return Graph(**told, nodes=nodes, constants=graph.constants, types=types)
+    return Graph(**graph.told | {"types": types, "nodes": nodes})
 
 
 def retyped_node(node: Node, change: Retype) -> Node:

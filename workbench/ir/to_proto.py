@@ -96,7 +96,7 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
         write_value(part.input.add(), value, graph.types.get(value))
     annotated(part.input, graph.kept.model)
     for value, tensor in graph.kept.defaults.items():
-        if value in graph.inputs:
+        if graph.is_input(value):
             _write_tensor(part.initializer.add(), tensor, value, place)
     for name, tensor in _used_constants(graph):
         write_value(part.value_info.add(), name, graph.type(name))

@@ -72,7 +72,7 @@ def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
         return
     told, declared = infer_layouts(graph), declared_layouts(graph)
     for value, layout in layouts.items():
-        if value not in graph.inputs:
+        if not graph.is_input(value):
             raise UserError(f"the model has no input '{value}'; it has {', '.join(graph.inputs) or 'none'}")
         fitting = layouts_of_rank(graph.rank_of(value))
         if layout not in (*fitting, TENSOR):

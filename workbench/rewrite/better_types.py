@@ -39,7 +39,7 @@ def with_better_bodies(graph: Graph, node: Node) -> Node:
 
 
 def _is_computed(graph: Graph, value: str) -> bool:
-    return value not in graph.constants and value not in graph.inputs
+    return value not in graph.constants and not graph.is_input(value)
 
 
 def _common_names(graph: Graph, found: Mapping[str, TensorType]) -> dict[str, str]:

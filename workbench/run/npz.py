@@ -52,7 +52,7 @@ def _arrays(path: Path, graph: Graph) -> dict[str, np.ndarray]:
         defaults = graph.kept.defaults
         wanted = tensors_to_give(graph, entries)
         missing = [name for name in wanted if name not in entries and name not in defaults]
-        surplus = [name for name in entries if name not in wanted and name not in graph.inputs]
+        surplus = [name for name in entries if name not in wanted and not graph.is_input(name)]
         if missing or surplus:
             wrong = f"has no array '{missing[0]}'" if missing else f"has an array '{surplus[0]}' that is no input"
             raise InputError(f"{path} {wrong}; the model's inputs are {quoted(graph.inputs)}.")

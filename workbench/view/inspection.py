@@ -117,7 +117,7 @@ def inspect_value(
     tensor = graph.constant(value)
     events = constant_events(history, value) if prefix == CONSTANT_ID else []
     moments = _moments("Where it came from", [moment.said(kind) for moment, kind in events])
-    there = {INPUT_ID: value in graph.inputs, OUTPUT_ID: graph.is_output(value), CONSTANT_ID: tensor is not None}[
+    there = {INPUT_ID: graph.is_input(value), OUTPUT_ID: graph.is_output(value), CONSTANT_ID: tensor is not None}[
         prefix
     ]
     if not there:

@@ -358,7 +358,7 @@ class _Record:
 
     def _connect_outputs(self, graph: Graph) -> None:
         for value in dict.fromkeys((*self._first.outputs, *graph.outputs)):
-            self._reconnect(graph, f"{OUTPUT_ID}{value}", (value,) if value in graph.outputs else ())
+            self._reconnect(graph, f"{OUTPUT_ID}{value}", (value,) if graph.is_output(value) else ())
 
     def _reconnect(self, graph: Graph, target: str, reads: Iterable[str]) -> None:
         now = {edge: self._words(graph, edge.value) for value in reads for edge in _edges(graph, value, target)}
@@ -383,7 +383,7 @@ def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
     maker = graph.producer(value)
     if maker is not None:
         return (Edge(maker.name, target, value),)
-    return (Edge(f"{INPUT_ID}{value}", target, value),) if value in graph.inputs else ()
+    return (Edge(f"{INPUT_ID}{value}", target, value),) if graph.is_input(value) else ()
 
 
 def _made_of(gone: tuple[Node, ...], come: tuple[Node, ...]) -> str:

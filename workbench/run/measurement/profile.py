@@ -186,7 +186,7 @@ def _at_peak(graph: Graph, nodes: Sequence[Node], index: int, living: Any) -> Pe
     order = {node.name: number for number, node in enumerate(nodes)}
 
     def described(names: tuple[str, ...], size: int) -> LiveValue:
-        stays = any(name in graph.outputs or name in graph.inputs for name in names)  # the caller holds them
+        stays = any(graph.is_output(name) or graph.is_input(name) for name in names)  # the caller holds them
         readers = [read_last_by[name] for name in names if name in read_last_by]
         last = "" if stays or not readers else max(readers, key=order.__getitem__)
         return LiveValue(names[0], size, made_by.get(names[0], ""), last)
