@@ -19,6 +19,7 @@ from workbench.opsets.forms import since_version
 from workbench.opsets.lowering import NotWritable, lowered_to, newer_than
 from workbench.opsets.versions import oldest_onnxruntime
 from workbench.opsets.written import OpsetError
+from workbench.run.measurement.measure import combined, measure_models
 
 X = "float[2,3,4,4] x"
 S4 = "float[4] s = {1, 1, 2, 3}"
@@ -296,3 +297,16 @@ def test_a_format_that_onnx_runtime_does_not_read_is_verified_all_the_same(tmp_p
         code, said, _ = run("optimize", path, "-o", path.with_name("out.onnx"))
         assert code == 0 and "the end: Equal to the last bit" in said
         assert onnx.load(path.with_name("out.onnx")).ir_version == 11
+
+
+def test_torch_measures_the_forms_that_it_knows(tmp_path, shared_worker):
+    """A file of an old opset is written in forms of it, which our executor would read wrongly."""
+    text = """g (float[2,3,4,4] x) => (float[2] y) {
+        c = Clip <min = -0.5, max = 0.25> (x) p = Pad <pads = [0, 0, 1, 1, 0, 0, 2, 2]> (c)
+        y = ReduceMean <axes = [1, 2, 3], keepdims = 0> (p) }"""
+    graph = load_model(saved(tmp_path, text, header='<ir_version: 5, opset_import: ["": 10]>\n'))
+    inputs = {"x": np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype(np.float32)}
+    reference = shared_worker.outputs(graph.source, inputs).tensors
+    wanted = combined({"m": graph}, ["torch", "onnxruntime"], ["float32"])
+    found = measure_models(wanted, inputs=inputs, reference=reference, repeat=2, worker=shared_worker)
+    assert not found.failures and [v.error.ok for v in found.ran.values()] == [True, True]

@@ -21,6 +21,7 @@ from workbench.fusion.grouped import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.permuted_io import order_between
+from workbench.opsets.written import NEWEST
 from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
@@ -56,6 +57,7 @@ BACKENDS = {
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
 _RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result if it knows no other reason
+_AS_WRITTEN = "onnxruntime"  # the backend that runs a file as users get it
 _SAME_SEED = "Random operators were compared with the same seed on both sides; they are timed with the model's own."
 _OWN_TYPES = "ONNX Runtime is measured with the model's own types"
 
@@ -151,17 +153,18 @@ def measure_models(
             on_progress(event)
 
     try:
-        files = {key: str(_exported(graph, folder)) for key, graph in graphs.items()}
+        forms = dict.fromkeys((id(v.graph), v.backend == _AS_WRITTEN) for v in wanted.values())
+        files = {form: str(_exported(graphs[form[0]], folder, as_written=form[1])) for form in forms}
         drawn = {key for key, graph in graphs.items() if reference is not None and draws_numbers(graph)}
-        seeded = {key: str(with_seeds(Path(files[key]), Path(files[key]).parent)) for key in drawn}
+        seeded = {f: str(with_seeds(Path(files[f]), Path(files[f]).parent)) for f in forms if f[0] in drawn}
         fed_inputs = _saved_inputs(graphs, first, given, folder)
         raw = worker.request(
             "measure",
             variants=[
                 {
                     "label": label,
-                    "model": files[id(v.graph)],
-                    "seeded": seeded.get(id(v.graph)),
+                    "model": files[id(v.graph), v.backend == _AS_WRITTEN],
+                    "seeded": seeded.get((id(v.graph), v.backend == _AS_WRITTEN)),
                     "inputs": fed_inputs[id(v.graph)],
                     "backend": v.backend,
                     "dtype": v.dtype,
@@ -276,11 +279,12 @@ def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray
     return found
 
 
-def _exported(graph: Graph, folder: Path) -> Path:
+def _exported(graph: Graph, folder: Path, as_written: bool) -> Path:
+    """as_written: at the opset of its file; our executor knows the forms of the graph's own."""
     from workbench.io.exporting import export_onnx
 
     own = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
-    export_onnx(graph, own / "model.onnx", check=False)
+    export_onnx(graph, own / "model.onnx", check=False, opset=None if as_written else NEWEST)
     return own / "model.onnx"
 
 
