@@ -17,7 +17,6 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.loading import refusal, run
-from tests.slow import slow_unless
 from workbench.io import LoadError, load_model, program_process
 from workbench.io.program_data import copy_plain_data
 from workbench.io.size_expressions import is_of_sizes
@@ -247,7 +246,8 @@ def data_dependent():
     return {"mask": (Mask(), x), "item": (Item(), x, torch.tensor(3)), "nonzero": (NonZero(), x), "keys": (Keys(), x)}
 
 
-@pytest.mark.parametrize("name", [slow_unless(name == "mask", name) for name in ("mask", "item", "nonzero", "keys")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mask", "item", "nonzero", "keys"])
 def test_programs_with_sizes_that_depend_on_data_and_any_names_of_modules_open(name, tmp_path):
     import torch
 
