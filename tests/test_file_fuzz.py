@@ -20,7 +20,7 @@ from tests.file_fuzz import KINDS, TEXTS
 from tests.loading import refusal
 from tests.pages import fine, opened_sample, page
 from workbench.errors import LONGEST_SENTENCE, UserError, one_sentence, reading
-from workbench.io import load_model
+from workbench.io import LoadError, load_model
 from workbench.io.onnx_file import load_text
 from workbench.run.inputs import read_inputs
 from workbench.run.npz import InputError
@@ -166,12 +166,13 @@ def damaged(name):
     elif name == "encrypted":
         place = data.find(b"PK\x01\x02")
         data[place + 8] |= 1
-    elif name in ("no array", "header", "length", "objects"):
+    elif name in ("no array", "header", "length", "objects", "long header"):
         arrays = {"x": _array(np.ones((2, 4), np.float32)), "s": _array(np.arange(2))}
         arrays["x"] = {
             "no array": b"not an array",
             "header": arrays["x"].replace(b"'shape'", b"'shade'"),
             "length": arrays["x"][:-4],
+            "long header": b"\x93NUMPY\x02\x00" + (2**24).to_bytes(4, "little") + b" " * 2**24,
             "objects": arrays["x"].replace(b"'<f4'", b"'|O' "),
         }[name]
         out = io.BytesIO()
@@ -188,7 +189,9 @@ def _array(array):
     return out.getvalue()
 
 
-@pytest.mark.parametrize("name", ["deflate", "method", "encrypted", "no array", "header", "length", "objects"])
+@pytest.mark.parametrize(
+    "name", ["deflate", "method", "encrypted", "no array", "header", "length", "objects", "long header"]
+)
 def test_a_damaged_npz_is_a_sentence(name, graph, tmp_path):
     file = tmp_path / "i.npz"
     file.write_bytes(good_inputs())
@@ -253,6 +256,30 @@ def test_a_value_of_no_element_type_has_no_type(tmp_path, done):
     assert load_model(path).type("y") is None
     for command in ("memory", "lanes", "inspect"):
         done(command, path)
+
+
+@pytest.mark.parametrize("kind", ["seq(", "optional(", "body", "list"])
+def test_a_text_that_is_nested_too_deep_does_not_end_the_process(tmp_path, kind):
+    """ONNX's parser calls itself for each level; 100,000 of them overflow its stack."""
+    deep = 100_000
+    texts = {
+        "body": "g (float[4] x, bool c) => (float[4] y) { " + "y = If(c) <then_branch = b () => (float[4] y) { " * deep,
+        "list": "g (float[4] x) => (float[4] y) <float[4] w = " + "{" * deep,
+    }
+    text = texts.get(kind) or f"g ({kind * deep}float[4]{')' * deep} x) => (float[4] y) {{ y = Identity(x) }}"
+    path = tmp_path / "m.onnxtxt"
+    path.write_text(f'<ir_version: 10, opset_import: ["": 21]>\n{text}')
+    assert "more than 300 brackets in each other" in refusal(path)
+
+
+def test_brackets_in_texts_and_comments_are_none(tmp_path):
+    path = tmp_path / "m.onnxtxt"
+    text = 'g (float[4] x) => (float[4] y) { y = Relu <note: string = "' + "(" * 1000 + '"> (x) }'
+    path.write_text(f'<ir_version: 10, opset_import: ["": 21]>\n{text}'.replace("note: string", "note"))
+    try:
+        load_model(path)
+    except LoadError as error:
+        assert "brackets" not in str(error)
 
 
 def test_functions_that_call_each_other_too_deep_are_a_sentence(tmp_path):

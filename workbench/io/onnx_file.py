@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -46,6 +47,8 @@ from workbench.ir.types import MOST_AXES
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import CONVERSIONS
 
+_MOST_BRACKETS = 300  # ONNX's messages may be nested in 100 others, an If in an If in 3, with 2 brackets
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|=>|#[^\n]*|[()\[\]{}<>]')
 _MOST_NAMED = 3  # most inputs named in one warning
 LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
@@ -65,11 +68,25 @@ def load_text(
     text: str, dims: Mapping[str, int] | None = None, freeze_defaults: bool = False
 ) -> tuple[Graph, ModelProto]:
     """The graph of a model in ONNX's textual syntax, and the parsed model. Raises LoadError."""
+    if _brackets_deep(text) > _MOST_BRACKETS:  # the parser's stack would overflow, which ends the process
+        raise LoadError(f"the text has more than {_MOST_BRACKETS} brackets in each other; no runtime could run it")
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
         raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; correct it there") from None
     return load_proto(model, dims, freeze_defaults), model
+
+
+def _brackets_deep(text: str) -> int:
+    """The largest number of open brackets, outside of texts in quotation marks."""
+    depth = deepest = 0
+    for token in _BRACKETS.finditer(text):
+        if token[0] in ("(", "[", "{", "<"):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token[0] in (")", "]", "}", ">"):
+            depth = max(depth - 1, 0)
+    return deepest
 
 
 def load_proto(model: ModelProto, dims: Mapping[str, int] | None = None, freeze_defaults: bool = False) -> Graph:

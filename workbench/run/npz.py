@@ -17,6 +17,7 @@ from workbench.run.held_inputs import OF_OPTIONAL, OF_SEQUENCE, held_tensor, seq
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 
 _ONE_ARRAY = b"\x93NUMPY"
+_LONGEST_HEADER = 10_000  # bytes, as in numpy
 _SAVE = "save the inputs with numpy.savez(path, name=array)"
 
 
@@ -84,6 +85,8 @@ def _check(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, graph: G
     if type_ is None:
         raise InputError(f"Input '{value}' is of type {graph.type(value)}, not a tensor, and cannot come from an .npz.")
     with archive.open(entry) as stream:
+        _check_length(stream.read(12))
+    with archive.open(entry) as stream:
         shape, dtype, header = _header(stream)
     if dtype.hasobject:
         raise ValueError(f"'{entry.filename}' holds Python objects")
@@ -96,6 +99,13 @@ def _check(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, graph: G
         raise ValueError(f"'{entry.filename}' holds {entry.file_size - header:,} bytes, and its shape needs {need:,}")
     if need > free:
         raise InputError(f"Input '{name}' needs {in_gigabytes(need)}, and {in_gigabytes(free)} are free; give smaller.")
+
+
+def _check_length(begin: bytes) -> None:
+    """Raises ValueError for a long header, which numpy would read as a whole before it refuses it."""
+    size = begin[8:10] if begin[6:7] == b"\x01" else begin[8:12]
+    if int.from_bytes(size, "little") > _LONGEST_HEADER:
+        raise ValueError(f"its header is longer than {_LONGEST_HEADER:,} bytes")
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
