@@ -232,13 +232,16 @@ def test_no_link_in_a_queue_is_followed(folder, name):
 
 def test_the_queue_is_in_the_users_own_folders(folder, monkeypatch):
     monkeypatch.delenv("WORKBENCH_TURNS")
+    folder.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.setenv("WORKBENCH_CACHE", str(folder / "cache"))
     with turn("cpu", NOBODY):
         assert (folder / "graph-workbench" / "cpu" / "1").is_file()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "not there"))
-    with turn("cpu", NOBODY):
-        assert len(list((folder / "cache").glob("turns-*/cpu/1"))) == 1
+    (folder / "open").mkdir(mode=0o755)
+    for other in ("not there", "open"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / other))
+        with turn("cpu", NOBODY):
+            assert len(list((folder / "cache").glob("turns-*/cpu/1"))) == 1
 
 
 # ---- between processes -------------------------------------------------------------------

@@ -385,3 +385,10 @@ def test_a_record_of_a_kept_run_without_times_is_a_sentence(tmp_path):
     database.close()
     with pytest.raises(RecordsError, match="the record of run 1 is damaged"):
         kept_times(runs, f"sqlite:///{file}")
+
+
+def test_a_long_name_of_a_model_is_cut_in_what_a_command_says(tmp_path, refused):
+    name = "n" * 100_000
+    path = written(tmp_path, [helper.make_node("Relu", ["x"], ["y"], name)], [tensor("x")], [tensor("y")])
+    told = refused("extract", path, "--from", "x", "--to", name, "-o", tmp_path / "part.onnx")
+    assert f"'{'n' * 200}...'" in told and len(told) < 1000

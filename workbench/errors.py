@@ -1,10 +1,12 @@
 """The base class of errors shown to users: one sentence, no traceback."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 LONGEST_SENTENCE = 300  # characters of a sentence about what was read, which may hold names and texts of any length
-_OF_CAUSE = 120
+_OF_CAUSE, _OF_NAME = 120, 200
+_NAME = re.compile(rf"'([^']{{{_OF_NAME}}})[^']+'")
 
 
 class UserError(Exception):
@@ -23,6 +25,11 @@ def one_sentence(text: str, most: int = LONGEST_SENTENCE) -> str:
         return line
     end = most // 3
     return f"{line[: most - end - 5]} ... {line[-end:]}"
+
+
+def with_short_names(text: str) -> str:
+    """The text, its quoted names cut after `_OF_NAME` characters: a model's may have any length."""
+    return _NAME.sub(lambda found: f"'{found[1]}...'", text)
 
 
 @contextmanager

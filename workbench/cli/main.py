@@ -21,7 +21,7 @@ from workbench.imports import import_onnx_ir
 import_onnx_ir()
 
 from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
-from workbench.errors import UserError, one_sentence, printable  # noqa: E402
+from workbench.errors import UserError, one_sentence, printable, with_short_names  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 
 COMMANDS = (
@@ -98,7 +98,7 @@ def _fault(error: Exception) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return printable(" ".join(str(error).split()))
+    return with_short_names(printable(" ".join(str(error).split())))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -94,7 +94,7 @@ def _root() -> Path:
     own, runtime = os.environ.get("WORKBENCH_TURNS"), os.environ.get("XDG_RUNTIME_DIR")
     if own:
         return Path(own)
-    if runtime and Path(runtime).is_dir():
+    if runtime and Path(runtime).is_dir() and is_private(Path(runtime)):  # not that of whoever called sudo
         return Path(runtime) / "graph-workbench"
     return cache_folder() / f"turns-{platform.node()}"
 

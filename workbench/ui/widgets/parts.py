@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.errors import UserError, counted
+from workbench.errors import UserError, counted, with_short_names
 from workbench.layout.declared import declared_layouts
 from workbench.opsets.written import AS_NEEDED, Wanted
 from workbench.rewrite import DEFAULT_MODE
@@ -88,7 +88,7 @@ def style() -> None:
 
 
 def show_error(error: Exception | str) -> None:
-    st.error(markdown_escaped(str(error)), icon=":material/error:")
+    st.error(markdown_escaped(with_short_names(str(error))), icon=":material/error:")
 
 
 def opened_here() -> Opened | None:
