@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -147,6 +148,22 @@ def test_a_process_that_dies_is_a_sentence(program):
     killer.start()
     assert "torch's process ended while it read the program (SIGKILL); export it" in refusal(program)
     killer.join()
+
+
+def test_the_process_ends_with_the_one_that_started_it(program):
+    code = f"from workbench.io import load_model; load_model({str(program)!r})"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as application:
+        begun = psutil.Process(application.pid)
+        for _ in range(500):
+            reading = [child for child in begun.children() if "workbench.io.program_process" in child.cmdline()]
+            if reading:
+                break
+            time.sleep(0.02)
+        scratch = Path(reading[0].cmdline()[-1])
+        application.kill()
+    _, alive = psutil.wait_procs(reading, timeout=60)
+    assert not alive and not (scratch / "answer.txt").exists()  # it did not go on to its end
+    shutil.rmtree(scratch.parent)
 
 
 # ---- names -----------------------------------------------------------------------------

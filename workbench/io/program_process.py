@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
     with open(scratch / "log.txt", "wb") as log:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # which ends with this process
             stdout=log,
             stderr=log,
             cwd=scratch,
@@ -47,6 +48,8 @@ def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        assert process.stdin is not None  # it is a pipe
+        process.stdin.close()
     answer = scratch / _ANSWER
     told = answer.read_text(encoding="utf-8") if answer.is_file() else _ended(process.returncode)
     if told:
@@ -80,6 +83,7 @@ def _main(path: str, scratch: str) -> None:
     from workbench.io.torch_program import open_program, to_onnx
 
     _be_killed_first()
+    threading.Thread(target=_end_with_the_application, daemon=True).start()
     folder, told = Path(scratch), ""
     try:
         with reading("the program", LoadError, "save it again"):
@@ -93,6 +97,11 @@ def _be_killed_first() -> None:
     """If memory runs out, this process is to be killed, not the application (proc(5), oom_score_adj)."""
     with contextlib.suppress(OSError):  # not Linux, or not permitted: the system chooses
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _end_with_the_application() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
 
 
 if __name__ == "__main__":
