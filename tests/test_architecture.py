@@ -35,7 +35,7 @@ ROOMS = {
     "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "lanes", "opsets", "io", "tools", "run"},
     "cluster": {"ir", "io", "run", "cluster"},
     "verification": {"ir", "opsets", "io", "run", "rewrite", "pipeline", "verification"},
-    "file_verification": {"ir", "verification", "file_verification"},
+    "file_verification": {"ir", "run", "verification", "file_verification"},
     "reduction": {"ir", "inference", "io", "run", "verification", "reduction"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from workbench.checker.inference import function_key, nodes_within
+from workbench.checker.inference import called_operator, nodes_within
 from workbench.checker.outcome import DoesNotHold, Statement, escaped, in_quotes, listed
 from workbench.checker.plain import FunctionKey, PlainModel, PlainNode
 from workbench.checker.replay import LoggedEdit, Replay
@@ -35,7 +35,7 @@ def check_functions(edit: LoggedEdit, graph: Replay, model: PlainModel, frame: b
 
 def _called(model: PlainModel) -> set[FunctionKey]:
     graphs = (model.proto.graph, *model.proto.functions)
-    return {function_key(node) for graph in graphs for node in nodes_within(graph)}
+    return {called_operator(node) for graph in graphs for node in nodes_within(graph)}
 
 
 def check_pass(edit: LoggedEdit, graph: Replay, where: str) -> Iterator[Statement]:

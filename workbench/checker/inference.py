@@ -105,7 +105,7 @@ def nodes_within(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
             waiting += [body for _, body in bodies_of(node)]
 
 
-def function_key(node: NodeProto) -> tuple[str, str, str]:
+def called_operator(node: NodeProto) -> tuple[str, str, str]:
     """Of the function that a node calls, if there is one."""
     return (_domain(node.domain), node.op_type, node.overload)
 
@@ -116,7 +116,7 @@ def expanded_nodes(model: ModelProto) -> int:
     known: dict[tuple[str, str, str], int | None] = {}
 
     def of(graph: GraphProto | FunctionProto) -> int:
-        return sum(1 + called(function_key(node)) for node in nodes_within(graph))
+        return sum(1 + called(called_operator(node)) for node in nodes_within(graph))
 
     def called(key: tuple[str, str, str]) -> int:
         if key not in functions:

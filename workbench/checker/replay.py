@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.checker.inference import function_key, nodes_within
+from workbench.checker.inference import called_operator, nodes_within
 from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes, listed
 from workbench.checker.plain import (
     FunctionKey,
@@ -197,7 +197,9 @@ class Replay:
         """What differs in inputs with a default, and in nodes without results."""
         without = self.began_with - written.functions.keys()
         graphs = (written.proto.graph, *written.proto.functions) if without else ()
-        lost = next((node for graph in graphs for node in nodes_within(graph) if function_key(node) in without), None)
+        lost = next(
+            (node for graph in graphs for node in nodes_within(graph) if called_operator(node) in without), None
+        )
         if lost is not None:
             return f"the output calls {in_quotes(lost.op_type)}, which is a function in the model, and has not its body"
         odd = next((call for call in written.silent if call not in self.silent), None)

@@ -26,7 +26,7 @@ from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
-from workbench.run.measurement.notes import ended_early, notes_of
+from workbench.run.measurement.notes import ended_early, notes_of, why_sums_differ
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
@@ -39,12 +39,6 @@ from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import ProgressSink, RunError
 from workbench.run.worker.tensors import save_tensors
 
-_AS_A_WHOLE = {  # what a run does that one operator by operator does not
-    "torch-compile": "fused by the compiler",
-    "cuda-graphs": "launched together",
-    "arena": "written to their places",
-    "lanes": "side by side",
-}
 _WARMUP = 3  # runs before the first that counts
 BACKENDS = {
     "torch": "our executor, operator by operator",
@@ -349,30 +343,13 @@ def summarize_variants(
             memory=memory_from_json(answer["memory"]),
             operators=[replace(operator, of_roof=share_of_roof(operator, roofs)) for operator in operators],
             sum_ms=sum_ms,
-            difference=_difference(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], busy),
+            difference=why_sums_differ(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], busy),
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
             lanes=lanes_from_json(answer["lanes"]),
         )
     return found
-
-
-def _difference(total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool) -> str:
-    """The reason why the operators' times, `total` ms, do not add up to the run's `median`; "" if none was timed."""
-    if not total:
-        return ""
-    both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
-    if backend in _AS_A_WHOLE and backend not in fallbacks:
-        how = _AS_A_WHOLE[backend]
-        return f"{both}: they were timed running operator by operator, and in the whole run they are {how}."
-    if backend == "onnxruntime":
-        return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."
-    if busy:
-        return f"{both}; the machine was busy meanwhile, so the difference means little."
-    if total <= median:
-        return f"{both}: {median - total:,.3f} ms ({(median - total) / median:.0%}) pass between operators."
-    return f"{both}: timing each one costs more than passes between them, so take them as shares."
 
 
 # ---- what else is to be said -----------------------------------------------------------

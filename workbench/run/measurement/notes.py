@@ -8,6 +8,13 @@ from workbench.errors import quoted
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.run.measurement.statistics import BUSY
 
+_AS_A_WHOLE = {  # what a run does that one operator by operator does not
+    "torch-compile": "fused by the compiler",
+    "cuda-graphs": "launched together",
+    "arena": "written to their places",
+    "lanes": "side by side",
+}
+
 
 def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
     """Notes on measured variants, each once with the labels that it concerns."""
@@ -31,3 +38,20 @@ def ended_early(variants: Mapping[str, MeasuredVariant]) -> list[str]:
     """The note on a measurement that its user ended before the medians were known."""
     runs = min((len(variant.times_ms) for variant in variants.values()), default=0)
     return [f"Ended early, as asked, after {runs:,} {'run' if runs == 1 else 'runs'} of each variant."]
+
+
+def why_sums_differ(total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool) -> str:
+    """The reason why the operators' times, `total` ms, do not add up to the run's `median`; "" if none was timed."""
+    if not total:
+        return ""
+    both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
+    if backend in _AS_A_WHOLE and backend not in fallbacks:
+        how = _AS_A_WHOLE[backend]
+        return f"{both}: they were timed running operator by operator, and in the whole run they are {how}."
+    if backend == "onnxruntime":
+        return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."
+    if busy:
+        return f"{both}; the machine was busy meanwhile, so the difference means little."
+    if total <= median:
+        return f"{both}: {median - total:,.3f} ms ({(median - total) / median:.0%}) pass between operators."
+    return f"{both}: timing each one costs more than passes between them, so take them as shares."
