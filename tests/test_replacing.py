@@ -46,6 +46,7 @@ WRITE_ELSEWHERE = {
     "cluster/on_ray.py",
     "cluster/travelling_files.py",
     "io/__init__.py",
+    "io/packed.py",
     "io/program_data.py",
     "io/program_process.py",
     "matrix_record.py",

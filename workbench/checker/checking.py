@@ -17,7 +17,7 @@ from workbench.checker.files import plain_model, read_proto, sha256_of
 from workbench.checker.order import check_runs
 from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escaped, in_quotes, listed
 from workbench.checker.output import Output
-from workbench.checker.plain import PlainModel
+from workbench.checker.plain import PlainModel, PlainNode
 from workbench.checker.records import Fields, as_whole, read_certificate
 from workbench.checker.reevaluating import LocalRewrite, local_rewrite, reevaluated
 from workbench.checker.replay import Replay, logged_edit
@@ -193,8 +193,20 @@ class _Log:
 
 
 def _changes_nodes(step: Fields) -> bool:
-    edits = [rewrite.record("edit") for rewrite in step.records("rewrites", "rewrite")]
-    return any(edit.has(name) for edit in edits for name in ("remove", "insert", "inside", "drop", "constants"))
+    """Whether a step changes what evidence is of: more than the attributes and the omitted operands of nodes."""
+    for rewrite in step.records("rewrites", "rewrite"):
+        edit = logged_edit(rewrite.record("edit"))
+        removed, inserted = ([_reads_and_writes(call) for call in calls] for calls in (edit.remove, edit.insert))
+        bodies = any(any(call.bodies) for call in edit.insert)
+        if removed != inserted or bodies or edit.inside or edit.drop or edit.constants:
+            return True
+    return False
+
+
+def _reads_and_writes(call: PlainNode) -> tuple[object, ...]:
+    """The operator, the operands that are not omitted, and the results."""
+    operands = [(place, operand) for place, operand in enumerate(call.inputs) if operand]
+    return (call.operator, call.overload, operands, call.outputs)
 
 
 def _exactness_statements(log: _Log) -> Iterator[Statement]:
