@@ -1,10 +1,11 @@
-"""How the engine's time grows with the graph: `python benchmarks/growth.py`.
+"""How the engine's time grows with the graph: `python benchmarks/growth.py [optimize] [report]`.
 
-CPU seconds (user and system) of `optimize --preset simplify --no-verify`, a process each, on graphs of one kind and
-growing size: BERTs; a chain of Adds, each of a constant; a chain in which every other node is the same
-Exp; a function that calls another twice, which calls another twice, and so on.
+CPU seconds (user and system) of `optimize --preset simplify --no-verify`, and of `report` with the same, a process
+each, on graphs of one kind and growing size: BERTs; a chain of Adds, each of a constant; a chain in which every other
+node is the same Exp; a function that calls another twice, which calls another twice, and so on; a chain of functions
+whose nodes the file lists from the last to the first; a sum of many inputs; many outputs; a Split into many parts.
 "growth" is how many times the CPU seconds grew, over how many times the nodes did, both against the row above:
-1 is linear.
+1 is linear. A report looks into a graph of at most a few thousand nodes, so it has sizes of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from benchmarks.simplify_models import bert_of  # noqa: E402
 from benchmarks.verified import cpu_seconds  # noqa: E402
 
 OPTIMIZE = (sys.executable, "-m", "workbench", "optimize", "--preset", "simplify", "--no-verify")
+REPORT = (sys.executable, "-m", "workbench", "report", "--preset", "simplify", "--no-verify")
+FUNCTIONS = ("Exp", "Tanh", "Abs", "Sigmoid", "Softsign")
 SIZES = (1_000, 10_000, 100_000)
+IN_REPORT = (512, 1_024, 2_048)
 CALLS = (2**10, 2**13, 2**16)
 
 
@@ -54,9 +58,46 @@ def nested_calls(calls: int) -> ModelProto:
     return parser.parse_model(head + graph + "\n".join(imports + body for body in bodies))
 
 
-def _model(nodes: list[onnx.NodeProto], read: str, made: str, constants: list[TensorProto]) -> ModelProto:
-    given, out = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in (read, made))
-    graph = helper.make_graph(nodes, "g", [given], [out], constants)
+def from_last_to_first(nodes: int) -> ModelProto:
+    made = [helper.make_node(FUNCTIONS[i % 5], [f"v{i}"], [f"v{i + 1}"], f"n{i}") for i in range(nodes)]
+    return _model(made[::-1], "v0", f"v{nodes}", [])
+
+
+def many_inputs(nodes: int) -> ModelProto:
+    made = [helper.make_node("Add", [f"s{i}", f"x{i}"], [f"s{i + 1}"], f"n{i}") for i in range(nodes)]
+    return _model(made, ["s0", *(f"x{i}" for i in range(nodes))], f"s{nodes}", [])
+
+
+def many_outputs(nodes: int) -> ModelProto:
+    made = [
+        helper.make_node(FUNCTIONS[i % 5], [f"y{i - 5}" if i >= 5 else "x"], [f"y{i}"], f"n{i}") for i in range(nodes)
+    ]
+    return _model(made, "x", [f"y{i}" for i in range(nodes)], [])
+
+
+def many_parts(nodes: int) -> ModelProto:
+    count = nodes - 2
+    made = [helper.make_node("Split", ["x"], [f"p{i}" for i in range(count)], "split", axis=0, num_outputs=count)]
+    made += [helper.make_node(FUNCTIONS[i % 5], [f"p{i}"], [f"q{i}"], f"n{i}") for i in range(count)]
+    made.append(helper.make_node("Concat", [f"q{i}" for i in range(count)], ["y"], "concat", axis=0))
+    return _model(made, "x", "y", [], count)
+
+
+def _model(
+    nodes: list[onnx.NodeProto],
+    read: str | list[str],
+    made: str | list[str],
+    constants: list[TensorProto],
+    size: int = 1,
+) -> ModelProto:
+    given, out = (
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [size])
+            for name in ([of] if isinstance(of, str) else of)
+        ]
+        for of in (read, made)
+    )
+    graph = helper.make_graph(nodes, "g", given, out, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
@@ -65,24 +106,34 @@ KINDS: dict[str, tuple[Callable[[int], ModelProto], tuple[int, ...]]] = {
     "chain of Adds": (chain_of_adds, SIZES),
     "equal nodes": (equal_nodes, SIZES),
     "nested calls": (nested_calls, CALLS),
+    "from last to first": (from_last_to_first, SIZES),
+    "many inputs": (many_inputs, SIZES),
+    "many outputs": (many_outputs, SIZES),
+    "many parts": (many_parts, SIZES),
 }
 
 
 def main() -> None:
     compile_modules()
-    print("| graph | nodes | left | CPU s | growth |")
-    print("|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        model, written = Path(folder) / "model.onnx", Path(folder) / "out.onnx"
+    for command in sys.argv[1:] or ("optimize", "report"):
+        print(f"\n`{command}`\n\n| graph | nodes | left | CPU s | growth |\n|---|---|---|---|---|")
         for kind, (make, sizes) in KINDS.items():
-            before: tuple[int, float] | None = None
-            for size in sizes:
-                onnx.save(make(size), model)
-                seconds = cpu_seconds([*OPTIMIZE, str(model), "-o", str(written)])
-                growth = "-" if before is None else f"{seconds / before[1] / (size / before[0]):.2f}"
-                left = len(onnx.load(written).graph.node)
-                print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} |", flush=True)
-                before = size, seconds
+            _rows(command, kind, make, sizes if command == "optimize" else IN_REPORT)
+
+
+def _rows(command: str, kind: str, make: Callable[[int], ModelProto], sizes: tuple[int, ...]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model, written, page = (Path(folder) / name for name in ("model.onnx", "out.onnx", "report.html"))
+        before: tuple[int, float] | None = None
+        for size in sizes:
+            onnx.save(make(size), model)
+            seconds = cpu_seconds([*OPTIMIZE, str(model), "-o", str(written)])
+            if command == "report":
+                seconds = cpu_seconds([*REPORT, str(model), "-o", str(page)])
+            growth = "-" if before is None else f"{seconds / before[1] / (size / before[0]):.2f}"
+            left = len(onnx.load(written).graph.node)
+            print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} |", flush=True)
+            before = size, seconds
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import onnx_ir
 import pytest
 
 import passes
+import workbench as wb
 from tests.conftest import ROOT
 from tests.making import HOSTILE, hostile_model
 from tests.running import typed
@@ -19,6 +20,7 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, Ru
 from workbench.view.constants import BINS
 from workbench.view.documents import document, plain_text
 from workbench.view.inspection import inspect_element
+from workbench.view.lineage import Lineage
 
 CUDA = load_profile("cuda")
 EVERY_PASS = [cls() for cls in passes.all_passes().values()]
@@ -196,6 +198,43 @@ def test_origin_goes_back_through_what_went_in():
     origin = shown(history, "Transpose_c")[1]["Where it came from"]
     assert [m["t"] for m in origin["moments"]] == [1, 2]
     assert "Transpose 'Transpose_b'" in origin["text"]
+
+
+def test_of_many_merged_nodes_the_last_rewrites_are_told():
+    adds = "  ".join(f"v{i + 1} = Add(v{i}, one)" for i in range(80))
+    text = f"g (float[2] v0) => (float[2] v80) <float[1] one = {{1}}> {{ {adds} }}"
+    history = of_text(text, "algebra_constants")
+    (left,) = history.graph.nodes
+    origin = shown(history, left.name)[1]["Where it came from"]
+    changes = len(history[1].rewrites)
+    assert changes > 50 and [m["t"] for m in origin["moments"]] == list(range(changes - 49, changes + 1))
+    assert origin["text"].endswith("These are the last 50 of its rewrites.")
+
+
+@pytest.mark.parametrize("path", ["folding/batchnorm.onnx", "algebra/undone.onnxtxt", "resnet50_narrow.onnx"])
+def test_lineage_is_what_a_walk_over_all_rewrites_finds(path):
+    history = wb.optimize(wb.load(ROOT / "sample_models" / path), preset="default")
+    lineage = Lineage(history)
+    every = [rewrite for step in history.steps for rewrite in step.rewrites]
+    names = {node.name for rewrite in every for node in (*rewrite.edit.insert, *rewrite.inverse.insert)}
+    for name in names:
+        told = [event.moment.done for event in lineage.of(name)]
+        assert told == [
+            rewrite
+            for rewrite in every
+            if name in rewrite.inverse.remove or name in {node.name for node in rewrite.inverse.insert}
+        ]
+        found, waiting = set(), [(name, len(every))]
+        while waiting:
+            current, until = waiting.pop()
+            for t, rewrite in enumerate(every[:until], start=1):
+                went = {node.name for node in rewrite.inverse.insert}
+                if current not in went and current not in rewrite.inverse.remove:
+                    continue
+                found.add(t)
+                if current in {node.name for node in rewrite.edit.insert}:
+                    waiting += [(source, t - 1) for source in went - set(rewrite.inverse.remove)]
+        assert [event.moment.t for event in lineage.ancestry(name, 10**6)] == sorted(found)
 
 
 def test_a_node_that_a_rewrite_made():

@@ -79,3 +79,13 @@ def test_where_an_engine_fails_the_next_one_places(monkeypatch):
     monkeypatch.setattr(placement, "_sugiyama", broken)
     with pytest.raises(PlacementError, match="no engine placed the graph: out of order; out of order"):
         place(*network(20))
+
+
+def test_a_box_of_many_edges_is_drawn_without_routing_them():
+    """Routing takes time that grows faster than the edges of one box."""
+    count = placement.MOST_AT_ONE + 1
+    items = [Item(100, 38) for _ in range(count + 1)]
+    few, many = ([(0, i) for i in range(1, size)] for size in (20, count + 1))
+    assert place(items[:20], few).engine == "graphlay"
+    found = place(items, many)
+    assert found.engine == "sugiyama" and all(found.places[0].y < other.y for other in found.places[1:])

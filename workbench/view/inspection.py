@@ -24,7 +24,7 @@ from workbench.view.documents import document_section
 from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
 from workbench.view.fused import fusion_rows, group_rows
 from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
-from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
+from workbench.view.lineage import Lineage, constant_events, lives
 from workbench.view.memory_order import MemoryOrder, caption, drawing, memory_order
 from workbench.view.why_not import PassSaid
 
@@ -33,6 +33,8 @@ _LONGEST = 160  # characters of a name or an attribute that are shown
 _MOST_CONSTANTS = 8  # constants of one node that are read; the others are listed among its inputs
 _MOST_READERS = 20
 _MOST_DRAWINGS = 4
+_MOST_SOURCES = 20  # nodes that it replaces
+_MOST_MOMENTS = 50  # of its rewrites
 _STACK = "stack_trace"
 
 Section = dict[str, Any]
@@ -50,12 +52,14 @@ def inspect_element(
     target: Profile | None = None,
     members: Iterable[str] = (),
     said: Sequence[PassSaid] = (),
+    lineage: Lineage | None = None,
 ) -> dict[str, Any]:
     """The content for `id` after `rewrites` rewrites of `step` (None: after all).
 
     id:      a node's name, or "in:<value>", "out:<value>", "const:<value>", "group:<path>".
     passes:  whose rules say why they do not match the node at this moment; said: what the passes that ran said of it.
-    groups, layouts: of that moment, if the caller has them; else they are computed, slowly for a large model.
+    groups, layouts: of that moment, and lineage, of the history, if the caller has them; else they are computed,
+    slowly for a large model.
     target:  for the operator's class; members: the nodes of the group.
     If the element does not exist at that moment, the content says when it does.
     """
@@ -67,7 +71,7 @@ def inspect_element(
     for prefix in (INPUT_ID, OUTPUT_ID, CONSTANT_ID):
         if id.startswith(prefix) and id not in graph:
             return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
-    return inspect_node(history, step, groups, layouts, id, passes, target, said)
+    return inspect_node(history, step, groups, layouts, id, passes, target, said, lineage or Lineage(history))
 
 
 def inspect_node(
@@ -78,15 +82,17 @@ def inspect_node(
     name: str,
     passes: Sequence[Pass],
     target: Profile | None,
-    said: Sequence[PassSaid] = (),
+    said: Sequence[PassSaid],
+    lineage: Lineage,
 ) -> dict[str, Any]:
     """The node of that name; if it is not in the graph, when it is."""
     graph = groups.opened
     node = graph.find(name)
     if node is None:
-        events = node_events(history, name)
-        about = f"It is not in the graph at this moment; it {lives(name in history.initial, events)}."
-        moments = [moment.said(what) for moment, what in events]
+        events = lineage.of(name)
+        life = lives(name in history.initial, [(event.moment, event.what) for event in events])
+        about = f"It is not in the graph at this moment; it {life}."
+        moments = [event.said() for event in events]
         return _shown(name, _short(name), about, [_moments("Where it was", moments), _said(said)])
     captured = [value for value in node.operands if value not in node.inputs]
     constants = [value for value in node.operands if value in graph.constants]
@@ -99,7 +105,7 @@ def inspect_node(
         _rows("Contract", contract_rows(graph, node, target)),
         _rows("Cost", cost_rows(graph, node)),
         _rows("Fusion", fusion_rows(groups, node, history.steps[: step + 1])),
-        _origin(history, name),
+        _origin(history, lineage, name),
         _said(said),
         _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "what it says"]),
         *_exporter(node),
@@ -216,11 +222,16 @@ def _constant(graph: Graph, layouts: Mapping[str, str], value: str) -> Section:
     return constant_section(_short(value), graph.constants[value], layouts.get(value, TENSOR))
 
 
-def _origin(history: History, name: str) -> Section:
-    made_of = sources(history, name)
+def _origin(history: History, lineage: Lineage, name: str) -> Section:
+    sources = lineage.sources(name)
     first = "It was in the model as loaded." if name in history.initial else "A rewrite created it."
-    text = f"{first} It replaces {', '.join(made_of)}." if made_of else first
-    moments = ancestry(history, name)
+    more = len(sources) - _MOST_SOURCES
+    made_of = ", ".join(sources[:_MOST_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
+    text = f"{first} It replaces {made_of}." if sources else first
+    events = lineage.ancestry(name, _MOST_MOMENTS + 1)
+    if len(events) > _MOST_MOMENTS:
+        text += f" These are the last {_MOST_MOMENTS} of its rewrites."
+    moments = [event.said() for event in events[-_MOST_MOMENTS:]]
     return {"title": "Where it came from", "open": True, "text": text, **({"moments": moments} if moments else {})}
 
 

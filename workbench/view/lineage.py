@@ -5,7 +5,10 @@ Moments count over the whole history: moment t is the graph after t rewrites.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bisect
+import heapq
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +35,22 @@ class HistoryMoment:
         return {"t": self.t, "words": self.words, "what": what}
 
 
+@dataclass(frozen=True)
+class NodeEvent:
+    """What a rewrite did to the node of that name."""
+
+    moment: HistoryMoment
+    name: str
+    what: str
+
+    @property
+    def inserted(self) -> bool:
+        return any(node.name == self.name for node in self.moment.done.edit.insert)
+
+    def said(self) -> dict[str, Any]:
+        return self.moment.said(self.what)
+
+
 def history_moments(history: History) -> Iterator[HistoryMoment]:
     """Every rewrite of the history, in order."""
     t = 0
@@ -41,48 +60,62 @@ def history_moments(history: History) -> Iterator[HistoryMoment]:
             yield HistoryMoment(t, index, number, len(step.rewrites), rewrite)
 
 
-def node_events(history: History, name: str) -> list[tuple[HistoryMoment, str]]:
-    """What each rewrite did to the node of that name, from the inverse edits, which name changed users too."""
-    return [(moment, what) for moment in history_moments(history) if (what := _to_node(moment.done, name))]
-
-
 def constant_events(history: History, value: str) -> list[tuple[HistoryMoment, str]]:
     """What each rewrite did to the constant."""
     return [(moment, what) for moment in history_moments(history) if (what := _to_constant(moment.done, value))]
 
 
-def ancestry(history: History, name: str) -> list[dict[str, Any]]:
-    """The moments of the node, and of the nodes that were merged into it until then, in order."""
-    every = list(history_moments(history))
-    found: dict[int, dict[str, Any]] = {}
-    reached: dict[str, int] = {}
-    waiting = [(name, len(every))]
-    while waiting:
-        current, until = waiting.pop(0)
-        if reached.get(current, -1) >= until:
-            continue
-        reached[current] = until
-        for moment in every[:until]:
-            what = _to_node(moment.done, current)
-            if not what:
+class Lineage:
+    """What the rewrites of a history did to nodes, by name: looked up for one node, it costs as much as there is."""
+
+    def __init__(self, history: History) -> None:
+        self._of: dict[str, list[NodeEvent]] = {}
+        for moment in history_moments(history):
+            for name, what in _to_nodes(moment.done).items():
+                self._of.setdefault(name, []).append(NodeEvent(moment, name, what))
+
+    def of(self, name: str) -> Sequence[NodeEvent]:
+        """What each rewrite did to the node of that name, in order."""
+        return self._of.get(name, ())
+
+    def ancestry(self, name: str, most: int) -> list[NodeEvent]:
+        """The events of the node, and of the nodes that were merged into it until then, in order: the last `most`."""
+        found: dict[int, NodeEvent] = {}
+        seen = {name}
+        order = itertools.count()
+        waiting: list[tuple[int, int, int, str]] = []  # negative moment, order of entry, place among the events, name
+
+        def enter(name: str, before: int) -> None:
+            place = before - 1
+            if place >= 0:
+                heapq.heappush(waiting, (-self._of[name][place].moment.t, next(order), place, name))
+
+        enter(name, len(self.of(name)))
+        while waiting and len(found) < most:
+            t, _, place, current = heapq.heappop(waiting)
+            event = self._of[current][place]
+            found.setdefault(-t, event)
+            enter(current, place)
+            if not event.inserted:
                 continue
-            found.setdefault(moment.t, moment.said(what))
-            if current in {node.name for node in moment.done.edit.insert}:
-                waiting += [(source, moment.t - 1) for source in _gone(moment.done)]
-    return [found[t] for t in sorted(found)]
+            for source in _gone(event.moment.done):
+                if source not in seen:
+                    seen.add(source)
+                    enter(source, bisect.bisect_left(self.of(source), -t, key=lambda event: event.moment.t))
+        return [found[t] for t in sorted(found)]
+
+    def sources(self, name: str) -> list[str]:
+        """The nodes from which rewrites made it, as "Conv 'conv1'", in order."""
+        said: dict[str, None] = {}
+        for event in self.of(name):
+            if event.inserted:
+                done = event.moment.done
+                gone = set(_gone(done))
+                said.update((str(node), None) for node in done.inverse.insert if node.name in gone)
+        return list(said)
 
 
-def sources(history: History, name: str) -> list[str]:
-    """The nodes from which rewrites made it, as "Conv 'conv1'", the nearest first."""
-    said: dict[str, None] = {}
-    for moment in history_moments(history):
-        if name not in {node.name for node in moment.done.edit.insert}:
-            continue
-        said.update((str(node), None) for node in moment.done.inverse.insert if node.name in _gone(moment.done))
-    return list(said)
-
-
-def lives(there_at_first: bool, events: list[tuple[HistoryMoment, str]]) -> str:
+def lives(there_at_first: bool, events: Iterable[tuple[HistoryMoment, str]]) -> str:
     """When it exists, as a sentence without a subject."""
     spans = ["from the beginning"] if there_at_first else []
     for moment, what in events:
@@ -94,14 +127,15 @@ def lives(there_at_first: bool, events: list[tuple[HistoryMoment, str]]) -> str:
     return f"exists {', and '.join(spans)}" if spans else "exists at no moment of this history"
 
 
-def _to_node(rewrite: AppliedRewrite, name: str) -> str:
-    if any(function is not None and name in function.graph for function in rewrite.edit.functions.values()):
-        return CHANGES  # it is computed in a call from now on
-    came = name in rewrite.inverse.remove
-    went = any(node.name == name for node in rewrite.inverse.insert)
-    if came:
-        return CHANGES if went else APPEARS
-    return DISAPPEARS if went else ""
+def _to_nodes(rewrite: AppliedRewrite) -> dict[str, str]:
+    """What the rewrite did, by the node's name; from the inverse edit, which names changed users too."""
+    went = {node.name for node in rewrite.inverse.insert}
+    found = dict.fromkeys(went, DISAPPEARS)
+    found |= {name: CHANGES if name in went else APPEARS for name in rewrite.inverse.remove}
+    for function in rewrite.edit.functions.values():
+        if function is not None:
+            found |= {node.name: CHANGES for node in function.graph.nodes}  # computed in a call from now on
+    return found
 
 
 def _to_constant(rewrite: AppliedRewrite, value: str) -> str:

@@ -14,6 +14,7 @@ from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
 from workbench.view.inspection import inspect_element
+from workbench.view.lineage import Lineage
 from workbench.view.scene import View, packed
 from workbench.view.why_not import graphs_behind, not_run, said_of
 
@@ -97,6 +98,7 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
         return texts
     others = not_run(history, passes)
     said = said_of(history, graphs_behind(history), passes, target, view.timeline.versions)
+    lineage = Lineage(history)
     for step in reversed(range(len(history))):
         if step and not history[step].changed:
             continue
@@ -106,7 +108,16 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
         for name in (node.name for node in groups.opened.nodes if node.name not in texts):
             rows = said.get(name, ())
             texts[name] = inspect_element(
-                history, step, done, name, others, groups=groups, layouts=layouts, target=target, said=rows
+                history,
+                step,
+                done,
+                name,
+                others,
+                groups=groups,
+                layouts=layouts,
+                target=target,
+                said=rows,
+                lineage=lineage,
             )
     return texts
 
