@@ -1,4 +1,4 @@
-"""Values without -0.0, to which adding 0.0 changes nothing."""
+"""Values without -0.0, to which adding 0.0 changes nothing, and values that are 0.0 everywhere."""
 
 from __future__ import annotations
 
@@ -45,3 +45,20 @@ def _makes_none(graph: Graph, node: Node, depth: int) -> bool:
 
 def _has_no_zero(tensor: Constant | None) -> bool:
     return tensor is not None and bool(np.asarray(tensor.numpy()).all())
+
+
+def is_zero(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
+    """Whether every element is known to be 0, and none -0.0."""
+    tensor = graph.constant(value)
+    if tensor is not None:
+        array = tensor.numpy()
+        return array.dtype.kind in "fiu" and not array.any() and not has_negative_zero(array)
+    node = graph.producer(value)
+    if node is None or depth == 0:
+        return False
+    if node.op == "ConstantOfShape":
+        filled = node.attr("value", None)
+        return filled is None or not (filled.numpy().any() or has_negative_zero(filled.numpy()))
+    if node.op == "Concat":
+        return all(is_zero(graph, operand, depth - 1) for operand in node.inputs)
+    return node.op in (*_MOVING, "Cast", "Split") and is_zero(graph, node.inputs[0], depth - 1)

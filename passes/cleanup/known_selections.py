@@ -1,0 +1,168 @@
+"""Remove selections that are known to take one operand whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Graph, Node
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import broadcasts_into, forward_operand, require_constant, require_floating
+from workbench.rewrite.zeros import holds_no_negative_zero
+
+
+def _taken(graph: Graph, node: Node) -> tuple[str, bool]:
+    """The operand of Where that is taken everywhere, and the condition. Raises NoMatch if there is none."""
+    condition = require_constant(graph, node.inputs[0], node)
+    if not condition.size or condition.any() != condition.all():
+        raise NoMatch(f"the condition '{node.inputs[0]}' of {node} is not the same everywhere")
+    kind = bool(condition.all())
+    taken, other = node.inputs[1:] if kind else node.inputs[:0:-1]
+    shape = graph.shape(taken)
+    if not broadcasts_into(graph.shape(other), shape) or not broadcasts_into(condition.shape, shape):
+        raise NoMatch(f"'{taken}' is not known to have the shape of the result of {node}")
+    return taken, kind
+
+
+def _replaced(graph: Graph, node: Node, taken: str, kind: bool) -> Rewrite:
+    words = f"the condition of {node} is {'true' if kind else 'false'} everywhere; replaced by '{taken}'"
+    return forward_operand(graph, node, taken, words)
+
+
+def match_where(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """ONNX Runtime keeps the sign of a zero only in the last operand."""
+    taken, kind = _taken(graph, node)
+    type_ = graph.tensor_type(taken)
+    if kind and (type_ is None or type_.dtype.is_floating_point()) and not holds_no_negative_zero(graph, taken):
+        raise NoMatch(f"'{taken}' may hold -0.0, which {node} turns into 0.0")
+    return _replaced(graph, node, taken, kind)
+
+
+def match_where_of_floats(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    taken, kind = _taken(graph, node)
+    require_floating(graph, taken, node)
+    return _replaced(graph, node, taken, kind)
+
+
+def match_gather_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source = node.inputs[0]
+    shape = graph.shape(source)
+    indices = require_constant(graph, node.inputs[1], node)
+    if not shape:
+        raise NoMatch(f"the shape of '{source}' of {node} is not known")
+    size = shape[node.attr("axis", 0) % len(shape)]
+    if not isinstance(size, int) or indices.shape != (size,) or (indices % max(size, 1) != np.arange(size)).any():
+        raise NoMatch(f"{node} is not known to take all of '{source}' in order")
+    return forward_operand(graph, node, source, f"{node} takes all of '{source}' in order; removed")
+
+
+@dataclass(frozen=True)
+class KnownSelections(Pass):
+    """A selection that takes all of one operand is replaced by it:
+
+    - Where with a condition that is false everywhere, or true everywhere if the operand holds no -0.0, of which ONNX
+      Runtime keeps the sign in the last operand only; with -0.0 in mode "fast";
+    - Gather of all elements of an axis in order.
+
+    Must not act if the other operand or the condition may enlarge the result by broadcasting, nor if the axis is
+    symbolic or removed.
+
+    Source: ONNX's definitions; the simplification of select by LLVM's InstSimplify, eliminate_nop_* of onnx-optimizer.
+    """
+
+    title = "Remove selections of all"
+
+    rules = (
+        Rule(
+            "condition that is known",
+            ("Where",),
+            match_where,
+            Example(
+                before="""g (float[N,3] x, float[3] z) => (float[N,3] y) <bool[1,3] t = {1, 1, 1}, bool f = {0}> {
+                    a = Where(f, z, x)
+                    e = Exp(a)
+                    b = Where(t, e, z)
+                    y = Neg(b)
+                }""",
+                after="g (float[N,3] x, float[3] z) => (float[N,3] y) { e = Exp(x)  y = Neg(e) }",
+                sentences=(
+                    "the condition of Where 'Where_a' is false everywhere; replaced by 'x'",
+                    "the condition of Where 'Where_b' is true everywhere; replaced by 'e'",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2] x, float[2] z) => (float[2] y) <bool[2] t = {1, 0}>"
+                    " { a = Where(t, x, z)  y = Neg(a) }",
+                    "the condition 't' of Where 'Where_a' is not the same everywhere",
+                ),
+                Refusal(
+                    "g (float[3] x, float[N,3] z) => (float[N,3] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
+                    "'x' is not known to have the shape of the result of Where 'Where_a'",
+                ),
+                Refusal(
+                    "g (float x, float z) => (float[2] y) <bool[2] t = {1, 1}> { a = Where(t, x, z)  y = Neg(a) }",
+                    "'x' is not known to have the shape of the result of Where 'Where_a'",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z) => (float[3] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
+                    "'x' may hold -0.0, which Where 'Where_a' turns into 0.0",
+                ),
+                Refusal(
+                    "g (bool p, float[3] x, float[3] z) => (float[3] y) { a = Where(p, x, z)  y = Neg(a) }",
+                    "'p', an operand of Where 'Where_a', is not a constant",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="where(True, x, z) == x if x != 0; where(False, x, z) == z",
+        ),
+        Rule(
+            "condition that is true",
+            ("Where",),
+            match_where_of_floats,
+            Example(
+                before="g (float[N] x, float[1] z) => (float[N] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
+                after="g (float[N] x, float[1] z) => (float[N] y) { y = Neg(x) }",
+                sentences=("the condition of Where 'Where_a' is true everywhere; replaced by 'x'",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[3] x, int64[3] z) => (int64[3] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
+                    "'x', an operand of Where 'Where_a', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": -0.0, "z": 1}, -0.0, 0, "ONNX Runtime keeps the sign of a zero only in the last operand"
+            ),
+            law="where(True, x, z) == x",
+        ),
+        Rule(
+            "gather of all",
+            ("Gather",),
+            match_gather_of_all,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <int64[3] i = {0, -2, 2}>"
+                " { a = Gather<axis=-1>(x, i)  y = Neg(a) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
+                sentences=("Gather 'Gather_a' takes all of 'x' in order; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,3] x) => (float[2,3] y) <int64[2] i = {1, 0}> { a = Gather(x, i)  y = Neg(a) }",
+                    "Gather 'Gather_a' is not known to take all of 'x' in order",
+                ),
+                Refusal(
+                    "g (float[N,3] x) => (float[2,3] y) <int64[2] i = {0, 1}> { a = Gather(x, i)  y = Neg(a) }",
+                    "Gather 'Gather_a' is not known to take all of 'x' in order",
+                ),
+                Refusal(
+                    "g (float[1,3] x) => (float[3] y) <int64 i = {0}> { a = Gather(x, i)  y = Neg(a) }",
+                    "Gather 'Gather_a' is not known to take all of 'x' in order",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

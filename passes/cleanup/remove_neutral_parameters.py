@@ -1,0 +1,298 @@
+"""Remove activations, bounds and normalizations whose parameters change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import DataType, Graph, Node, constant_shape
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.affine import normalization
+from workbench.rewrite.guards import broadcasts_into, forward_operand, require_constant, require_floating
+from workbench.rewrite.zeros import holds_no_negative_zero
+
+_ONE = 1e-6  # relative error of a factor that is 1 up to the rounding of float32
+_NARROW = (DataType.FLOAT, DataType.FLOAT16)
+
+
+def _refuse_enlarging(graph: Graph, node: Node, constant: str, source: str) -> None:
+    """Raises NoMatch if the result may be larger than `source`, since the constant is."""
+    small = constant_shape(graph.constants[constant])
+    if small and not broadcasts_into(small, graph.shape(source)):
+        raise NoMatch(f"'{constant}' of {node} may enlarge '{source}' by broadcasting")
+
+
+def match_slope(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if node.op == "LeakyRelu" and node.attr("alpha", 0.01) != 1:
+        raise NoMatch(f"{node} multiplies negative numbers by {node.attr('alpha', 0.01):g}")
+    if node.op == "PRelu":
+        if (require_constant(graph, node.inputs[1], node) != 1).any():
+            raise NoMatch(f"{node} multiplies negative numbers by '{node.inputs[1]}', which is not 1")
+        _refuse_enlarging(graph, node, node.inputs[1], node.inputs[0])
+    return forward_operand(graph, node, node.inputs[0], f"{node} multiplies negative numbers by 1; removed")
+
+
+def _least(array: np.ndarray) -> float | int:
+    """The lowest number of its element type, -infinity if there is one."""
+    return -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
+
+
+def _largest(array: np.ndarray) -> float | int:
+    return np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+
+
+def match_bound_beyond_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Of two operands; NaN stays NaN in ONNX Runtime."""
+    constants = [value for value in node.inputs if graph.constant(value) is not None]
+    if len(node.inputs) != 2 or len(constants) != 1:
+        raise NoMatch(f"{node} does not combine one constant and one computed value")
+    source = node.inputs[0] if node.inputs[1] == constants[0] else node.inputs[1]
+    array = require_constant(graph, constants[0], node)
+    if array.dtype.kind not in "fiu" or (array != (_least if node.op == "Max" else _largest)(array)).any():
+        raise NoMatch(f"'{constants[0]}' of {node} is not the {'lowest' if node.op == 'Max' else 'largest'} number")
+    _refuse_enlarging(graph, node, constants[0], source)
+    return forward_operand(graph, node, source, f"{node} bounds '{source}' by '{constants[0]}'; removed")
+
+
+def _bounds_of_clip(graph: Graph, node: Node) -> list[np.ndarray | None]:
+    """The constants of both bounds of a Clip, None for one that is omitted."""
+    return [require_constant(graph, value, node) if value else None for value in (*node.inputs[1:], "", "")[:2]]
+
+
+def match_unbounded_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Without a bound, ONNX Runtime clips infinities to the largest finite number."""
+    type_ = graph.tensor_type(node.inputs[0])
+    low, high = _bounds_of_clip(graph, node)
+    if (low is None or high is None) and (type_ is None or not type_.dtype.is_integer()):
+        raise NoMatch(f"{node} lacks a bound, and then clips infinity to the largest finite number")
+    return _not_clipped(graph, node, low, high)
+
+
+def match_open_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_floating(graph, node.inputs[0], node)
+    return _not_clipped(graph, node, *_bounds_of_clip(graph, node))
+
+
+def _not_clipped(graph: Graph, node: Node, low: np.ndarray | None, high: np.ndarray | None) -> Rewrite:
+    if (low is not None and (low != _least(low)).any()) or (high is not None and (high != _largest(high)).any()):
+        raise NoMatch(f"{node} has a bound")
+    return forward_operand(graph, node, node.inputs[0], f"{node} has no bounds; removed")
+
+
+def match_normalization(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if not holds_no_negative_zero(graph, node.inputs[0]):
+        raise NoMatch(f"'{node.inputs[0]}' may hold -0.0, which {node} turns into 0.0")
+    return match_any_normalization(graph, node, options)
+
+
+def match_any_normalization(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    type_ = graph.tensor_type(node.inputs[0])
+    if type_ is None or type_.dtype not in _NARROW:
+        raise NoMatch(f"'{node.inputs[0]}' of {node} is not known to have 32 or fewer bits")
+    factor, shift = normalization(graph, node)
+    if (np.abs(factor - 1) > _ONE).any() or shift.any():
+        raise NoMatch(f"{node} scales or shifts a channel")
+    return forward_operand(graph, node, node.inputs[0], f"{node} multiplies by 1 and adds 0; removed")
+
+
+@dataclass(frozen=True)
+class RemoveNeutralParameters(Pass):
+    """An operator is removed if its parameters make it return its operand:
+
+    - LeakyRelu and PRelu with slope 1;
+    - Max with -infinity and Min with infinity, or the lowest and the largest integer; Clip with both, or of integers
+      without bounds; of floats without bounds in mode "fast" only, since ONNX Runtime then clips infinity to the
+      largest finite number;
+    - BatchNormalization that multiplies by 1, up to the rounding of float32, and adds 0, if its operand holds no
+      -0.0; otherwise in mode "fast" only.
+
+    Must not act if a constant may enlarge the result by broadcasting, nor on a normalization
+    whose epsilon is part of the factor, as with a variance of 1: 1 / sqrt(1 + 1e-5) is not 1.
+
+    Source: ONNX's definitions of these operators; eliminate_nop_* of onnx-optimizer, the simplifications of Max and
+    Min by LLVM's InstSimplify.
+    """
+
+    title = "Remove operators with neutral parameters"
+
+    rules = (
+        Rule(
+            "slope of one",
+            ("LeakyRelu", "PRelu"),
+            match_slope,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y) <float[3] s = {1, 1, 1}> {
+                    a = LeakyRelu<alpha=1.0>(x)
+                    b = PRelu(a, s)
+                    y = Neg(b)
+                }""",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
+                sentences=(
+                    "LeakyRelu 'LeakyRelu_a' multiplies negative numbers by 1; removed",
+                    "PRelu 'PRelu_b' multiplies negative numbers by 1; removed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) { a = LeakyRelu(x)  y = Neg(a) }",
+                    "LeakyRelu 'LeakyRelu_a' multiplies negative numbers by 0.01",
+                ),
+                Refusal(
+                    "g (float[N,2] x) => (float[N,2] y) <float[2] s = {1, 2}> { a = PRelu(x, s)  y = Neg(a) }",
+                    "PRelu 'PRelu_a' multiplies negative numbers by 's', which is not 1",
+                ),
+                Refusal(
+                    "g (float[N,D] x) => (float[N,E] y) <float[2] s = {1, 1}> { a = PRelu(x, s)  y = Neg(a) }",
+                    "'s' of PRelu 'PRelu_a' may enlarge 'x' by broadcasting",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="where(x < 0, x * 1, x) == x",
+        ),
+        Rule(
+            "bound beyond all",
+            ("Max", "Min"),
+            match_bound_beyond_all,
+            Example(
+                before="""g (int8[N,2] x) => (int8[N,2] y) <int8[2] l = {-128, -128}, int8 h = {127}> {
+                    a = Max(x, l)
+                    b = Min(h, a)
+                    y = Neg(b)
+                }""",
+                after="g (int8[N,2] x) => (int8[N,2] y) { y = Neg(x) }",
+                sentences=(
+                    "Max 'Max_a' bounds 'x' by 'l'; removed",
+                    "Min 'Min_b' bounds 'x' by 'h'; removed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int8[N] x) => (int8[N] y) <int8 l = {-127}> { a = Max(x, l)  y = Neg(a) }",
+                    "'l' of Max 'Max_a' is not the lowest number",
+                ),
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float h = {3.4e38}> { a = Min(x, h)  y = Neg(a) }",
+                    "'h' of Min 'Min_a' is not the largest number",
+                ),
+                Refusal(
+                    "g (int8[N] x, int8[N] z) => (int8[N] y) { a = Max(x, z)  y = Neg(a) }",
+                    "Max 'Max_a' does not combine one constant and one computed value",
+                ),
+                Refusal(
+                    "g (int8[N] x) => (int8[M] y) <int8[2] l = {-128, -128}> { a = Max(x, l)  y = Neg(a) }",
+                    "'l' of Max 'Max_a' may enlarge 'x' by broadcasting",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="max(x, z) == x if x > z; min(x, z) == x if x < z",
+        ),
+        Rule(
+            "clip without bounds",
+            ("Clip",),
+            match_unbounded_clip,
+            Example(
+                before="""g (int8[N] x) => (int8[N] y) <int8 l = {-128}> {
+                    a = Clip(x)
+                    b = Clip(a, l)
+                    y = Neg(b)
+                }""",
+                after="g (int8[N] x) => (int8[N] y) { y = Neg(x) }",
+                sentences=("Clip 'Clip_a' has no bounds; removed", "Clip 'Clip_b' has no bounds; removed"),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) { a = Clip(x)  y = Neg(a) }",
+                    "Clip 'Clip_a' lacks a bound, and then clips infinity to the largest finite number",
+                ),
+                Refusal(
+                    "g (int8[N] x) => (int8[N] y) <int8 h = {100}> { a = Clip(x, , h)  y = Neg(a) }",
+                    "Clip 'Clip_a' has a bound",
+                ),
+                Refusal(
+                    "g (int8[N] x, int8 h) => (int8[N] y) { a = Clip(x, , h)  y = Neg(a) }",
+                    "'h', an operand of Clip 'Clip_a', is not a constant",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "clip of floats without bounds",
+            ("Clip",),
+            match_open_clip,
+            Example(
+                before="g (float[N] x) => (float[N] y) { a = Clip(x)  y = Neg(a) }",
+                after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
+                sentences=("Clip 'Clip_a' has no bounds; removed",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float l = {0}> { a = Clip(x, l)  y = Neg(a) }",
+                    "Clip 'Clip_a' has a bound",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": np.inf}, float(-np.finfo(np.float32).max), -np.inf, "ONNX Runtime clips infinity"
+            ),
+        ),
+        Rule(
+            "neutral normalization of no -0.0",
+            ("BatchNormalization",),
+            match_normalization,
+            Example(
+                before="""g (float[N,2,4] x) => (float[N,2,4] y)
+                    <float[2] o = {1, 1}, float[2] z = {0, 0}, float[2] v = {0.99999, 0.99999}> {
+                    e = Exp(x)
+                    a = BatchNormalization(e, o, z, z, v)
+                    y = Neg(a)
+                }""",
+                after="g (float[N,2,4] x) => (float[N,2,4] y) { e = Exp(x)  y = Neg(e) }",
+                sentences=("BatchNormalization 'BatchNormalization_a' multiplies by 1 and adds 0; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,1,4] x) => (float[N,1,4] y) <float[1] o = {1}, float[1] z = {0}>"
+                    " { e = Exp(x)  a = BatchNormalization(e, o, z, z, o)  y = Neg(a) }",
+                    "BatchNormalization 'BatchNormalization_a' scales or shifts a channel",
+                ),
+                Refusal(
+                    "g (float[N,1,4] x) => (float[N,1,4] y) <float[1] o = {1}, float[1] z = {0}>"
+                    " { a = BatchNormalization<epsilon=0.0>(x, o, z, z, o)  y = Neg(a) }",
+                    "'x' may hold -0.0, which BatchNormalization 'BatchNormalization_a' turns into 0.0",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="x * 1 + 0 == x",
+        ),
+        Rule(
+            "neutral normalization",
+            ("BatchNormalization",),
+            match_any_normalization,
+            Example(
+                before="""g (float[N,2,4] x) => (float[N,2,4] y) <float[2] o = {1, 1}, float[2] z = {0, 0}> {
+                    a = BatchNormalization<epsilon=0.0>(x, o, z, z, o)
+                    y = Neg(a)
+                }""",
+                after="g (float[N,2,4] x) => (float[N,2,4] y) { y = Neg(x) }",
+                sentences=("BatchNormalization 'BatchNormalization_a' multiplies by 1 and adds 0; removed",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (double[N,1,4] x) => (double[N,1,4] y) <double[1] o = {1}, double[1] z = {0}>"
+                    " { a = BatchNormalization<epsilon=0.0>(x, o, z, z, o)  y = Neg(a) }",
+                    "'x' of BatchNormalization 'BatchNormalization_a' is not known to have 32 or fewer bits",
+                ),
+                Refusal(
+                    "g (float[N,1,4] x) => (float[N,1,4] y) <float[1] o = {1}, float[1] z = {0}>"
+                    " { a = BatchNormalization<epsilon=0.0>(x, o, o, z, o)  y = Neg(a) }",
+                    "BatchNormalization 'BatchNormalization_a' scales or shifts a channel",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": -0.0}, -0.0, 0, "-0 + 0 is 0"),
+            law="x * 1 + 0 == x",
+        ),
+    )

@@ -1,0 +1,233 @@
+"""Remove pools, reductions and block moves of one element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import forward_operand, require_floating
+from workbench.rewrite.reductions import keeps_axes, reduced_axes
+from workbench.rewrite.zeros import holds_no_negative_zero
+
+_BOUNDS = ("ReduceMax", "ReduceMin", "ReduceProd")
+_SUMS = ("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean")
+_SPATIAL = 2  # the first spatial axis
+
+
+def _without(graph: Graph, node: Node) -> Rewrite:
+    _require_one_element(graph, node)
+    source = node.inputs[0]
+    return forward_operand(graph, node, source, f"{node} computes each element from one of '{source}'; removed")
+
+
+def _require_one_element(graph: Graph, node: Node) -> None:
+    """Raises NoMatch unless each element of the result is computed from one of the operand, in the same place."""
+    if node.op == "AveragePool":
+        windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
+        if any(n != 1 for n in windows) or any(node.attr("pads", ())):
+            raise NoMatch(f"{node} takes more than one element, skips or pads some")
+        return
+    shape = graph.shape(node.inputs[0])
+    if shape is None:
+        raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} reduces, is not known")
+    if node.op.startswith("Global"):
+        axes = frozenset(range(_SPATIAL, len(shape)))
+    else:
+        axes = reduced_axes(graph, node)
+        if not keeps_axes(node):
+            raise NoMatch(f"{node} removes the axes that it reduces")
+    for axis in sorted(axes):
+        if shape[axis] != 1:
+            raise NoMatch(f"axis {axis} of '{node.inputs[0]}', which {node} reduces, is not known to have size 1")
+
+
+def match_bound_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Products of integers lose digits in ONNX Runtime."""
+    if node.op == "ReduceProd":
+        require_floating(graph, node.inputs[0], node)
+    return _without(graph, node)
+
+
+def match_sum_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Sums start at 0.0 in ONNX Runtime, and 0.0 + -0.0 is 0.0."""
+    require_floating(graph, node.inputs[0], node)
+    if not holds_no_negative_zero(graph, node.inputs[0]):
+        raise NoMatch(f"'{node.inputs[0]}' may hold -0.0, which {node} turns into 0.0")
+    return _without(graph, node)
+
+
+def match_any_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_floating(graph, node.inputs[0], node)
+    return _without(graph, node)
+
+
+def match_blocks_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if node.attr("blocksize") != 1:
+        raise NoMatch(f"{node} moves blocks of {node.attr('blocksize')} by {node.attr('blocksize')}")
+    return forward_operand(graph, node, node.inputs[0], f"{node} moves blocks of one element; removed")
+
+
+@dataclass(frozen=True)
+class RemoveOfOne(Pass):
+    """Operators that compute each element from one of their operand, in the same place:
+
+    - ReduceMax, ReduceMin and ReduceProd over axes of size 1, which they keep;
+    - AveragePool of one element and stride 1, GlobalAveragePool of one element, ReduceSum and ReduceMean over axes of
+      size 1, if the operand holds no -0.0; otherwise, and GlobalMaxPool, in mode "fast" only, since sums turn -0.0
+      into 0.0, and ONNX Runtime's GlobalMaxPool NaN into the lowest number;
+    - DepthToSpace and SpaceToDepth with blocks of one element.
+
+    Must not act if an axis is symbolic, if the reduced axes are removed (that is a Squeeze), on sums and products
+    of integers, which lose digits in ONNX Runtime, nor on pools that skip or pad elements. MaxPool of one
+    element is in remove_noops.
+
+    Source: ONNX's definitions of these operators; a sum, a product and a bound of one number are that number.
+    """
+
+    title = "Remove pools and reductions of one element"
+
+    rules = (
+        Rule(
+            "bound of one",
+            _BOUNDS,
+            match_bound_of_one,
+            Example(
+                before="""g (float[N,1,3] x) => (float[N,1,3] y) <int64[1] i = {1}> {
+                    a = ReduceMax(x, i)
+                    b = ReduceProd(a, i)
+                    y = Neg(b)
+                }""",
+                after="g (float[N,1,3] x) => (float[N,1,3] y) { y = Neg(x) }",
+                sentences=(
+                    "ReduceMax 'ReduceMax_a' computes each element from one of 'x'; removed",
+                    "ReduceProd 'ReduceProd_b' computes each element from one of 'x'; removed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,N] x) => (float[2,1] y) <int64[1] i = {-1}> { a = ReduceMax(x, i)  y = Neg(a) }",
+                    "axis 1 of 'x', which ReduceMax 'ReduceMax_a' reduces, is not known to have size 1",
+                ),
+                Refusal(
+                    "g (float[2,1] x) => (float[2] y) <int64[1] i = {1}>"
+                    " { a = ReduceMin<keepdims=0>(x, i)  y = Neg(a) }",
+                    "ReduceMin 'ReduceMin_a' removes the axes that it reduces",
+                ),
+                Refusal(
+                    "g (int64[2,1] x) => (int64[2,1] y) <int64[1] i = {1}> { a = ReduceProd(x, i)  y = Neg(a) }",
+                    "'x', an operand of ReduceProd 'ReduceProd_a', is not known to hold floating-point numbers",
+                ),
+                Refusal(
+                    "g (float[1] x_) => (float[1,1] y) <int64[1] i = {1}>"
+                    " { x = Unknown(x_)  a = ReduceMin(x, i)  y = Neg(a) }",
+                    "the shape of 'x', which ReduceMin 'ReduceMin_a' reduces, is not known",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "sum of one that is not -0.0",
+            _SUMS,
+            match_sum_of_one,
+            Example(
+                before="""g (float[N,2,1,1] x) => (float[N,2,1,1] y)
+                    <float[2,1,1] c = {1, -1}, int64[1] k = {-1}> {
+                    s = Add(x, c)
+                    a = GlobalAveragePool(s)
+                    b = AveragePool<kernel_shape=[1, 1]>(a)
+                    d = ReduceSum(b, k)
+                    y = Neg(d)
+                }""",
+                after="""g (float[N,2,1,1] x) => (float[N,2,1,1] y) <float[2,1,1] c = {1, -1}> {
+                    s = Add(x, c)
+                    y = Neg(s)
+                }""",
+                sentences=(
+                    "GlobalAveragePool 'GlobalAveragePool_a' computes each element from one of 's'; removed",
+                    "AveragePool 'AveragePool_b' computes each element from one of 's'; removed",
+                    "ReduceSum 'ReduceSum_d' computes each element from one of 's'; removed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2,1,1] x) => (float[N,2,1,1] y) { a = GlobalAveragePool(x)  y = Neg(a) }",
+                    "'x' may hold -0.0, which GlobalAveragePool 'GlobalAveragePool_a' turns into 0.0",
+                ),
+                Refusal(
+                    "g (float[1,2,4,4] x) => (float[1,2,2,2] y)"
+                    " { e = Exp(x)  a = AveragePool<kernel_shape=[1, 1], strides=[2, 2]>(e)  y = Neg(a) }",
+                    "AveragePool 'AveragePool_a' takes more than one element, skips or pads some",
+                ),
+                Refusal(
+                    "g (float[N,2,1,K] x) => (float[N,2,1,1] y) { e = Exp(x)  a = GlobalAveragePool(e)  y = Neg(a) }",
+                    "axis 3 of 'e', which GlobalAveragePool 'GlobalAveragePool_a' reduces, is not known to have size 1",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for floats: 0 + (x + a) == x + a if a != 0",
+        ),
+        Rule(
+            "mean or bound of one",
+            (*_SUMS, "GlobalMaxPool"),
+            match_any_of_one,
+            Example(
+                before="""g (float[N,2,1,1] x) => (float[N,2,1,1] y) <int64[2] i = {2, 3}> {
+                    a = AveragePool<kernel_shape=[1, 1]>(x)
+                    b = GlobalMaxPool(a)
+                    c = ReduceMean(b, i)
+                    y = Neg(c)
+                }""",
+                after="g (float[N,2,1,1] x) => (float[N,2,1,1] y) { y = Neg(x) }",
+                sentences=(
+                    "AveragePool 'AveragePool_a' computes each element from one of 'x'; removed",
+                    "GlobalMaxPool 'GlobalMaxPool_b' computes each element from one of 'x'; removed",
+                    "ReduceMean 'ReduceMean_c' computes each element from one of 'x'; removed",
+                ),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2,2,1] x) => (float[N,2,1,1] y) { a = GlobalMaxPool(x)  y = Neg(a) }",
+                    "axis 2 of 'x', which GlobalMaxPool 'GlobalMaxPool_a' reduces, is not known to have size 1",
+                ),
+                Refusal(
+                    "g (int64[2,1] x) => (int64[2,1] y) <int64[1] i = {1}> { a = ReduceSum(x, i)  y = Neg(a) }",
+                    "'x', an operand of ReduceSum 'ReduceSum_a', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": -0.0},
+                0,
+                -0.0,
+                "the sum starts at 0",
+                "g (float[N,2,1,1] x) => (float[N,2,1,1] y) { a = GlobalAveragePool(x)  y = Identity(a) }",
+            ),
+            law="0 + x == x",
+        ),
+        Rule(
+            "blocks of one",
+            ("DepthToSpace", "SpaceToDepth"),
+            match_blocks_of_one,
+            Example(
+                before="""g (float[N,2,4,4] x) => (float[N,2,4,4] y) {
+                    a = DepthToSpace<blocksize=1>(x)
+                    b = SpaceToDepth<blocksize=1>(a)
+                    y = Neg(b)
+                }""",
+                after="g (float[N,2,4,4] x) => (float[N,2,4,4] y) { y = Neg(x) }",
+                sentences=(
+                    "DepthToSpace 'DepthToSpace_a' moves blocks of one element; removed",
+                    "SpaceToDepth 'SpaceToDepth_b' moves blocks of one element; removed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,4,4,4] x) => (float[N,1,8,8] y) { a = DepthToSpace<blocksize=2>(x)  y = Neg(a) }",
+                    "DepthToSpace 'DepthToSpace_a' moves blocks of 2 by 2",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )
