@@ -154,9 +154,14 @@ class _Reals(Numbers):
         return exp(x)
 
     def _logarithm(self, x: z3.ExprRef) -> z3.ExprRef:
-        log = z3.Function("log", z3.RealSort(), z3.RealSort())(x)
-        self.facts.append(z3.Implies(x > 0, self._exponential(log) == x))
-        return log
+        log = z3.Function("log", z3.RealSort(), z3.RealSort())
+        self.facts.append(z3.Implies(x > 0, self._exponential(log(x)) == x))
+        if z3.is_mul(x):
+            self._exponential(z3.Sum([log(part) for part in x.children()]))
+        if z3.is_div(x):
+            left, right = x.children()
+            self._exponential(log(left) - log(right))
+        return log(x)
 
 
 class _Floats(Numbers):

@@ -59,10 +59,11 @@ def match_multiples(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class AlgebraFactor(Pass):
-    """Six cases:
+    """Seven cases:
 
     - x * a + y * a becomes (x + y) * a, and the same with a difference: bit for bit the same for integers, and for
       floating-point numbers except for overflow and signs of zero;
+    - x / a + y / a of floating-point numbers becomes (x + y) / a, and the same with a difference;
     - x * x - x * a becomes x * (x - a), also with Pow for the square, and with a sum;
     - (p and r) or (q and r) becomes (p or q) and r, and the same with "and" and "or" exchanged, also bitwise;
     - x * a + x * b with constants a and b of the same sign becomes x * (a + b); a missing factor is 1.
@@ -190,6 +191,46 @@ class AlgebraFactor(Pass):
             ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 3e38, "z": -3e38, "a": 2}, np.nan, 0, "both products overflow"),
+            where=(same_shape("x", "z"),),
+        ),
+        algebraic_rule(
+            "common divisor",
+            "x / a + z / a == (x + z) / a if a != 0; x / a - z / a == (x - z) / a if a != 0",
+            "{nodes[0]} and {nodes[1]} divide by '{a}', as their sum can; 1 node less",
+            Example(
+                before="""g (float[N,3] x, float[N,3] z, float[3] a) => (float[N,3] y) {
+                    b = Exp(a)
+                    p = Div(x, b)
+                    q = Div(z, b)
+                    y = Add(p, q)
+                }""",
+                after="""g (float[N,3] x, float[N,3] z, float[3] a) => (float[N,3] y) {
+                    b = Exp(a)
+                    y_add = Add(x, z)
+                    y = Div(y_add, b)
+                }""",
+                sentences=("Div 'Div_p' and Div 'Div_q' divide by 'b', as their sum can; 1 node less",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x, float[2,3] z, float[2,3] a) => (float[2,3] y)"
+                    " { p = Div(x, a)  q = Div(z, a)  y = Sub(p, q) }",
+                    "'x' and 'z' are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[3] z, int64[3] a) => (int64[3] y)"
+                    " { p = Div(x, a)  q = Div(z, a)  y = Add(p, q) }",
+                    "'p', an operand of Add 'Add_y', is not known to hold floating-point numbers",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z, float[3] a) => (float[3] y)"
+                    " { p = Div(x, a)  q = Div(a, z)  y = Add(p, q) }",
+                    "'z' of Div 'Div_q' is not 'a', as x / a + z / a has it",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 3e38, "z": 3e38, "a": 1.5}, 1.338781e38, np.inf, "x + z overflows"),
             where=(same_shape("x", "z"),),
         ),
         algebraic_rule(

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.algebra import algebraic_rule
+from workbench.rewrite.algebra import algebraic_rule, same_shape
 from workbench.rewrite.discontinuous import refuse_discontinuous_users
 from workbench.rewrite.guards import require_constant
 
@@ -54,13 +54,15 @@ def match_divisor(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class AlgebraPowers(Pass):
-    """Eight cases, all on floating-point numbers:
+    """Cases, all on floating-point numbers:
 
     - Pow(x, 2) becomes Mul(x, x), Pow(x, -1) Reciprocal(x), and Pow(x, 0.5) Sqrt(x), which differs for -0.0 and -inf;
     - Div(1, x) becomes Reciprocal(x);
     - Div by a constant becomes Mul by its reciprocal, bit for bit the same if the constant is a power of two;
-    - Mul(x, Reciprocal(Sqrt(y))) becomes Div(x, Sqrt(y)); a root is never so small that its reciprocal overflows;
-    - Exp(Log(x)) and Log(Exp(x)) become x, which differs for NaN and infinities.
+    - x * Reciprocal(z) becomes x / z, and x / Reciprocal(z) becomes x * z;
+    - Exp(Log(x)) and Log(Exp(x)) become x, which differs for NaN and infinities;
+    - Log(x) + Log(z) becomes Log(x * z), and Sqrt(x) * Sqrt(z) becomes Sqrt(x * z), differences and quotients likewise,
+      which differs for negative numbers and where the product overflows.
 
     Must not act on integers, if the power or the number 1 is computed or gives the result more axes, on divisors so
     large or so small that a reciprocal loses digits, nor before Floor and the like: Floor(41 / 41) is 1, but
@@ -212,33 +214,32 @@ class AlgebraPowers(Pass):
             law="x / a == x * (1 / a) if a != 0",
         ),
         algebraic_rule(
-            "reciprocal of a root",
-            "x * reciprocal(sqrt(z)) == x / sqrt(z) if z > 0",
-            "{root} multiplies by the reciprocal of a root; written as a division by {nodes[0]}, 1 node less",
+            "product with a reciprocal",
+            "x * reciprocal(z) == x / z if z != 0; x / reciprocal(z) == x * z if z != 0",
+            "{nodes[0]} and {root} become {new}; 1 node less",
             Example(
-                before="""g (float[N,3] x, float[N,1] z) => (float[N,3] y) {
-                    s = Sqrt(z)
-                    r = Reciprocal(s)
-                    y = Mul(r, x)
+                before="""g (float[N,3] x, float[N,1] z, float[3] w) => (float[N,3] y) {
+                    r = Reciprocal(z)
+                    a = Mul(r, x)
+                    s = Reciprocal(w)
+                    y = Div(a, s)
                 }""",
-                after="g (float[N,3] x, float[N,1] z) => (float[N,3] y) { s = Sqrt(z)  y = Div(x, s) }",
+                after="""g (float[N,3] x, float[N,1] z, float[3] w) => (float[N,3] y) {
+                    a = Div(x, z)
+                    y = Mul(a, w)
+                }""",
                 sentences=(
-                    "Mul 'Mul_y' multiplies by the reciprocal of a root; written as a division by Sqrt 'Sqrt_s', "
-                    "1 node less",
+                    "Reciprocal 'Reciprocal_r' and Mul 'Mul_a' become Div; 1 node less",
+                    "Reciprocal 'Reciprocal_s' and Div 'Div_y' become Mul; 1 node less",
                 ),
             ),
             refusals=(
-                Refusal(
-                    "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { r = Reciprocal(z)  y = Mul(x, r) }",
-                    "Reciprocal 'Reciprocal_r' does not follow a Sqrt",
-                ),
                 Refusal(
                     "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { y = Mul(x, z) }",
                     "Mul 'Mul_y' does not follow a Reciprocal",
                 ),
                 Refusal(
-                    "g (float[3] x, float[3] z) => (float[3] y, float[3] r)"
-                    " { s = Sqrt(z)  r = Reciprocal(s)  y = Mul(x, r) }",
+                    "g (float[3] x, float[3] z) => (float[3] y, float[3] r) { r = Reciprocal(z)  y = Mul(x, r) }",
                     "'r' of Reciprocal 'Reciprocal_r' is an output of the graph",
                 ),
             ),
@@ -268,5 +269,88 @@ class AlgebraPowers(Pass):
                 "Exp overflows",
                 "g (float[N,3] x) => (float[N,3] y) { e = Exp(x)  l = Log(e)  y = Relu(l) }",
             ),
+        ),
+        algebraic_rule(
+            "sum of logarithms",
+            "log(x) + log(z) == log(x * z) if x > 0 and z > 0; log(x) - log(z) == log(x / z) if x > 0 and z > 0",
+            "{nodes[0]}, {nodes[1]} and {root} become one {new}; 1 node less",
+            Example(
+                before="""g (float[N,3] x, float[N,3] z) => (float[N,3] y) {
+                    a = Abs(x)
+                    b = Softplus(z)
+                    p = Log(a)
+                    q = Log(b)
+                    y = Add(p, q)
+                }""",
+                after="""g (float[N,3] x, float[N,3] z) => (float[N,3] y) {
+                    a = Abs(x)
+                    b = Softplus(z)
+                    y_mul = Mul(a, b)
+                    y = Log(y_mul)
+                }""",
+                sentences=("Log 'Log_p', Log 'Log_q' and Add 'Add_y' become one Log; 1 node less",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] z) => (float[N,3] y) { p = Log(x)  q = Log(z)  y = Sub(p, q) }",
+                    "'x' and 'z' are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z) => (float[3] y) { p = Log(x)  q = Exp(z)  y = Add(p, q) }",
+                    "Add 'Add_y' does not follow a Log",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": 1e30, "z": 1e30},
+                138.15511,
+                np.inf,
+                "x * z overflows",
+                "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { p = Log(x)  q = Log(z)  y = Add(p, q) }",
+            ),
+            where=(same_shape("x", "z"),),
+        ),
+        algebraic_rule(
+            "product of roots",
+            "sqrt(x) * sqrt(z) == sqrt(x * z) if x >= 0 and z >= 0; "
+            "sqrt(x) / sqrt(z) == sqrt(x / z) if x >= 0 and z > 0",
+            "{nodes[0]}, {nodes[1]} and {root} become one {new}; 1 node less",
+            Example(
+                before="""g (float[N,3] x, float[N,3] z) => (float[N,3] y) {
+                    a = Abs(x)
+                    b = Exp(z)
+                    p = Sqrt(a)
+                    q = Sqrt(b)
+                    y = Mul(p, q)
+                }""",
+                after="""g (float[N,3] x, float[N,3] z) => (float[N,3] y) {
+                    a = Abs(x)
+                    b = Exp(z)
+                    y_mul = Mul(a, b)
+                    y = Sqrt(y_mul)
+                }""",
+                sentences=("Sqrt 'Sqrt_p', Sqrt 'Sqrt_q' and Mul 'Mul_y' become one Sqrt; 1 node less",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] z) => (float[N,3] y) { p = Sqrt(x)  q = Sqrt(z)  y = Mul(p, q) }",
+                    "'x' and 'z' are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) { p = Sqrt(x)  y = Mul(p, p) }",
+                    "Mul 'Mul_y' reads 'p' twice",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": -1, "z": -4},
+                np.nan,
+                2,
+                "the root of a negative number is NaN",
+                "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { p = Sqrt(x)  q = Sqrt(z)  y = Mul(p, q) }",
+            ),
+            where=(same_shape("x", "z"),),
         ),
     )
