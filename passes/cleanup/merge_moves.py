@@ -1,0 +1,225 @@
+"""Merge pads and expands, and cancel moves of blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import forward_operand, require_constant, require_producer, require_single_use
+
+_AXES_OF_PAD = 3  # the operand
+_GROWING = ("constant", "edge")  # modes in which a pad of a pad is a pad
+
+
+def _elements_added(graph: Graph, pad: Node, rank: int) -> np.ndarray:
+    """[2, rank]: numbers of elements before and after each axis. Raises NoMatch unless they are constants from 0."""
+    full = np.zeros((2, rank), np.int64)
+    named = pad.inputs[_AXES_OF_PAD] if len(pad.inputs) > _AXES_OF_PAD else ""
+    axes = require_constant(graph, named, pad) if named else np.arange(rank)
+    full[:, axes % rank] = require_constant(graph, pad.inputs[1], pad).reshape(2, -1)
+    if (full < 0).any():
+        raise NoMatch(f"{pad} removes elements")
+    return full
+
+
+def _filling(graph: Graph, pad: Node) -> bytes:
+    """The number that it fills with, as bytes; any bytes of zeros alone are none."""
+    value = pad.inputs[2] if len(pad.inputs) > 2 else ""
+    return require_constant(graph, value, pad).tobytes().rstrip(b"\0") if value else b""
+
+
+def match_pad_of_pad(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], ("Pad",), node)
+    require_single_use(graph, node, first)
+    modes = [pad.attr("mode", "constant") for pad in (first, node)]
+    if modes[0] != modes[1] or modes[0] not in _GROWING:
+        raise NoMatch(f"{first} pads in mode {modes[0]}, and {node} in mode {modes[1]}")
+    if modes[0] == "constant" and _filling(graph, first) != _filling(graph, node):
+        raise NoMatch(f"{first} and {node} fill with different numbers")
+    rank = graph.rank_of(first.inputs[0])
+    if not rank:
+        raise NoMatch(f"the rank of '{first.inputs[0]}' is not known")
+    added = _elements_added(graph, first, rank) + _elements_added(graph, node, rank)
+    pads = graph.fresh(f"{node.outputs[0]}_pads")
+    merged = node.replace(inputs=(first.inputs[0], pads, *first.inputs[2:3]))
+    edit = Edit(remove=(first.name, node.name), insert=(merged,), constants={pads: constant(added.reshape(-1), pads)})
+    words = f"{added[0].tolist()} elements before and {added[1].tolist()} after each axis"
+    return Rewrite(edit, f"{first} and {node} add {words}; 1 node less", (first.name, node.name))
+
+
+def match_expand_of_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], ("Expand",), node)
+    require_single_use(graph, node, first)
+    sizes = [tuple(map(int, require_constant(graph, each.inputs[1], each).ravel())) for each in (first, node)]
+    try:
+        both = np.broadcast_shapes(*sizes)
+    except ValueError:
+        raise NoMatch(f"{first} to {list(sizes[0])} and {node} to {list(sizes[1])} do not broadcast") from None
+    name = graph.fresh(f"{node.outputs[0]}_shape")
+    edit = Edit(
+        remove=(first.name, node.name),
+        insert=(node.replace(inputs=(first.inputs[0], name)),),
+        constants={name: constant(np.array(both, np.int64), name)},
+    )
+    return Rewrite(edit, f"{first} and {node} repeat to {list(both)}; 1 node less", (first.name, node.name))
+
+
+def match_blocks_and_back(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    other = "DepthToSpace" if node.op == "SpaceToDepth" else "SpaceToDepth"
+    first = require_producer(graph, node.inputs[0], (other,), node)
+    sizes = [each.attr("blocksize") for each in (first, node)]
+    if sizes[0] != sizes[1]:
+        raise NoMatch(f"{first} has blocks of {sizes[0]}, and {node} of {sizes[1]}")
+    crd = next((each for each in (first, node) if each.attr("mode", "DCR") != "DCR"), None)
+    if crd is not None:
+        raise NoMatch(f"{crd} takes the channels in the order CRD, SpaceToDepth in the order DCR")
+    sentence = f"{node} moves the blocks of {first} back; replaced by '{first.inputs[0]}'"
+    return forward_operand(graph, node, first.inputs[0], sentence, (first,))
+
+
+@dataclass(frozen=True)
+class MergeMoves(Pass):
+    """Two consecutive operators that move or repeat elements become one or none:
+
+    - Pad of Pad, with constant operands that add elements, both by the same number or both by the elements at the
+      edge;
+    - Expand of Expand with constant shapes, which broadcast together;
+    - DepthToSpace in the order DCR and SpaceToDepth, in either order, with blocks of one size.
+
+    Must not act on a Pad that removes or reflects elements, nor on DepthToSpace in the order CRD; pads and expands are
+    kept if the first has another reader, since nothing would be saved.
+
+    Source: ONNX's definitions of these operators; onnx-optimizer's fuse_consecutive_* for other operators.
+    """
+
+    title = "Merge pads, expands and moves of blocks"
+
+    rules = (
+        Rule(
+            "pad of pad",
+            ("Pad",),
+            match_pad_of_pad,
+            Example(
+                before="""g (float[2,3] x) => (float[2,6] y)
+                    <int64[4] p = {0, 1, 0, 0}, float v = {5}, int64[2] q = {2, 0}, int64[1] axis = {-1}> {
+                    a = Pad(x, p, v)
+                    y = Pad(a, q, v, axis)
+                }""",
+                after="""g (float[2,3] x) => (float[2,6] y) <float v = {5}, int64[4] y_pads = {0, 3, 0, 0}> {
+                    y = Pad(x, y_pads, v)
+                }""",
+                sentences=(
+                    "Pad 'Pad_a' and Pad 'Pad_y' add [0, 3] elements before and [0, 0] after each axis; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[M] y) <int64[2] p = {1, 1}, int64[2] q = {-1, 0}>"
+                    " { a = Pad(x, p)  y = Pad(a, q) }",
+                    "Pad 'Pad_y' removes elements",
+                ),
+                Refusal(
+                    "g (float[N] x) => (float[M] y) <int64[2] p = {1, 1}, float v = {-0.0}>"
+                    " { a = Pad(x, p)  y = Pad(a, p, v) }",
+                    "Pad 'Pad_a' and Pad 'Pad_y' fill with different numbers",
+                ),
+                Refusal(
+                    "g (float[4] x) => (float[M] y) <int64[2] p = {1, 1}>"
+                    ' { a = Pad<mode="reflect">(x, p)  y = Pad<mode="reflect">(a, p) }',
+                    "Pad 'Pad_a' pads in mode reflect, and Pad 'Pad_y' in mode reflect",
+                ),
+                Refusal(
+                    "g (float[4] x) => (float[M] y) <int64[2] p = {1, 1}>"
+                    ' { a = Pad(x, p)  y = Pad<mode="edge">(a, p) }',
+                    "Pad 'Pad_a' pads in mode constant, and Pad 'Pad_y' in mode edge",
+                ),
+                Refusal(
+                    "g (float[4] x, int64[2] p) => (float[M] y) { a = Pad(x, p)  y = Pad(a, p) }",
+                    "'p', an operand of Pad 'Pad_a', is not a constant",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "expand of expand",
+            ("Expand",),
+            match_expand_of_expand,
+            Example(
+                before="""g (float[N,1,1] x) => (float[2,N,3,4] y) <int64[2] s = {3, 1}, int64[4] t = {2, 1, 1, 4}> {
+                    a = Expand(x, s)
+                    y = Expand(a, t)
+                }""",
+                after="""g (float[N,1,1] x) => (float[2,N,3,4] y) <int64[4] y_shape = {2, 1, 3, 4}> {
+                    y = Expand(x, y_shape)
+                }""",
+                sentences=("Expand 'Expand_a' and Expand 'Expand_y' repeat to [2, 1, 3, 4]; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,1] x, int64[2] s) => (float[A,B] y) { a = Expand(x, s)  y = Expand(a, s) }",
+                    "'s', an operand of Expand 'Expand_a', is not a constant",
+                ),
+                Refusal(
+                    "g (float[1] x) => (float[3] y, float[3] a) <int64[1] s = {3}>"
+                    " { a = Expand(x, s)  y = Expand(a, s) }",
+                    "'a' of Expand 'Expand_a' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "blocks and back",
+            ("DepthToSpace", "SpaceToDepth"),
+            match_blocks_and_back,
+            Example(
+                before="""g (float[N,4,2,2] x) => (float[N,4,2,2] y) {
+                    a = DepthToSpace<blocksize=2>(x)
+                    b = SpaceToDepth<blocksize=2>(a)
+                    y = Neg(b)
+                }""",
+                after="""g (float[N,4,2,2] x) => (float[N,4,2,2] y) {
+                    a = DepthToSpace<blocksize=2>(x)
+                    y = Neg(x)
+                }""",
+                sentences=(
+                    "SpaceToDepth 'SpaceToDepth_b' moves the blocks of DepthToSpace 'DepthToSpace_a' back; "
+                    "replaced by 'x'",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,16,4,4] x) => (float[N,4,8,8] y)"
+                    " { a = SpaceToDepth<blocksize=2>(x)  b = DepthToSpace<blocksize=4>(a)  y = Neg(b) }",
+                    "SpaceToDepth 'SpaceToDepth_a' has blocks of 2, and DepthToSpace 'DepthToSpace_b' of 4",
+                ),
+                Refusal(
+                    "g (float[N,4,4,4] x) => (float[N,4,4,4] y)"
+                    ' { a = DepthToSpace<blocksize=2, mode="CRD">(x)  b = SpaceToDepth<blocksize=2>(a)  y = Neg(b) }',
+                    "DepthToSpace 'DepthToSpace_a' takes the channels in the order CRD, SpaceToDepth in the order DCR",
+                ),
+                Refusal(
+                    "g (float[N,4,4,4] x) => (float[N,64,1,1] y)"
+                    " { a = SpaceToDepth<blocksize=2>(x)  b = SpaceToDepth<blocksize=2>(a)  y = Neg(b) }",
+                    "SpaceToDepth 'SpaceToDepth_b' does not follow a DepthToSpace",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )
+
+    own_examples = (
+        Example(
+            title="The elements at the edge",
+            before="""g (float[3] x) => (float[7] y) <int64[2] p = {1, 0}, int64[2] q = {1, 2}> {
+                a = Pad<mode="edge">(x, p)
+                y = Pad<mode="edge">(a, q)
+            }""",
+            after="""g (float[3] x) => (float[7] y) <int64[2] y_pads = {2, 2}> {
+                y = Pad<mode="edge">(x, y_pads)
+            }""",
+            sentences=("Pad 'Pad_a' and Pad 'Pad_y' add [2] elements before and [2] after each axis; 1 node less",),
+        ),
+    )
