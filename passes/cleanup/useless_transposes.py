@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, permuted
+from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import (
@@ -77,7 +78,7 @@ def _reduced_first(graph: Graph, node: Node) -> Rewrite:
     constants = {name: constant(np.array(own_axes, np.int64), name)}
     matched = (transpose.name, node.name)
     left = _order_left(perm, axes, keeps_axes(node))
-    if is_identity(left):
+    if is_identity(left) or len(axes) == len(perm):
         edit = Edit(
             remove=matched,
             insert=(node.replace(inputs=(source, name)),),
@@ -97,6 +98,33 @@ def _reduced_first(graph: Graph, node: Node) -> Rewrite:
     return Rewrite(edit, sentence, matched)
 
 
+def _of_all(graph: Graph, node: Node) -> Rewrite:
+    """The reduction of all elements reads the operand of the change of shape before it."""
+    view = require_producer(graph, node.inputs[0], VIEWS, node)
+    axes, source = reduced_axes(graph, node), view.inputs[0]
+    rank, own = len(graph.shape(node.inputs[0]) or ()), graph.rank_of(source)
+    if len(axes) < rank:
+        raise NoMatch(f"{node} does not reduce all axes")
+    if not own or (keeps_axes(node) and own != rank):
+        raise NoMatch(f"{node} of '{source}' is not known to give as many axes")
+    alone = is_only_reader(graph, node, view.outputs[0])
+    attributes = {key: value for key, value in node.attributes.items() if key != "noop_with_empty_axes"}
+    whole = node.replace(inputs=(source,), attributes=attributes)
+    edit = Edit(remove=(view.name, node.name) if alone else (node.name,), insert=(whole,))
+    return Rewrite(
+        edit, f"{node} reduces all of '{source}', whatever the shape that {view} gives it", (view.name, node.name)
+    )
+
+
+def match_bound_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return _of_all(graph, node)
+
+
+def match_sum_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_float_or_double(graph, node.inputs[0], node)
+    return _of_all(graph, node)
+
+
 def match_integer_reduction(graph: Graph, node: Node, options: Pass) -> Rewrite:
     require_integers(graph, node.inputs[0], node)
     return _reduced_first(graph, node)
@@ -109,12 +137,13 @@ def match_reduction(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class UselessTransposes(Pass):
-    """Two cases:
+    """Three cases:
 
     - a Transpose that moves axes of size 1 only, directly before or after Reshape, Flatten, Squeeze or Unsqueeze,
       becomes one Reshape with it, as when [N,C,1,1] is transposed and then flattened into an output;
     - a Transpose before a reduction: the reduction reads the operand of the Transpose, which is removed if the
-      remaining axes keep their order, and otherwise follows the reduction, where it moves fewer elements.
+      remaining axes keep their order, and otherwise follows the reduction, where it moves fewer elements;
+    - a Reshape, Flatten, Squeeze or Unsqueeze before a reduction of all elements is removed.
 
     Must not act if a symbolic axis would change its place, if anything else reads the value between, on the maximum
     and minimum of floating-point numbers, which may differ in the sign of a zero, on sums of integers, which
@@ -224,5 +253,71 @@ class UselessTransposes(Pass):
             ),
             exactness=Exactness.ROUNDING,
             law="(x + y) + (z + w) == (x + z) + (y + w)",
+        ),
+        Rule(
+            "before a bound of all",
+            ("ReduceMax", "ReduceMin"),
+            match_bound_of_all,
+            Example(
+                before="""g (float[N,2,3] x) => (float y) <int64[1] s = {-1}> {
+                    a = Reshape(x, s)
+                    y = ReduceMax<keepdims=0>(a)
+                }""",
+                after="g (float[N,2,3] x) => (float y) { y = ReduceMax<keepdims=0>(x) }",
+                sentences=(
+                    "ReduceMax 'ReduceMax_y' reduces all of 'x', whatever the shape that Reshape 'Reshape_a' gives it",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,3] x) => (float[1] y) <int64[1] s = {-1}> { a = Reshape(x, s)  y = ReduceMax(a) }",
+                    "ReduceMax 'ReduceMax_y' of 'x' is not known to give as many axes",
+                ),
+                Refusal(
+                    "g (float[2,2,3] x) => (float[2] y) <int64[1] i = {1}>"
+                    " { a = Flatten(x)  y = ReduceMax<keepdims=0>(a, i) }",
+                    "ReduceMax 'ReduceMax_y' does not reduce all axes",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float y) { a = Relu(x)  y = ReduceMax<keepdims=0>(a) }",
+                    "ReduceMax 'ReduceMax_y' does not follow a Reshape, Flatten, Squeeze or Unsqueeze",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "before a sum of all",
+            ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"),
+            match_sum_of_all,
+            Example(
+                before="""g (float[N,2,3] x) => (float[1,1,1] y) <int64[3] s = {3, 0, -1}, int64[3] i = {0, 1, 2}> {
+                    a = Reshape(x, s)
+                    y = ReduceSum(a, i)
+                }""",
+                after="g (float[N,2,3] x) => (float[1,1,1] y) { y = ReduceSum(x) }",
+                sentences=(
+                    "ReduceSum 'ReduceSum_y' reduces all of 'x', whatever the shape that Reshape 'Reshape_a' gives it",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[2,3] x) => (int64 y) { a = Flatten(x)  y = ReduceSum<keepdims=0>(a) }",
+                    "'a', an operand of ReduceSum 'ReduceSum_y', is not known to be float or double",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x + y) + (z + w) == (x + z) + (y + w)",
+        ),
+    )
+
+    own_examples = (
+        Example(
+            title="A sum of all elements, of a Transpose, with axes that are kept",
+            before="""g (float[2,3] x) => (float[1,1] y) {
+                t = Transpose(x)
+                y = ReduceSum(t)
+            }""",
+            after="g (float[2,3] x) => (float[1,1] y) <int64[2] y_axes = {0, 1}> { y = ReduceSum(x, y_axes) }",
+            sentences=("ReduceSum 'ReduceSum_y' reduces axes [0, 1] of 'x' directly; 6 elements no longer moved",),
         ),
     )
