@@ -9,7 +9,13 @@ import numpy as np
 from workbench.ir import DataType
 from workbench.ops.dropout import scale_of
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.bias import axis_of_bias, bias_of_one_axis, is_bias
+from workbench.rewrite.bias import (
+    axes_of_one,
+    axis_of_bias,
+    bias_of_one_axis,
+    is_bias,
+    is_computed_with_axes_of_one,
+)
 from workbench.rewrite.counterexamples import WrongLaw
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
@@ -20,6 +26,7 @@ NARROW = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)  # `scale` has th
 _DROPOUT = "Dropout(Add(a, bias), ratio | None, training | None, **seed)"
 _MASK = "mask = workbench.random_mask_like(a, rate=rate, **seed)"
 _FUSED = "y = workbench.fused_bias_add_mask_scale(a, along, mask, axis=axis, scale=scale)"
+_SQUEEZED = "along = Squeeze(bias, ones)"
 _SENTENCE = (
     "{nodes[0]} and {root} in training become one pass over '{a}', along axis {axis} and with scale {scale:g}; its "
     "mask is drawn at rate {rate:g} from the shape of '{a}', and the sum is not stored"
@@ -54,23 +61,21 @@ def _rule(
     example: Example,
     refusals: tuple[Refusal, ...],
     wrong_laws: tuple[WrongLaw, ...] = (),
+    squeezes: bool = False,
 ) -> Rule:
+    """squeezes: whether the bias is computed and has axes of size 1, which a Squeeze removes while it runs."""
+    along = {"ones": axes_of_one} if squeezes else {"along": bias_of_one_axis}
     return graph_rule(
         name,
         f"{results} = {_DROPOUT}",
-        f"{_MASK}\n{_FUSED}",
+        "\n".join((_MASK, *((_SQUEEZED,) if squeezes else ()), _FUSED)),
         _SENTENCE,
         example,
         refusals,
         numbers=("ratio",),
         constants=("training",),
-        where=(in_training, is_narrow, is_bias, is_share),
-        computed={
-            "rate": rate,
-            "axis": axis_of_bias,
-            "along": bias_of_one_axis,
-            "scale": lambda match: scale_of(rate(match)),
-        },
+        where=(in_training, is_narrow, is_computed_with_axes_of_one if squeezes else is_bias, is_share),
+        computed={"rate": rate, "axis": axis_of_bias, "scale": lambda match: scale_of(rate(match)), **along},
         exactness=Exactness.ROUNDING,
         law="(x + z) * mask / kept == (x + z) * mask * (1 / kept) if kept > 0",
         wrong_laws=wrong_laws,
@@ -90,7 +95,8 @@ class FuseBiasDropout(Pass):
     - y = fused_bias_add_mask_scale(a, bias, mask, axis, scale), which is (a + bias) * mask * scale.
 
     The mask is drawn from `a` before the bias is added, so nothing waits for the sum, and the sum is not stored. If
-    the Dropout's second result is read, it is the mask. A seed stays; without one each run draws another mask, as
+    the Dropout's second result is read, it is the mask. A bias that is computed, with axes of size 1 beside its own, is
+    squeezed first. A seed stays; without one each run draws another mask, as
     before. Both are functions of standard operators in an exported file.
 
     The scale is 1 / (1 - rate). OneFlow's rewrite copies `rate` into `scale`, and its test cannot see that: it has
@@ -219,6 +225,56 @@ class FuseBiasDropout(Pass):
                 ),
             ),
             refusals=(Refusal(_sum_then("y = Dropout(s, r, t)"), "Dropout 'Dropout_y' has no result number 2"),),
+        ),
+        _rule(
+            "bias of several axes and dropout",
+            "y",
+            Example(
+                before="""g (float[2,3,4] x, float[3,1] b) => (float[2,3,4] y) <float r = {0.5}, bool t = {1}> {
+                    s = Add(x, b)
+                    y = Dropout<seed=7>(s, r, t)
+                }""",
+                after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                    g (float[2,3,4] x, float[3,1] b) => (float[2,3,4] y) <int64[1] y_ones = {1}> {
+                        y_squeeze = Squeeze(b, y_ones)
+                        y_random_mask_like = workbench.random_mask_like<seed=7, rate=0.5>(x)
+                        y = workbench.fused_bias_add_mask_scale<axis=1, scale=2.0>(x, y_squeeze, y_random_mask_like)
+                    }""",
+                sentences=(
+                    "Add 'Add_s' and Dropout 'Dropout_y' in training become one pass over 'x', along axis 1 and with "
+                    "scale 2; its mask is drawn at rate 0.5 from the shape of 'x', and the sum is not stored",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    _sum_then("y = Dropout(s, r, t)"),
+                    "'b' of Add 'Add_s' is a constant or has one axis; another rule covers it",
+                ),
+            ),
+            squeezes=True,
+        ),
+        _rule(
+            "bias of several axes and dropout with its mask",
+            "y, mask",
+            Example(
+                before="""g (float[2,3,4] x, float[2,1,1] b) => (float[2,3,4] y, bool[2,3,4] m)
+                    <float r = {0.5}, bool t = {1}> {
+                    s = Add(b, x)
+                    y, m = Dropout<seed=7>(s, r, t)
+                }""",
+                after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                    g (float[2,3,4] x, float[2,1,1] b) => (float[2,3,4] y, bool[2,3,4] m) <int64[2] y_ones = {1, 2}> {
+                        y_squeeze = Squeeze(b, y_ones)
+                        m = workbench.random_mask_like<seed=7, rate=0.5>(x)
+                        y = workbench.fused_bias_add_mask_scale<axis=0, scale=2.0>(x, y_squeeze, m)
+                    }""",
+                sentences=(
+                    "Add 'Add_s' and Dropout 'Dropout_y' in training become one pass over 'x', along axis 0 and with "
+                    "scale 2; its mask is drawn at rate 0.5 from the shape of 'x', and the sum is not stored",
+                ),
+            ),
+            refusals=(Refusal(_sum_then("y = Dropout(s, r, t)"), "Dropout 'Dropout_y' has no result number 2"),),
+            squeezes=True,
         ),
     )
 

@@ -10,15 +10,33 @@ from workbench.rewrite.rule import NoMatch
 
 
 def is_bias(match: Match) -> None:
-    """`bias` of the pattern has one axis, of the size of an axis of `a`; its others, if any, are of size 1."""
+    """`bias` of the pattern has one axis, of the size of an axis of `a`; a constant may have others of size 1."""
+    axes = _axes_beside(match)
+    if axes.size and match.graph.constant(match["bias"]) is None:
+        raise NoMatch(f"'{match['bias']}' of {match.nodes[0]} is computed, and has {axes.size + 1} axes; a bias has one")
+
+
+def is_computed_with_axes_of_one(match: Match) -> None:
+    """`bias` of the pattern is no constant, and has axes of size 1 beside the one of the size of an axis of `a`."""
+    if not _axes_beside(match).size or match.graph.constant(match["bias"]) is not None:
+        raise NoMatch(f"'{match['bias']}' of {match.nodes[0]} is a constant or has one axis; another rule covers it")
+
+
+def _axes_beside(match: Match) -> np.ndarray:
+    """The axes of size 1 of `bias`. Raises NoMatch unless there is one other, of the size of an axis of `a`."""
     graph, a, bias = match.graph, match["a"], match["bias"]
     shape, small = graph.shape(a), graph.shape(bias)
     if shape is None or small is None:
         raise NoMatch(f"the shapes of '{a}' and '{bias}' are not known")
-    if not broadcasts_into(small, shape) or sum(dim != 1 for dim in small) != 1:
+    axes = axes_of_one(match)
+    if not broadcasts_into(small, shape) or len(small) - axes.size != 1:
         raise NoMatch(f"neither operand of {match.nodes[0]} is a bias along one axis of the other")
-    if len(small) > 1 and graph.constant(bias) is None:
-        raise NoMatch(f"'{bias}' of {match.nodes[0]} is computed, and has {len(small)} axes; a bias has one")
+    return axes
+
+
+def axes_of_one(match: Match) -> np.ndarray:
+    """The axes of size 1 of `bias`, counted from the front."""
+    return np.array([axis for axis, dim in enumerate(match.graph.shape(match["bias"]) or ()) if dim == 1], np.int64)
 
 
 def axis_of_bias(match: Match) -> int:
