@@ -71,7 +71,7 @@ class FoldScale(Pass):
 
     Must not act if anything else reads a value between, if a factor is zero or not finite, nor if a folded number
     overflows its element type; except in mode "fast", not if a negative factor changes the sign of a zero that a
-    reader distinguishes.
+    reader distinguishes. A sum with a value that holds no -0.0, such as a residual branch, does not.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, without the
     normalization; ONNX Runtime's ConvMulFusion and ConvAddFusion.
@@ -140,6 +140,14 @@ class FoldScale(Pass):
                         y = Mul(c, m)
                     }""",
                     "Mul 'Mul_y' multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not",
+                ),
+                Refusal(
+                    """g (float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] m = {1, -2}> {
+                        c = MatMul(x, w)
+                        s = Mul(c, m)
+                        y = Add(x, s)
+                    }""",
+                    "Mul 'Mul_s' multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not",
                 ),
                 Refusal(
                     """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 0}> {
@@ -220,5 +228,27 @@ class FoldScale(Pass):
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 0}, -0.0, 0, "a matrix product turns -0 into 0"),
             law="(x * w + b) * m == x * (w * m) + b * m",
+        ),
+    )
+
+    own_examples = (
+        Example(
+            title="Negative numbers in front of a residual sum, in which the sign of a zero is lost",
+            before="""g (float[N,2] x) => (float[2,N] y) <float[2,2] w = {1, 2, 3, 4}, float[2] m = {1, -2}> {
+                c = MatMul(x, w)
+                s = Mul(c, m)
+                t = Transpose(s)
+                e = Exp(x)
+                r = Transpose(e)
+                y = Add(r, t)
+            }""",
+            after="""g (float[N,2] x) => (float[2,N] y) <float[2,2] w_folded = {1, -4, 3, -8}> {
+                c = MatMul(x, w_folded)
+                t = Transpose(c)
+                e = Exp(x)
+                r = Transpose(e)
+                y = Add(r, t)
+            }""",
+            sentences=("Mul 'Mul_s' scales 2 channels; folded into the weights and the bias of MatMul 'MatMul_c'",),
         ),
     )

@@ -6,6 +6,9 @@ import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
 from workbench.rewrite.rule import NoMatch
+from workbench.rewrite.zeros import MOVING, holds_no_negative_zero
+
+_DEEPEST = 4  # moves of elements that are looked through
 
 
 def normalization(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
@@ -58,17 +61,32 @@ def keep_signs_of_zero(graph: Graph, node: Node, channel: np.ndarray) -> None:
     """
     if node.op not in ("Mul", "Div") or not (channel < 0).any():
         return
-    result = node.outputs[0]
-    if graph.is_output(result) or not all(_adds_no_zero(graph, user, result) for user in graph.users(result)):
+    if not _is_sign_lost(graph, node.outputs[0], _DEEPEST):
         raise NoMatch(f"{node} multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not")
 
 
-def _adds_no_zero(graph: Graph, node: Node, value: str) -> bool:
-    """Whether it adds nonzero constants to the value, after which the sign of a zero is lost."""
-    if node.op not in ("Add", "Sub") or node.inputs.count(value) != 1:
+def _is_sign_lost(graph: Graph, value: str, depth: int) -> bool:
+    """Whether no user of the value tells 0.0 from -0.0."""
+    users = graph.users(value)
+    return not graph.is_output(value) and all(_adds_no_negative_zero(graph, user, value, depth) for user in users)
+
+
+def _adds_no_negative_zero(graph: Graph, node: Node, value: str, depth: int) -> bool:
+    """Whether the sign of a zero is lost in it, or in what reads the elements that it moves.
+
+    0.0 and -0.0 plus a number are equal unless the number is -0.0, and minus a number unless it is 0.0.
+    """
+    if node.inputs.count(value) != 1:
         return False
-    other = graph.constant(next(operand for operand in node.inputs if operand != value))
-    return other is not None and bool(other.numpy().all())
+    if node.op in MOVING:
+        return depth > 0 and node.inputs[0] == value and _is_sign_lost(graph, node.outputs[0], depth - 1)
+    if node.op not in ("Add", "Sub"):
+        return False
+    other = next(operand for operand in node.inputs if operand != value)
+    tensor = graph.constant(other)
+    if tensor is not None and bool(tensor.numpy().all()):
+        return True
+    return (node.op == "Add" or node.inputs[1] == value) and holds_no_negative_zero(graph, other)
 
 
 def by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, count: int) -> np.ndarray:

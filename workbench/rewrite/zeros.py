@@ -9,7 +9,11 @@ from workbench.rewrite.standard import has_negative_zero
 
 _DEEPEST = 8  # longest chain of nodes that is followed
 _POSITIVE = ("Abs", "Exp", "Softmax")
-_MOVING = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile")
+_ADDING_BIAS = (
+    *("Conv", "ConvTranspose", "Gemm"),
+    *("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization"),
+)
+MOVING = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile")
 
 
 def holds_no_negative_zero(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
@@ -35,12 +39,12 @@ def _makes_none(graph: Graph, node: Node, depth: int) -> bool:
         return any(holds_no_negative_zero(graph, operand, depth) for operand in node.inputs)
     if node.op == "Sub":
         return holds_no_negative_zero(graph, node.inputs[0], depth) or _has_no_zero(graph.constant(node.inputs[1]))
-    if node.op in ("Conv", "ConvTranspose", "Gemm"):
+    if node.op in _ADDING_BIAS:
         bias = node.inputs[2] if len(node.inputs) > 2 else ""
         return node.attr("beta", 1.0) == 1 and graph.constant(bias) is not None and holds_no_negative_zero(graph, bias)
     if node.op == "Concat":
         return all(holds_no_negative_zero(graph, operand, depth) for operand in node.inputs)
-    return node.op in ("Relu", *_MOVING) and holds_no_negative_zero(graph, node.inputs[0], depth)
+    return node.op in ("Relu", *MOVING) and holds_no_negative_zero(graph, node.inputs[0], depth)
 
 
 def _has_no_zero(tensor: Constant | None) -> bool:
@@ -61,4 +65,4 @@ def is_zero(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
         return filled is None or not (filled.numpy().any() or has_negative_zero(filled.numpy()))
     if node.op == "Concat":
         return all(is_zero(graph, operand, depth - 1) for operand in node.inputs)
-    return node.op in (*_MOVING, "Cast", "Split") and is_zero(graph, node.inputs[0], depth - 1)
+    return node.op in (*MOVING, "Cast", "Split") and is_zero(graph, node.inputs[0], depth - 1)
