@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Edit, Graph, Node, ValueType, constant_shape
+import numpy as np
+
+from workbench.ir import Constant, Edit, Graph, Node, ValueType, constant, constant_shape
 from workbench.ir.permutation import Permutation, inverse, is_identity, then
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import permutation, require_single_use
+from workbench.rewrite.guards import permutation, require_float_or_double, require_single_use
+from workbench.rewrite.reductions import keeps_axes, order_left, reduced_axes
 
 _JOINING = (
     *("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "And", "Or", "Xor"),
@@ -30,6 +33,8 @@ _ROUNDING = (
     "Sqrt",
     "Tanh",
 )
+_ALONG_AXIS = ("LogSoftmax", "Softmax")
+_SUMS = ("ReduceMean", "ReduceSum")
 _DEEPEST = 8  # nodes between two transposes
 
 
@@ -75,37 +80,68 @@ def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return Rewrite(Edit(remove=gone, insert=(joined, last), types=types), sentence, gone)
 
 
-def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
+def _chain(graph: Graph, node: Node, operators: tuple[str, ...]) -> tuple[Node, list[Node]]:
+    """The Transpose before the node, and the operators between them."""
     chain: list[Node] = []
     below = node
     while True:
         above = graph.producer(below.inputs[0])
         if above is None or (above.op != "Transpose" and above.op not in operators) or len(chain) > _DEEPEST:
-            raise NoMatch(f"{node} does not follow a Transpose, or one before elementwise operators")
+            raise NoMatch(f"{node} does not follow a Transpose, or one before such operators")
         require_single_use(graph, below, above)
         if above.op == "Transpose":
-            break
+            return above, chain
         chain.insert(0, above)
         below = above
+
+
+def _turned(
+    graph: Graph, one: Node, perm: Permutation, value: str, result: str
+) -> tuple[Node, Permutation, dict[str, Constant]]:
+    """The operator on `value`, its operand before a Transpose; the permutation left to its result, and constants."""
+    if one.op in _ALONG_AXIS:
+        along = {**one.attributes, "axis": perm[one.attr("axis", -1) % len(perm)]}
+        return one.replace(inputs=(value,), outputs=(result,), attributes=along), perm, {}
+    if one.op in _SUMS:
+        require_float_or_double(graph, one.inputs[0], one)
+        axes = reduced_axes(graph, one)
+        name = graph.fresh(f"{result}_axes")
+        own = constant(np.array(sorted(perm[axis] for axis in axes), np.int64), name)
+        left = order_left(perm, axes, keeps_axes(one))
+        return one.replace(inputs=(value, name), outputs=(result,)), left, {name: own}
+    _demand_single(graph, one, one.inputs[1:], len(perm))
+    return one.replace(inputs=(value, *one.inputs[1:]), outputs=(result,)), perm, {}
+
+
+def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
+    above, chain = _chain(graph, node, operators)
     if not chain:
         raise NoMatch(f"{node} follows a Transpose directly")
-    first, second = permutation(graph, above), permutation(graph, node)
-    both, inserted, types, value = then(first, second), list[Node](), dict[str, ValueType | None](), above.inputs[0]
-    for one in chain:
-        _demand_single(graph, one, one.inputs[1:], len(first))
+    perm, value = permutation(graph, above), above.inputs[0]
+    inserted, types, constants = list[Node](), dict[str, ValueType | None](), dict[str, Constant]()
+    between = chain if node.op == "Transpose" else [*chain, node]
+    for one in between:
         result = graph.fresh(f"{one.outputs[0]}_turned")
-        types |= _type_before(graph, one.outputs[0], first, result)
-        inserted.append(one.replace(inputs=(value, *one.inputs[1:]), outputs=(result,)))
+        turned, perm, own = _turned(graph, one, perm, value, result)
+        types |= _type_before(graph, one.outputs[0], perm, result)
+        constants |= own
+        inserted.append(turned)
         value = result
+    both = then(perm, permutation(graph, node)) if node.op == "Transpose" else perm
     if is_identity(both):
         types.pop(value, None)
         inserted[-1] = inserted[-1].replace(outputs=node.outputs)
-    else:
+    elif node.op == "Transpose":
         inserted.append(node.replace(inputs=(value,), attributes={"perm": both}))
+    else:
+        raise NoMatch(f"{node} leaves axes in another order than before {above}")
     gone = (above.name, *(one.name for one in chain), node.name)
     told = "cancel" if is_identity(both) else f"become one with perm {list(both)}"
-    sentence = f"{above} and {node} {told} across {len(chain)} elementwise node{'s' if len(chain) > 1 else ''}"
-    return Rewrite(Edit(remove=gone, insert=tuple(inserted), types=types), sentence, gone)
+    across = f"{len(chain)} node{'s' if len(chain) > 1 else ''}"
+    sentence = f"{above} and {node} {told} across {across}"
+    if node.op != "Transpose":
+        sentence = f"{above} is not needed by {node}, nor by the {across} between them"
+    return Rewrite(Edit(remove=gone, insert=tuple(inserted), constants=constants, types=types), sentence, gone)
 
 
 def match_exact(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -113,7 +149,7 @@ def match_exact(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def match_rounding(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return _through(graph, node, (*_SAME_BITS, *_ROUNDING))
+    return _through(graph, node, (*_SAME_BITS, *_ROUNDING, *_ALONG_AXIS, *_SUMS))
 
 
 @dataclass(frozen=True)
@@ -122,7 +158,8 @@ class PushTransposes(Pass):
 
     - Transposes of one permutation before all operands of a sum, a product, a comparison, a Concat or the like become
       one after it; operands that are constants of one element have no axes to permute;
-    - a Transpose before elementwise operators and one after them become one or none.
+    - a Transpose before elementwise operators, Softmax along another axis, or sums and means, and one after them
+      become one or none; there need be none after a sum that leaves the axes in their order.
 
     Functions such as Tanh are vectorized, and the last elements of a tensor may be rounded differently: the last bit
     may then differ.
@@ -187,7 +224,7 @@ class PushTransposes(Pass):
                     r_turned = Relu(x)
                     y = Mul(r_turned, h)
                 }""",
-                sentences=("Transpose 'Transpose_t' and Transpose 'Transpose_y' cancel across 2 elementwise nodes",),
+                sentences=("Transpose 'Transpose_t' and Transpose 'Transpose_y' cancel across 2 nodes",),
             ),
             refusals=(
                 Refusal(
@@ -209,7 +246,7 @@ class PushTransposes(Pass):
         ),
         Rule(
             "through a function",
-            ("Transpose",),
+            ("Transpose", *_SUMS),
             match_rounding,
             Example(
                 before="""g (float[2,3,4] x) => (float[3,2,4] y) {
@@ -222,16 +259,58 @@ class PushTransposes(Pass):
                     y = Transpose<perm=[1,0,2]>(r_turned)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_t' and Transpose 'Transpose_y' become one with perm [1, 0, 2]"
-                    " across 1 elementwise node",
+                    "Transpose 'Transpose_t' and Transpose 'Transpose_y' become one with perm [1, 0, 2] across 1 node",
                 ),
             ),
             refusals=(
                 Refusal(
-                    "g (float[2,3] x) => (float[2,3] y) { t = Transpose(x)  r = Softmax(t)  y = Transpose(r) }",
-                    "Transpose 'Transpose_y' does not follow a Transpose, or one before elementwise operators",
+                    "g (float[2,3] x) => (float[2,3] y) <int64 i = {0}>"
+                    " { t = Transpose(x)  r = CumSum(t, i)  y = Transpose(r) }",
+                    "Transpose 'Transpose_y' does not follow a Transpose, or one before such operators",
+                ),
+                Refusal(
+                    """g (int64[2,3] x) => (int64[2,1] y) <int64[1] i = {0}>
+                        { t = Transpose(x)  r = ReduceSum(t, i)  y = Transpose(r) }""",
+                    "'t', an operand of ReduceSum 'ReduceSum_r', is not known to be float or double",
+                ),
+                Refusal(
+                    """g (float[2,3,4] x) => (float[4,2] y) <int64[1] i = {1}>
+                        { t = Transpose<perm=[2,1,0]>(x)  p = Softmax(t)  y = ReduceSum<keepdims=0>(p, i) }""",
+                    "ReduceSum 'ReduceSum_y' leaves axes in another order than before Transpose 'Transpose_t'",
                 ),
             ),
             exactness=Exactness.ROUNDING,
+        ),
+    )
+
+    own_examples = (
+        Example(
+            title="Through a Softmax and a sum over its axis",
+            before="""g (float[N,4,3] x) => (float[N,1,3] y) <int64[1] i = {-1}> {
+                t = Transpose<perm=[0,2,1]>(x)
+                p = Softmax(t)
+                s = ReduceSum(p, i)
+                y = Transpose<perm=[0,2,1]>(s)
+            }""",
+            after="""g (float[N,4,3] x) => (float[N,1,3] y) <int64[1] s_turned_axes = {1}> {
+                p_turned = Softmax<axis=1>(x)
+                y = ReduceSum(p_turned, s_turned_axes)
+            }""",
+            sentences=("Transpose 'Transpose_t' and Transpose 'Transpose_y' cancel across 2 nodes",),
+        ),
+        Example(
+            title="A sum that leaves the axes in order",
+            before="""g (float[2,4,3] x) => (float[2,3] y) <int64[1] i = {2}> {
+                t = Transpose<perm=[0,2,1]>(x)
+                p = Softmax(t)
+                y = ReduceMean<keepdims=0>(p, i)
+            }""",
+            after="""g (float[2,4,3] x) => (float[2,3] y) <int64[1] y_turned_axes = {1}> {
+                p_turned = Softmax<axis=1>(x)
+                y = ReduceMean<keepdims=0>(p_turned, y_turned_axes)
+            }""",
+            sentences=(
+                "Transpose 'Transpose_t' is not needed by ReduceMean 'ReduceMean_y', nor by the 1 node between them",
+            ),
         ),
     )

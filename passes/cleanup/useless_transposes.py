@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
-from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, permuted
+from workbench.ir.permutation import inverse, is_identity, moves_data, permuted
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
@@ -18,7 +18,7 @@ from workbench.rewrite.guards import (
     require_producer,
     require_single_use,
 )
-from workbench.rewrite.reductions import keeps_axes, reduced_axes
+from workbench.rewrite.reductions import keeps_axes, order_left, reduced_axes
 from workbench.rewrite.reshapes import VIEWS, shape_operand
 
 # ---- next to a view -----------------------------------------------------------------------
@@ -57,14 +57,6 @@ def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
 # ---- before a reduction --------------------------------------------------------------------
 
 
-def _order_left(perm: Permutation, axes: frozenset[int], keeps: bool) -> Permutation:
-    """The permutation that remains to be applied to the result of the reduction over the original order of axes."""
-    if keeps:
-        return perm
-    left = [perm[axis] for axis in range(len(perm)) if axis not in axes]
-    return tuple(sorted(left).index(axis) for axis in left)
-
-
 def _reduced_first(graph: Graph, node: Node) -> Rewrite:
     transpose = require_producer(graph, node.inputs[0], ("Transpose",), node)
     require_single_use(graph, node, transpose)
@@ -77,7 +69,7 @@ def _reduced_first(graph: Graph, node: Node) -> Rewrite:
     name = graph.fresh(f"{result}_axes")
     constants = {name: constant(np.array(own_axes, np.int64), name)}
     matched = (transpose.name, node.name)
-    left = _order_left(perm, axes, keeps_axes(node))
+    left = order_left(perm, axes, keeps_axes(node))
     if is_identity(left) or len(axes) == len(perm):
         edit = Edit(
             remove=matched,

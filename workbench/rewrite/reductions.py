@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation
 from workbench.rewrite.guards import require_constant
 from workbench.rewrite.rule import NoMatch
 
@@ -27,3 +28,15 @@ def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
 def keeps_axes(node: Node) -> bool:
     """Whether reduced axes are kept with size 1."""
     return bool(node.attr("keepdims", 1) == 1)
+
+
+def order_left(perm: Permutation, axes: frozenset[int], keeps: bool) -> Permutation:
+    """The permutation that remains to be applied to the result of a reduction that comes before the Transpose.
+
+    perm, axes: the Transpose, and the axes of its result that were reduced after it. keeps: whether they are kept with
+    size 1.
+    """
+    if keeps:
+        return perm
+    left = [perm[axis] for axis in range(len(perm)) if axis not in axes]
+    return tuple(sorted(left).index(axis) for axis in left)
