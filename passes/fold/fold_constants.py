@@ -208,3 +208,27 @@ class FoldConstants(Pass):
         ),
         *FoldShapes.rules,
     )
+
+    own_examples = (
+        Example(
+            title="A -1 that always stands for one number leaves it to another axis",
+            before="""g (float[N,4,6,2] x) => (float[6,2] y)
+                <int64[1] four = {4}, int64[1] six = {6}, int64[1] rest = {-1}, int64[1] i = {0}> {
+                n = Shape<start=0, end=1>(x)
+                m = Mul(n, four)
+                s = Concat<axis=0>(m, six, rest)
+                r = Reshape(x, s)
+                y = ReduceSum<keepdims=0>(r, i)
+            }""",
+            after="""g (float[N,4,6,2] x) => (float[6,2] y)
+                <int64[1] four = {4}, int64[1] six = {6}, int64[1] rest = {-1}, int64[1] i = {0},
+                int64[3] r_shape = {-1, 6, 2}> {
+                n = Shape<start=0, end=1>(x)
+                m = Mul(n, four)
+                s = Concat<axis=0>(m, six, rest)
+                r = Reshape(x, r_shape)
+                y = ReduceSum<keepdims=0>(r, i)
+            }""",
+            sentences=("the shape of Reshape 'Reshape_r' is computed from that of 'x'; written as [-1, 6, 2]",),
+        ),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.sizes import FOLLOWED, Contents, Size, contents_of, may_be_followed, shape_sizes
+from workbench.inference.sizes import FOLLOWED, Contents, Size, contents_of, may_be_followed, rest_of, shape_sizes
 from workbench.ir import DataType, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 
@@ -106,7 +106,10 @@ def match_shape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if node.attr("allowzero", 0) and (0 in known or _REST in known):
         raise NoMatch(f"{node} may make an axis of size 0")
     open_ = [axis for axis, number in enumerate(numbers) if number is None]
-    if len(open_) == 1 and all(number is not None and number > 0 for number in numbers if number is not None):
+    rest = rest_of(wanted.sizes, own)
+    if rest is not None and open_:
+        numbers[known.index(_REST)] = rest  # beside an empty axis the Reshape did not run before either
+    if len(open_) == 1 and (rest is not None or all(number > 0 for number in numbers if number is not None)):
         numbers[open_[0]] = _REST  # only next to fixed sizes: beside an empty axis, -1 cannot be inferred
         open_ = []
     if open_:
@@ -173,8 +176,8 @@ class FoldShapes(Pass):
     - the shape of a Reshape or an Expand, and the end of a Slice, that follow from the operand's own shape become a
       constant; a chain that only computes them is then dead.
 
-    Must not write -1 into a Reshape next to a symbolic dim: with an empty batch, -1 cannot be inferred, and the model
-    would not run.
+    Must not write -1 into a Reshape next to a symbolic dim, where it had none: with an empty batch, -1 cannot be
+    inferred, and the model would not run.
 
     Source: ONNX's operator definitions; onnxscript's optimizer tracks shapes in the same way.
     """

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -110,6 +111,23 @@ def _size_of_dim(value: str, axis: int, dim: Dim) -> Size:
     if isinstance(dim, int):
         return Size.number(dim)
     return Size.symbol(f"{value}[{axis}]" if dim is None else dim)
+
+
+def rest_of(wanted: Sequence[Size], own: Sequence[Size]) -> int | None:
+    """What -1 in the shape of a Reshape stands for, if that is one number for all sizes; None if not, or without -1.
+
+    wanted, own: the numbers in the shape, and the sizes of the operand's axes. With an axis of size 0 among the others
+    a -1 has no meaning, and the Reshape does not run.
+    """
+    numbers = [size.known for size in wanted]
+    if -1 not in numbers or 0 in numbers[len(own) :]:
+        return None
+    told = [own[axis] if size.known == 0 else size for axis, size in enumerate(wanted) if size.known != -1]
+    others, whole = (reduce(operator.mul, sizes, Size.number(1)) for sizes in (told, own))
+    if not (others.fits and whole.fits and others.terms and whole.terms):
+        return None
+    rest = whole.terms[0][1] // others.terms[0][1]
+    return rest if rest > 0 and others * Size.number(rest) == whole else None
 
 
 def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:

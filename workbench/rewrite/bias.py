@@ -11,9 +11,9 @@ from workbench.rewrite.rule import NoMatch
 
 def is_bias(match: Match) -> None:
     """`bias` of the pattern has one axis, of the size of an axis of `a`; a constant may have others of size 1."""
-    axes = _axes_beside(match)
-    if axes.size and match.graph.constant(match["bias"]) is None:
-        raise NoMatch(f"'{match['bias']}' of {match.nodes[0]} is computed, and has {axes.size + 1} axes; a bias has one")
+    axes, bias = _axes_beside(match).size + 1, match["bias"]
+    if axes > 1 and match.graph.constant(bias) is None:
+        raise NoMatch(f"'{bias}' of {match.nodes[0]} is computed, and has {axes} axes; a bias has one")
 
 
 def is_computed_with_axes_of_one(match: Match) -> None:
