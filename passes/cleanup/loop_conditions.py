@@ -1,0 +1,98 @@
+"""Write the condition of a Loop that never changes as a constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.bodies import closed_body, opened_body, with_body
+
+_CONDITION = 1  # the operand of a Loop, and the input of its body
+
+
+def match_condition(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    given = node.inputs[_CONDITION] if len(node.inputs) > _CONDITION else ""
+    start = graph.constant(given) if given else None
+    if given and (start is None or not start.numpy().all()):
+        raise NoMatch(f"the condition '{given}' of {node} is not known to be true")
+    body = node.bodies["body"]
+    goes_on = body.outputs[0]
+    maker = body.producer(goes_on)
+    if maker is None or maker.op != "Identity":
+        raise NoMatch(f"{node} computes in each iteration whether it continues, or its condition is a constant")
+    source = body.constant(maker.inputs[0])
+    if maker.inputs[0] != body.inputs[_CONDITION] and (source is None or not source.numpy().all()):
+        raise NoMatch(f"'{maker.inputs[0]}', which the condition of {node} becomes, is not known to be true")
+    inside = opened_body(graph, body)
+    inside.apply(Edit(remove=(maker.name,), constants={goes_on: constant(np.array(True), goes_on)}))
+    changed = with_body(node, "body", closed_body(inside, body, graph))
+    sentence = f"the condition of {node} stays true; {maker} of its body is removed"
+    return Rewrite(Edit(remove=(node.name,), insert=(changed,)), sentence, (node.name,))
+
+
+@dataclass(frozen=True)
+class LoopConditions(Pass):
+    """One case: a Loop that starts with a condition that is true, or without one, and whose body passes it on by an
+    Identity, or another constant that is true: the body returns a constant, and the Identity is removed.
+
+    Must not act if the condition is computed, before the Loop or in its body.
+
+    Source: ONNX's definition of Loop; an output of a graph may be a constant.
+    """
+
+    title = "Constant conditions of loops"
+
+    rules = (
+        Rule(
+            "stays true",
+            ("Loop",),
+            match_condition,
+            Example(
+                before="""g (int64 n, float[2] x) => (float[2] y) <bool t = {1}> {
+                    y = Loop(n, t, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) {
+                        d = Identity(c)
+                        r = Add(s, s)
+                    }>
+                }""",
+                after="""g (int64 n, float[2] x) => (float[2] y) <bool t = {1}> {
+                    y = Loop(n, t, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) <bool d = {1}> {
+                        r = Add(s, s)
+                    }>
+                }""",
+                sentences=("the condition of Loop 'Loop_y' stays true; Identity 'Identity_d' of its body is removed",),
+            ),
+            refusals=(
+                Refusal(
+                    """g (int64 n, bool t, float[2] x) => (float[2] y) {
+                        y = Loop(n, t, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) {
+                            d = Identity(c)
+                            r = Add(s, s)
+                        }>
+                    }""",
+                    "the condition 't' of Loop 'Loop_y' is not known to be true",
+                ),
+                Refusal(
+                    """g (int64 n, float[2] x) => (float[2] y) <bool t = {1}> {
+                        y = Loop(n, t, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) {
+                            d = Not(c)
+                            r = Add(s, s)
+                        }>
+                    }""",
+                    "Loop 'Loop_y' computes in each iteration whether it continues, or its condition is a constant",
+                ),
+                Refusal(
+                    """g (int64 n, float[2] x, bool p) => (float[2] y) <bool t = {1}> {
+                        y = Loop(n, t, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) {
+                            d = Identity(p)
+                            r = Add(s, s)
+                        }>
+                    }""",
+                    "'p', which the condition of Loop 'Loop_y' becomes, is not known to be true",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )
