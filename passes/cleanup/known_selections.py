@@ -52,7 +52,11 @@ def match_gather_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if not shape:
         raise NoMatch(f"the shape of '{source}' of {node} is not known")
     size = shape[node.attr("axis", 0) % len(shape)]
-    if not isinstance(size, int) or indices.shape != (size,) or (indices % max(size, 1) != np.arange(size)).any():
+    if (
+        not isinstance(size, int)
+        or indices.shape != (size,)
+        or (np.where(indices < 0, indices + size, indices) != np.arange(size)).any()
+    ):
         raise NoMatch(f"{node} is not known to take all of '{source}' in order")
     return forward_operand(graph, node, source, f"{node} takes all of '{source}' in order; removed")
 
@@ -152,6 +156,10 @@ class KnownSelections(Pass):
             refusals=(
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <int64[2] i = {1, 0}> { a = Gather(x, i)  y = Neg(a) }",
+                    "Gather 'Gather_a' is not known to take all of 'x' in order",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float[2,3] y) <int64[2] i = {2, 1}> { a = Gather(x, i)  y = Neg(a) }",
                     "Gather 'Gather_a' is not known to take all of 'x' in order",
                 ),
                 Refusal(
