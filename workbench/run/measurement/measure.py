@@ -27,6 +27,7 @@ from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
 from workbench.run.measurement.notes import ended_early, notes_of, why_sums_differ
+from workbench.run.measurement.other_processes import other_processes_from_json
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
@@ -323,7 +324,8 @@ def summarize_variants(
             continue
         first = firsts.setdefault((variant.backend, variant.dtype), label)
         times, cold = answer["times_ms"], answer.get("cold_times_ms")
-        latency, busy = spread(times), is_busy(times)
+        others = other_processes_from_json(answer["others"])
+        latency, busy = spread(times), is_busy(times) or (others is not None and others.crowd)
         profiled = [OperatorRun(**operator) for operator in answer["operators"]]
         operators = with_work(profiled, variant.graph, types[id(variant.graph)])
         sum_ms = sum(operator.time_ms for operator in operators)
@@ -336,7 +338,7 @@ def summarize_variants(
             busy=busy,
             stable=is_stable(times),
             ratio_to=first,
-            ratio=ratio(times, raw[first]["times_ms"]),
+            ratio=ratio(times, raw[first]["times_ms"], busy),
             first_result_s=answer["first_result_s"],
             cold_times_ms=cold,
             cold_median_ms=None if cold is None else spread(cold).median_ms,
@@ -348,6 +350,7 @@ def summarize_variants(
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
             lanes=lanes_from_json(answer["lanes"]),
+            others=others,
         )
     return found
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.run.compare import Comparison
 from workbench.run.measurement.ceilings import Roofs
+from workbench.run.measurement.other_processes import OtherProcesses, other_processes_from_json
 from workbench.run.measurement.profiled import (
     Kernel,
     MeasuredLanes,
@@ -32,6 +33,7 @@ class MeasuredVariant:
     sum_ms: of the operators' times; `difference` is a sentence that compares it with the run's time.
     fallbacks: what ran in another way than requested, with the reason.
     kernels: how each group of operators ran, by the backend `fused`; else empty.
+    others: what other processes took of the CPU meanwhile; None on another device, or if that is not known.
     lanes: by the backend `lanes`, beside one operator after the other; None if it could not run on several.
     error: against the reference, without the single outputs; None without a reference.
     """
@@ -56,6 +58,7 @@ class MeasuredVariant:
     error: Comparison | None
     kernels: Sequence[Kernel] = ()
     lanes: MeasuredLanes | None = None
+    others: OtherProcesses | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Flat: the latency's and the ratio's numbers beside the others."""
@@ -141,6 +144,7 @@ def _variant_from_json(found: Mapping[str, Any]) -> MeasuredVariant | FailedVari
         error=error_from_json(found["error"]),
         kernels=tuple(kernel_from_json(kernel) for kernel in found.get("kernels", ())),
         lanes=lanes_from_json(found.get("lanes")),
+        others=other_processes_from_json(found.get("others")),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workbench.errors import quoted
+from workbench.errors import counted, quoted
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.run.measurement.statistics import BUSY
 
@@ -19,9 +19,17 @@ _AS_A_WHOLE = {  # what a run does that one operator by operator does not
 def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
     """Notes on measured variants, each once with the labels that it concerns."""
     notes = []
-    busy = [label for label, found in variants.items() if found.busy]
+    crowds = {label: found.others for label, found in variants.items() if found.others and found.others.crowd}
+    busy = [label for label, found in variants.items() if found.busy and label not in crowds]
     unsure = [label for label, found in variants.items() if not found.stable and not found.busy]
     copying = [label for label, found in variants.items() if found.backend == "onnxruntime"]
+    if crowds:
+        most = max(crowds.values(), key=lambda others: others.cores)
+        notes.append(
+            f"Other processes used {most.cores:.1f} of the {counted(most.of, 'core')} while {quoted(list(crowds))} "
+            f"ran, in which an operator has {counted(most.threads, 'thread')}: they waited for each other, so no "
+            "factor is shown; end what else runs, and measure again."
+        )
     if busy:
         notes.append(
             f"The machine was busy with something else while {quoted(busy)} ran (the middle half of the times spreads "

@@ -71,11 +71,11 @@ def is_busy(times_ms: Sequence[float]) -> bool:
     return numbers.iqr_ms > BUSY * numbers.median_ms
 
 
-def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> Ratio:
+def ratio(times_ms: Sequence[float], first_ms: Sequence[float], busy: bool = False) -> Ratio:
     """The median over the first variant's, below 1 if faster, with its 95 % bootstrap interval.
 
     Turns are resampled together, since the runs of one turn share a moment. For fewer than
-    FEWEST turns the interval is their whole range.
+    FEWEST turns the interval is their whole range. busy: whether the machine is known to have been busy.
     """
     ours, theirs = np.asarray(times_ms), np.asarray(first_ms)
     middle = float(np.median(ours) / np.median(theirs))
@@ -85,8 +85,7 @@ def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> Ratio:
     else:
         turns = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
         low, high = interval(np.median(ours[turns], axis=1) / np.median(theirs[turns], axis=1))
-    busy = is_busy(times_ms) or is_busy(first_ms)
-    return Ratio(middle, low, high, busy)
+    return Ratio(middle, low, high, busy or is_busy(times_ms) or is_busy(first_ms))
 
 
 def interval(drawn: np.ndarray) -> tuple[float, float]:

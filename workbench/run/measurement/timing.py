@@ -13,6 +13,7 @@ from workbench.run.measurement.ceilings import ceilings
 from workbench.run.measurement.in_process import Here
 from workbench.run.measurement.interleave import COLD_RUNS, Repetitions, by_turns
 from workbench.run.measurement.isolated import Apart, opened_places
+from workbench.run.measurement.other_processes import Watch
 from workbench.run.worker.failures import TaskError, sentence_of, stage_of
 from workbench.run.worker.machine import Machine, machine
 from workbench.run.worker.runners import BackendError, check_device
@@ -33,7 +34,7 @@ def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, A
     cold_runs = COLD_RUNS if request["cold"] else 0
     progress = _Progress(report, len(variants) * (count.warmup + count.most + cold_runs + 2))
     before = machine(request["device"])  # imports the libraries too, so that they do not count for the first variant
-    results, after = _results(request, count, cold_runs, progress)
+    results, after = _results(request, count, cold_runs, progress, before.threads)
     dtypes = {variant["dtype"] for variant in variants if "failed" not in results[variant["label"]]}
     if not dtypes:
         raise BackendError(next(iter(results.values()))["failed"])
@@ -50,7 +51,7 @@ def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, A
 
 
 def _results(
-    request: Mapping[str, Any], count: Repetitions, cold_runs: int, progress: _Progress
+    request: Mapping[str, Any], count: Repetitions, cold_runs: int, progress: _Progress, threads: int
 ) -> tuple[dict[str, dict[str, Any]], Machine]:
     """The measurements of each variant, and the state of the machine. The models are released on return."""
     results: dict[str, dict[str, Any]] = {}
@@ -63,10 +64,10 @@ def _results(
                 results[label] = place.open(variant, progress.say)
                 opened[label] = place
             progress.step(f"opened {label}")
-        _time(request, opened, results, "times_ms", count, progress)
+        _time(request, opened, results, "times_ms", count, progress, threads)
         if cold_runs:
             cold = Repetitions(0, cold_runs, cold_runs)
-            _time(request, opened, results, "cold_times_ms", cold, progress)
+            _time(request, opened, results, "cold_times_ms", cold, progress, threads)
         after = machine(request["device"])
         for label, place in _good(opened, results).items():
             with _failing_alone(label, request, results):
@@ -107,13 +108,18 @@ def _time(
     name: str,
     count: Repetitions,
     progress: _Progress,
+    threads: int,
 ) -> None:
     """The times of all variants, by turns; if one fails, the others begin again without it."""
     cold, enough = name == "cold_times_ms", Path(request["enough"])
     while runs := {label: _timed(label, place, cold) for label, place in _good(opened, results).items()}:
         try:
+            watch = Watch()
             for label, times in by_turns(runs, count, progress.step, is_enough=enough.exists).items():
                 results[label][name] = times
+            others = watch.seen(threads) if request["device"] == "cpu" else None
+            for label in runs:
+                results[label] |= {"others": None if others is None else asdict(others)}
             return
         except _RunFailed as failed:
             results[failed.label] = _failed(failed, request)

@@ -30,6 +30,9 @@ ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
 _LOOK_S = 0.1  # between two checks of the time and of cancellation
 MEMORY_LOOK_S = 1.0  # between two checks of memory, each of which reads all of /proc during a measurement
 ProgressSink = Callable[[dict[str, Any]], None]
+# How long a thread of libgomp, which torch uses, looks for work before it sleeps; by itself 300,000 looks, for which it
+# keeps a core that the thread it waits for may need. docs/results.md has what both cost.
+_SPINNING = {} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "10000"}
 
 
 class RunError(UserError):
@@ -139,7 +142,7 @@ class WorkerProcess:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     cwd=self._log.parent,
-                    env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
+                    env={**_SPINNING, **os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
                     start_new_session=True,  # Ctrl-C is ours to handle; a group of its own, which `kill` ends
                 )
         except OSError as error:
