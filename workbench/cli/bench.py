@@ -164,7 +164,7 @@ def _print_bench(found: Measurement) -> None:
         if variant.error is not None and not variant.error.ok:
             say(f"{label}: {variant.error.sentence}")
         if variant.kernels:
-            say(f"{label}: {kernel_words(variant.kernels)}")
+            say(f"{label}: {kernel_words(variant.kernels, variant.first_result_s)}")
         if variant.lanes is not None:
             say(f"{label}: {variant.lanes.sentence}")
         if variant.cold_median_ms is not None:

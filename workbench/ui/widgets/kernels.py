@@ -21,7 +21,7 @@ def kernels_of(variants: Mapping[str, MeasuredVariant]) -> None:
     choose, as_csv = st.columns([6, 1], vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(variants), key="kernels_of", persist_state="session")
     variant = variants[label]
-    st.markdown(markdown_escaped(f"{kernel_words(variant.kernels)}."))
+    st.markdown(markdown_escaped(f"{kernel_words(variant.kernels, variant.first_result_s)}."))
     moved = {operator.name: operator.bytes for operator in variant.operators}
     rows = [_row(kernel, moved.get(kernel.group)) for kernel in variant.kernels]
     st.caption(
