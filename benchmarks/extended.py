@@ -69,12 +69,14 @@ def main() -> None:
             print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def session(path: Path, level: str, written: Path | None = None) -> Any:
+def session(path: Path, level: str, written: Path | None = None, threads: int = 0) -> Any:
+    """threads: 0 for as many as ONNX Runtime takes."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     options.log_severity_level = 3
+    options.intra_op_num_threads = threads
     if written is not None:
         options.optimized_model_filepath = str(written)
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

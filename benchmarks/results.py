@@ -81,6 +81,18 @@ def growth(chosen: Chosen) -> str:
     return heads.GROWTH_OF_ENGINE + _run("growth.py")
 
 
+def second_runs(chosen: Chosen) -> str:
+    return heads.SECOND_RUNS + _run("second_runs.py", *_models(chosen))
+
+
+def written(chosen: Chosen) -> str:
+    return heads.WRITTEN + _run("written.py", *_models(chosen))
+
+
+def waiting(chosen: Chosen) -> str:
+    return heads.WAITING + _run("waiting.py")
+
+
 def revisions(chosen: Chosen) -> str:
     more = _without_head(_run("revisions.py", BEFORE_DECLARED_RULES, *chosen.real)) if chosen.real else []
     head = heads.REVISIONS.format(before=BEFORE_DECLARED_RULES)
@@ -202,6 +214,7 @@ PARTS = (
     certificates,
     simplify,
     growth,
+    second_runs,
     revisions,
     large,
     rounding,
@@ -212,8 +225,10 @@ PARTS = (
     layouts,
     running,
     overhead,
+    waiting,
     backends,
     extended,
+    written,
     beside,
     resnet101,
     view,
@@ -235,11 +250,11 @@ def main() -> None:
     parser.add_argument("--only", choices=[part.__name__ for part in PARTS], help="the other parts stay as they are")
     given = parser.parse_args()
     chosen = Chosen(given.folder, given.repeat, given.instances)
-    written = _parts_of(PAGE.read_text()) if given.only else {}
+    texts = _parts_of(PAGE.read_text()) if given.only else {}
     for part in PARTS:
         if given.only in (None, part.__name__):
-            written[part.__name__] = f"{part(chosen).rstrip()}\n\nMeasured {_today()} on {_machine()}; {_versions()}.\n"
-    marked = (f"{_mark(part.__name__)}\n{written[part.__name__]}" for part in PARTS if part.__name__ in written)
+            texts[part.__name__] = f"{part(chosen).rstrip()}\n\nMeasured {_today()} on {_machine()}; {_versions()}.\n"
+    marked = (f"{_mark(part.__name__)}\n{texts[part.__name__]}" for part in PARTS if part.__name__ in texts)
     PAGE.write_text("\n".join((heads.HEAD, *marked)))
 
 
@@ -258,6 +273,12 @@ def _run(script: str, *arguments: str) -> str:
     print(script, *arguments, file=sys.stderr)
     command = [sys.executable, str(HERE / script), *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _models(chosen: Chosen) -> list[str]:
+    """The real models and the samples."""
+    samples = (HERE.parent / "sample_models").glob("*.onnx")
+    return [*chosen.real, *map(str, sorted(samples))]
 
 
 def _without_head(table: str, *unwanted: str) -> list[str]:

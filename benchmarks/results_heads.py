@@ -64,8 +64,33 @@ onnxscript did not end in 300 s; `benchmarks/simplify.py --scale 10000 20000`.)
 GROWTH_OF_ENGINE = """## How the engine's time grows
 
 CPU seconds of `optimize --preset simplify --no-verify`, a process each, its start counted in
-(`benchmarks/growth.py`). "Growth" is how many times the CPU seconds grew over how many times the nodes did: 1 is
-linear, and below 1 it is what the start of the process takes.
+(`benchmarks/growth.py`), and of `report` with the same. "Growth" is how many times the CPU seconds grew over how many
+times the nodes did: 1 is linear, and below 1 it is what the start of the process takes.
+
+"""
+
+SECOND_RUNS = """## What a second run finds
+
+`optimize` on a file, and again on what it wrote (`benchmarks/second_runs.py`): the nodes of the graph before and after,
+the rewrites of both runs, and whether the second writes the same bytes. basic_pitch_nmp's one rewrite shares a constant
+that loading at a newer opset made anew. Where the bytes differ without a rewrite, types that the file declares of
+values in between do: a symbol that such a value had from the first file's inputs is left open the second time.
+
+"""
+
+WAITING = """## Beside another process
+
+Sixty runs of a narrow ResNet-50 by torch, alone and beside one process that spins on a core, by how the threads of
+libgomp wait for work (`benchmarks/waiting.py`). With libgomp's own 300,000 looks a thread keeps the core that the
+thread it waits for needs. 10,000 looks cost nothing alone, and are what the worker sets where the user sets nothing.
+
+"""
+
+WRITTEN = """## What is written, beside the original
+
+ONNX Runtime with all its optimizations on one thread, on the original file and on what `simplify` makes of it, by turns
+in one process (`benchmarks/written.py`), 60 runs of each: medians, and ours over the original with the interval of
+95 %. "slower" is said where the whole interval is over 1.01. Samples that make one rule visible take microseconds.
 
 """
 

@@ -1,0 +1,57 @@
+"""What we write beside the original, in ONNX Runtime: `python benchmarks/written.py [--repeat N] MODEL.onnx ...`.
+
+One row a model: its nodes, those of what `simplify` writes, and the time of one run of both with all of ONNX Runtime's
+optimizations, on one thread, by turns in one process. "slower" is said where the whole interval (95 %) is over 1.01.
+Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.extended import by_turns, count_nodes, session  # noqa: E402
+
+COLUMNS = ("model", "nodes", "ours", "original ms", "ours ms", "ours over original", "")
+SLOWER = 1.01
+
+
+def main() -> None:
+    import workbench as wb
+    from workbench.run.measurement.statistics import ratio, spread
+    from workbench.verification import Verifier
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--repeat", type=int, default=60, help="runs of each")
+    chosen = parser.parse_args()
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for path in chosen.models:
+            ours, graph = Path(folder) / "ours.onnx", wb.load(path)
+            wb.export(wb.optimize(graph, preset="simplify").graph, ours)
+            with Verifier(graph) as verifier:
+                inputs = verifier.inputs
+            sessions = {
+                "original": session(path, "ORT_ENABLE_ALL", threads=1),
+                "ours": session(ours, "ORT_ENABLE_ALL", threads=1),
+            }
+            times = by_turns(sessions, inputs, chosen.repeat)
+            found = ratio(times["ours"], times["original"])
+            cells = (
+                path.stem,
+                *(f"{count_nodes(file):,}" for file in (path, ours)),
+                *(f"{spread(times[name]).median_ms:.2f}" for name in sessions),
+                f"{found.ratio:.3f} ({found.ratio_low:.3f} to {found.ratio_high:.3f})",
+                "slower" if found.ratio_low > SLOWER else "",
+            )
+            print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
