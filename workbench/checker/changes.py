@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from workbench.checker.inference import called_operator, nodes_within
 from workbench.checker.outcome import DoesNotHold, Statement, escaped, in_quotes, listed
@@ -42,15 +42,27 @@ def check_pass(edit: LoggedEdit, graph: Replay, where: str) -> Iterator[Statemen
     """What a pass did to inputs and outputs, in words. Raises DoesNotHold for what only loading and exporting do."""
     if edit.opsets is not None:
         raise DoesNotHold(f"{where} changes the opset, which only {LOADING} and {EXPORTING} do")
+    named = {dim for value in graph.inputs for dim in _sizes(graph.types.get(value)) if isinstance(dim, str)}
     for value, type_ in edit.types.items():
         before = graph.types.get(value)
         if type_ is None and value in edit.constants:  # an output that became a constant is of that constant's type
             continue
-        if not _is_other_order(before, type_):
+        if not _is_other_order(_with_open_sizes(before, named), type_):
             raise DoesNotHold(
                 f"{where} makes {in_quotes(value)} {in_words(type_)}, no permutation of {in_words(before)}, which it is"
             )
         yield Statement(f"{where}: {in_quotes(value)} is {in_words(type_)}, and was {in_words(before)}", proven=False)
+
+
+def _sizes(type_: PlainType) -> Sequence[object]:
+    return (type_[1] or ()) if is_tensor(type_) else ()
+
+
+def _with_open_sizes(type_: PlainType, named: Collection[str]) -> PlainType:
+    """The type with what no input names left open: such a symbol says only that the size is not known."""
+    if not is_tensor(type_) or type_[1] is None:
+        return type_
+    return (type_[0], tuple(dim if isinstance(dim, int) or dim in named else None for dim in type_[1]))
 
 
 def _is_other_order(before: PlainType, after: PlainType) -> bool:
