@@ -22,7 +22,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, 
 
 from workbench.ir.from_proto import bodies
 
-ROUNDS_OF_PROOF = 4  # each passes on what the one before has proven, through one more level of sequences
+ROUNDS_OF_PROOF = 64  # each passes on what the one before has proven, through one more level of sequences
 MADE_UP = "unk__"  # prefix that ONNX's inference gives to unknown sizes
 _CUT = "workbench.inference"  # domain of `Cut`
 _RAW = "workbench.raw:"  # prefix of the name of a result before it is cut off

@@ -163,6 +163,7 @@ ROUNDED = (
     Equation("for reals: x ** -1 == reciprocal(x) if x != 0", _ROUNDING),
     Equation("for reals: 1 / x == reciprocal(x) if x != 0", _ROUNDING),
     Equation("for reals: x * reciprocal(sqrt(z)) == x / sqrt(z) if z > 0", _ROUNDING),
+    Equation("for reals: x / reciprocal(z) == x * z if z != 0", _ROUNDING),
 )
 OF_ORDINARY_NUMBERS = (
     Equation("for reals: x / a == x * (1 / a) if a != 0", _SIGNS, numbers="a"),
@@ -180,6 +181,9 @@ OF_ORDINARY_NUMBERS = (
     Equation("for reals: x ** 0.5 == sqrt(x) if x >= 0", _SIGNS),
     Equation("for reals: exp(x) * exp(z) == exp(x + z)", _SIGNS, both=True),
     Equation("for reals: exp(x) / exp(z) == exp(x - z)", _SIGNS, both=True),
+    Equation("for reals: sqrt(x) / sqrt(z) == sqrt(x / z) if x >= 0 and z > 0", _SIGNS),
+    Equation("for reals: log(x) + log(z) == log(x * z) if x > 0 and z > 0", _SIGNS),
+    Equation("for reals: log(x) - log(z) == log(x / z) if x > 0 and z > 0", _SIGNS),
     Equation("for reals: log(exp(x)) == x", _SIGNS),
     Equation("for reals: exp(log(x)) == x if x > 0", _SIGNS),
     Equation("for reals: max(x, z) == max(z, x)", _SIGNS),
