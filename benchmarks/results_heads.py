@@ -82,7 +82,9 @@ WAITING = """## Beside another process
 
 Sixty runs of a narrow ResNet-50 by torch, alone and beside one process that spins on a core, by how the threads of
 libgomp wait for work (`benchmarks/waiting.py`). With libgomp's own 300,000 looks a thread keeps the core that the
-thread it waits for needs. 10,000 looks cost nothing alone, and are what the worker sets where the user sets nothing.
+thread it waits for needs, and one run in ten takes a second. 10,000 looks cost nothing alone, and are what the worker
+sets where the user sets nothing; fewer, or a passive wait, are faster beside another process and three to four times
+slower alone. Medians beside another process vary by a factor of ten between runs of this table, so none is a ratio.
 
 """
 

@@ -324,7 +324,7 @@ def summarize_variants(
             continue
         first = firsts.setdefault((variant.backend, variant.dtype), label)
         times, cold = answer["times_ms"], answer.get("cold_times_ms")
-        others = other_processes_from_json(answer["others"])
+        others = other_processes_from_json(answer.get("others"))
         latency, busy = spread(times), is_busy(times) or (others is not None and others.crowd)
         profiled = [OperatorRun(**operator) for operator in answer["operators"]]
         operators = with_work(profiled, variant.graph, types[id(variant.graph)])
