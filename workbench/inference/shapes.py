@@ -212,6 +212,7 @@ def _proven(model: ModelProto, assumed: Sequence[Assumed] = ()) -> ModelProto:
     for _ in range(ROUNDS_OF_PROOF):
         if not declare_proven(model, typed, assumed):
             break
+        del typed  # as in `_inferred`
         typed = _with_numbers(model)
     return typed
 
