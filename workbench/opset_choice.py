@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workbench.contexts import pass_context
+from workbench.errors import counted
 from workbench.opsets.lowering import newer_than
 from workbench.opsets.written import KEEP, Opset, Written, kept_opset
 from workbench.pipeline import run_pipeline
@@ -37,4 +38,4 @@ def why_raised(written: Written, history: History, passes: Sequence[Pass]) -> st
     if sum(step.seconds for step in history.steps) > LONGEST_SECOND_RUN_S:
         return words
     more = len(history_at_opset(history, passes, KEEP).graph) - len(history.graph)
-    return f"{words}, with {more:,} {'node' if more == 1 else 'nodes'} more" if more > 0 else words
+    return f"{words}, with {counted(more, 'node')} more" if more > 0 else words

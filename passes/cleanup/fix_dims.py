@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.errors import counted
 from workbench.inference.shapes import infer_types, with_dims
 from workbench.ir import Edit, Graph, TensorType, ValueType
 from workbench.ir.retyping import retyped, retyped_node
@@ -54,11 +55,7 @@ class FixDims(Pass):
         inputs = sum(value in changed for value in graph.inputs)
         said = (
             f"{', '.join(f'{name} = {size:,}' for name, size in dims.items())}; the sizes of "
-            f"{_counted(inputs, 'input')} and of {_counted(len(changed) - inputs, 'value')} are numbers now"
+            f"{counted(inputs, 'input')} and of {counted(len(changed) - inputs, 'value')} are numbers now"
         )
         readers = dict.fromkeys(node.name for value in graph.inputs if value in changed for node in graph.users(value))
         yield Rewrite(edit, said, tuple(readers))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

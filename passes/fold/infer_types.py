@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from workbench.errors import counted
 from workbench.inference.shapes import is_made_up
 from workbench.ir import Edit, Graph, TensorType
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
@@ -61,12 +62,10 @@ def _said(graph: Graph, types: Mapping[str, TensorType]) -> str:
     shown = ((value, _shown(type_), _shown(graph.tensor_type(value))) for value, type_ in types.items())
     value, now, before = next((row for row in shown if row[1] != row[2]), ("", "", ""))
     more = len(types) - bool(value)
-    others = f"{more:,} {'value' if more == 1 else 'values'} of which some sizes turn out to be one"
     if not value:
-        return others
-    return f"'{value}' is {now}, where {before} was known" + (
-        f"; so {'is' if more == 1 else 'are'} {more:,} more" * bool(more)
-    )
+        return f"{counted(more, 'value')} of which some sizes turn out to be one"
+    words = f"'{value}' is {now}, where {before} was known"
+    return f"{words}; so {'is' if more == 1 else 'are'} {more:,} more" if more else words
 
 
 def _shown(type_: TensorType | None) -> str:
