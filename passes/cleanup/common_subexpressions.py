@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from workbench.inference.evaluate import RANDOM
 from workbench.ir import Edit, Graph, Node
+from workbench.ir.function_calls import function_key
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.content import attribute_key
 
@@ -62,7 +63,7 @@ class _Seen:
 
 def _is_told(graph: Graph, node: Node) -> bool:
     """Whether operator, operands and attributes determine what it computes."""
-    is_call = (node.domain, node.op_type, node.overload) in graph.functions
+    is_call = function_key(node) in graph.functions
     return bool(node.inputs) and not (node.bodies or is_call or node.op in RANDOM)
 
 

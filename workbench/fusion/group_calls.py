@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.ir import Constant, Edit, Function, Graph, Node
+from workbench.ir.function_calls import function_key
 from workbench.ops import contract_of
 from workbench.ops.channels_last import DOMAIN
 
@@ -20,7 +21,7 @@ def group_function(graph: Graph, node: Node) -> Function | None:
     """The function of which the node is a call, if `group_call` made it; else None."""
     if node.domain != DOMAIN or not node.op_type.startswith(_PREFIX):
         return None
-    return graph.functions.get((node.domain, node.op_type, node.overload))
+    return graph.functions.get(function_key(node))
 
 
 def group_call(whole: Graph, members: Sequence[Node], name: str) -> tuple[Node, Function]:

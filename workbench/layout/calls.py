@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.ir import Function, Graph, Node, ValueType
+from workbench.ir.function_calls import function_key
 from workbench.ops import contract_of
 
 
@@ -12,7 +13,7 @@ def called_function(graph: Graph, node: Node) -> Function | None:
     """The function that the node calls; None for an operator with a contract."""
     if not graph.functions or contract_of(node) is not None:
         return None
-    return graph.functions.get((node.domain, node.op_type, node.overload))
+    return graph.functions.get(function_key(node))
 
 
 def with_bodies_of_calls(graph: Graph, nodes: Iterable[Node]) -> Graph:

@@ -10,6 +10,7 @@ from workbench.errors import UserError
 from workbench.fusion.traffic import size_of
 from workbench.inference.shapes import infer_types
 from workbench.ir import Constant, Function, Graph, Node, ValueType
+from workbench.ir.function_calls import function_key
 from workbench.memory.packing import MemoryBlock, Packing
 from workbench.ops import contract_of
 
@@ -215,7 +216,7 @@ class _Walk:
         """The function that the node calls, if it runs operator by operator."""
         if contract_of(node) is not None:
             return None
-        return self.graph.functions.get((node.domain, node.op_type, node.overload))
+        return self.graph.functions.get(function_key(node))
 
 
 def _typed_body(main: Graph, outside: Graph, holder: Node, body: Graph) -> Graph:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.inference.bound_sizes import bound_types
 from workbench.ir import Graph
+from workbench.ir.function_calls import function_key
 from workbench.metrics.metric import Metric
 from workbench.ops import contract_of
 
@@ -24,7 +25,7 @@ def count_flops(graph: Graph) -> Flops:
     total = unknown = 0
     for node in graph.nodes:
         contract = contract_of(node)
-        function = graph.functions.get((node.domain, node.op_type, node.overload))
+        function = graph.functions.get(function_key(node))
         if contract is None and function is not None:
             inner = count_flops(function.graph)
             total, unknown = total + inner.known, unknown + inner.unknown

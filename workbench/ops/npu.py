@@ -16,6 +16,7 @@ from onnx import parser
 
 from workbench.ir import Function, Graph, Node
 from workbench.ir.from_proto import from_proto
+from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import channels_first, channels_last, inverse
 from workbench.ir.text import OPSET
 from workbench.ops.as_called import with_functions_as_called
@@ -193,7 +194,7 @@ def with_own_functions(graph: Graph) -> Graph:
     waiting = list(_every_node(graph, {}))
     while waiting:
         node = waiting.pop()
-        key = (node.domain, node.op_type, node.overload)
+        key = function_key(node)
         function = functions.get(key) or graph.functions.get(key)
         if function is None and node.domain == DOMAIN and is_own(node.op_type):
             function = own_function(node.op_type, opset)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from workbench.ir import Graph, Node
+from workbench.ir.function_calls import function_key
 
 # Operators that forward the elements of their first operand unchanged.
 _PASSES_ON = frozenset({
@@ -125,7 +126,7 @@ def _reached(scope: _Scope, node: Node, value: str) -> Iterator[tuple[_Scope, st
     """The values to which `node` forwards the elements of `value`."""
     if node.op in _PASSES_ON and (value == node.inputs[0] or node.op == "Concat"):
         yield from ((scope, out) for out in node.outputs if out)
-    function = _functions(scope).get((node.domain, node.op_type, node.overload))
+    function = _functions(scope).get(function_key(node))
     if function is not None:
         inside = _Scope(function.graph, scope, dict(zip(function.graph.inputs, node.inputs, strict=False)))
         yield from ((inside, formal) for formal, actual in inside.actuals.items() if actual == value)

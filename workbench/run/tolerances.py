@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node
+from workbench.ir.function_calls import Key, function_key
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,6 @@ INT8 = Tolerance(1e-1, 1e-6, "behind 8-bit operators, where roundings may fall e
 
 BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
-_Key = tuple[str, str, str]  # domain, name, overload
-
 _STRICTEST_FIRST = (FLOAT32, FLOAT16, BFLOAT16, INT8)
 _INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
 _OF_TYPES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
@@ -52,7 +51,7 @@ _OF_TYPES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
 
 def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
     """The tolerance of every value, by the operators and element types that it depends on."""
-    of_functions: dict[_Key, Tolerance] = {}
+    of_functions: dict[Key, Tolerance] = {}
     for key, function in graph.functions.items():  # a function may call those before it
         of_functions[key] = _of_all(function.graph, of_functions)
     found = {value: _of_type(graph, value) for value in (*graph.inputs, *graph.constants)}
@@ -78,15 +77,15 @@ def _of_type(graph: Graph, value: str) -> Tolerance:
     return FLOAT32 if type_ is None else _OF_TYPES.get(type_.dtype, FLOAT32)
 
 
-def _of_operator(node: Node, of_functions: Mapping[_Key, Tolerance]) -> Tolerance:
+def _of_operator(node: Node, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
     """Of the operator itself, and of all that runs in its bodies or in the function that it calls."""
     if node.op_type.startswith(_INT8_OPERATORS):
         return INT8
     given = _OF_TYPES.get(node.attr("to"), FLOAT32)  # types inside of bodies may not be known
-    called = of_functions.get((node.domain, node.op_type, node.overload), FLOAT32)
+    called = of_functions.get(function_key(node), FLOAT32)
     return _loosest([given, called, *(_of_all(body, of_functions) for body in node.bodies.values())])
 
 
-def _of_all(graph: Graph, of_functions: Mapping[_Key, Tolerance]) -> Tolerance:
+def _of_all(graph: Graph, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
     operators = (_of_operator(node, of_functions) for node in graph.nodes)
     return _loosest([*operators, *(_of_type(graph, value) for value in graph.values())])

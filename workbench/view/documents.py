@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from workbench.ir import Graph, Node
+from workbench.ir.function_calls import function_key
 from workbench.ir.text import OPSET
 from workbench.ops.channels_last import DOMAIN
 
@@ -22,7 +23,7 @@ def document_section(graph: Graph, node: Node) -> dict[str, Any]:
 
 def document(graph: Graph, node: Node) -> str:
     """Text, inputs, outputs and attributes at the model's opset; one sentence if nothing is documented."""
-    function = graph.functions.get((node.domain, node.op_type, node.overload))
+    function = graph.functions.get(function_key(node))
     if function is not None:
         return f"A function of the model. It is: {_operators(function.graph)}."
     if node.domain == DOMAIN:

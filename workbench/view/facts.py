@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from workbench.ir import Constant, Graph, Node, TensorType, constant_shape
+from workbench.ir.function_calls import function_key
 from workbench.layout.classes import class_of
 from workbench.layout.cost import bound_shape, element_bytes, elements, known_sum, moved_by_node, perm_of
 from workbench.layout.profile import Profile
@@ -29,7 +30,7 @@ def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list
     if contract is not None:
         rows = [["category", contract.category], ["layout", _KINDS[contract.layout.kind]]]
         runs = "the torch executor, natively"
-    elif (node.domain, node.op_type, node.overload) in graph.functions:
+    elif function_key(node) in graph.functions:
         rows = [["layout", "barrier: a function of the model keeps its order of axes"]]
         runs = "the torch executor, by the function's body"
     else:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from workbench.errors import UserError
 from workbench.ir import Constant, Edit, Function, Graph, Node, TensorType, constant_shape
+from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import Permutation, moves_data
 from workbench.layout.conversion.convert import convert
 from workbench.layout.cost import bound_shape
@@ -100,7 +101,7 @@ def distinguishable(own: Time, other: Time) -> tuple[int, int]:
 
 def probe_of(graph: Graph, node: Node) -> Probe | None:
     """The node alone; None if it has bodies, calls a function of the model, or has operands of unknown shape."""
-    if node.bodies or (node.domain, node.op_type, node.overload) in graph.functions or not node.operands:
+    if node.bodies or function_key(node) in graph.functions or not node.operands:
         return None
     names = {value: f"x{index}" for index, value in enumerate(node.operands)}
     constants, types = {}, {}

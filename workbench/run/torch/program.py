@@ -15,6 +15,7 @@ import onnx_ir
 
 from workbench.errors import UserError
 from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node, constant_shape
+from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import inverse
 from workbench.ir.text import OPSET
 from workbench.ops.channels_last import parse_channels_last
@@ -218,7 +219,7 @@ class Program:
         return attributes
 
     def _function(self, node: Node) -> Function | None:
-        found = self.setting.functions.get((node.domain, node.op_type, node.overload))
+        found = self.setting.functions.get(function_key(node))
         if found is not None or node.domain != "workbench":
             return found
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir
 
 from workbench.ir import Graph
+from workbench.ir.function_calls import function_key
 
 
 def structure_of(body: Graph, operands: Sequence[Any], constants: frozenset[int]) -> Hashable:
@@ -18,7 +19,7 @@ def structure_of(body: Graph, operands: Sequence[Any], constants: frozenset[int]
     numbers = {value: number for number, value in enumerate((*body.inputs, *body.constants))}
     rows: list[Hashable] = [_content(held) for held in body.constants.values()]
     for node in body.nodes:
-        operator = (node.domain, node.op_type, node.overload)
+        operator = function_key(node)
         attributes = tuple(sorted((name, _content(value)) for name, value in node.attributes.items()))
         rows.append((operator, attributes, tuple(numbers.get(value, "absent") for value in node.inputs)))
         first = len(numbers)
