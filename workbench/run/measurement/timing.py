@@ -64,10 +64,14 @@ def _results(
                 results[label] = place.open(variant, progress.say)
                 opened[label] = place
             progress.step(f"opened {label}")
-        _time(request, opened, results, "times_ms", count, progress, threads)
+        watch = Watch()
+        _time(request, opened, results, "times_ms", count, progress)
+        others = watch.seen(threads) if request["device"] == "cpu" else None
+        for label in _good(opened, results):
+            results[label]["others"] = None if others is None else asdict(others)
         if cold_runs:
             cold = Repetitions(0, cold_runs, cold_runs)
-            _time(request, opened, results, "cold_times_ms", cold, progress, threads)
+            _time(request, opened, results, "cold_times_ms", cold, progress)
         after = machine(request["device"])
         for label, place in _good(opened, results).items():
             with _failing_alone(label, request, results):
@@ -108,18 +112,13 @@ def _time(
     name: str,
     count: Repetitions,
     progress: _Progress,
-    threads: int,
 ) -> None:
     """The times of all variants, by turns; if one fails, the others begin again without it."""
     cold, enough = name == "cold_times_ms", Path(request["enough"])
     while runs := {label: _timed(label, place, cold) for label, place in _good(opened, results).items()}:
         try:
-            watch = Watch()
             for label, times in by_turns(runs, count, progress.step, is_enough=enough.exists).items():
                 results[label][name] = times
-            others = watch.seen(threads) if request["device"] == "cpu" else None
-            for label in runs:
-                results[label] |= {"others": None if others is None else asdict(others)}
             return
         except _RunFailed as failed:
             results[failed.label] = _failed(failed, request)
