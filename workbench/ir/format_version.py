@@ -11,6 +11,7 @@ import onnx
 import onnx_ir
 from onnx import helper
 
+from workbench.ir.function_calls import graphs_within
 from workbench.ir.graph import Graph
 from workbench.ir.types import DataType, OpaqueType, TensorType
 
@@ -39,15 +40,11 @@ def lowest_ir(graph: Graph) -> int:
 
 
 def _of_values(graph: Graph) -> Iterator[int]:
-    waiting = [graph, *(function.graph for function in graph.functions.values())]
-    while waiting:
-        part = waiting.pop()
+    for part in graphs_within(graph, graph.functions):
         for dtype in {tensor.dtype for tensor in part.constants.values()}:
             yield _OF_TYPES.get(dtype, 0)
         for type_ in set(map(_kind, part.types.values())):
             yield _OPTIONAL if type_ is None else _OF_TYPES.get(type_, 0)
-        for node in part.nodes:
-            waiting += node.bodies.values()
 
 
 def _kind(type_: TensorType | OpaqueType) -> DataType | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from workbench.ir.edit import Edit
@@ -15,6 +15,16 @@ Key = tuple[str, str, str]  # of a function
 def function_key(node: Node) -> Key:
     """The key of the function that the node would call."""
     return (node.domain, node.op_type, node.overload)
+
+
+def graphs_within(graph: Graph, functions: Mapping[Key, Function]) -> Iterator[Graph]:
+    """The graph, those of the functions, and the bodies in all of them, at any depth."""
+    waiting = [graph, *(function.graph for function in functions.values())]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        for node in found.nodes:
+            waiting += node.bodies.values()
 
 
 def body_of_call(body: Graph, function: Function, call: Node) -> Graph:
@@ -114,7 +124,7 @@ def with_all_inlined(graph: Graph) -> Graph:
     """A copy without functions: each call of one, in bodies too, is its body. Imports of domains without calls go."""
     result = _inlined(graph, graph.functions, {}, frozenset())
     result.functions = {}
-    domains = {"", *_domains(result)}
+    domains = {"", *(node.domain for part in graphs_within(result, {}) for node in part.nodes)}
     result.opset_imports = {domain: version for domain, version in graph.opset_imports.items() if domain in domains}
     return result
 
@@ -138,8 +148,3 @@ def _inlined(
         result.apply(Edit(remove=(node.name,), insert=(node.with_bodies(inner),)))
     result.inputs, result.reserved = graph.inputs, graph.reserved
     return result
-
-
-def _domains(graph: Graph) -> set[str]:
-    found = {node.domain for node in graph.nodes}
-    return found.union(*(_domains(body) for node in graph.nodes for body in node.bodies.values()))

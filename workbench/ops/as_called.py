@@ -14,7 +14,7 @@ import onnx
 from onnx import helper
 
 from workbench.ir import AttrRef, Function, Graph, Node
-from workbench.ir.function_calls import Key, function_key
+from workbench.ir.function_calls import Key, function_key, graphs_within
 from workbench.ops.channels_last import DOMAIN
 
 _FILLED_WITH = {"dilations": 1, "strides": 1, "pads": 0, "output_padding": 0}  # where a call gives no list
@@ -29,21 +29,14 @@ def with_functions_as_called(graph: Graph) -> Graph:
     """
     while True:  # what a function no longer takes, it no longer gives to the functions that it calls
         calls: _Calls = {}
-        for node in _every_node(graph):
-            calls.setdefault(function_key(node), []).append(node)
+        for part in graphs_within(graph, graph.functions):
+            for node in part.nodes:
+                calls.setdefault(function_key(node), []).append(node)
         changed = {key: new for key, old in graph.functions.items() if (new := _given(old, calls.get(key, []))) != old}
         added = {key: _missing(function, calls[key]) for key, function in graph.functions.items() if key in calls}
         if not changed and not any(added.values()):
             return _rebuilt(graph, graph.functions, {})
         graph = _rebuilt(graph, {**graph.functions, **changed}, added)
-
-
-def _every_node(graph: Graph) -> Iterator[Node]:
-    waiting: list[Graph] = [graph, *(function.graph for function in graph.functions.values())]
-    while waiting:
-        for node in waiting.pop().nodes:
-            yield node
-            waiting.extend(node.bodies.values())
 
 
 def _given(function: Function, calls: list[Node]) -> Function:

@@ -16,7 +16,7 @@ from onnx import parser
 
 from workbench.ir import Function, Graph, Node
 from workbench.ir.from_proto import from_proto
-from workbench.ir.function_calls import function_key
+from workbench.ir.function_calls import Key, function_key, graphs_within
 from workbench.ir.permutation import channels_first, channels_last, inverse
 from workbench.ir.text import OPSET
 from workbench.ops.as_called import with_functions_as_called
@@ -190,7 +190,7 @@ def with_own_functions(graph: Graph) -> Graph:
     RemoveUnusedFunctions.
     """
     opset = graph.opset_imports.get("") or OPSET
-    functions: dict[tuple[str, str, str], Function] = {}
+    functions: dict[Key, Function] = {}
     waiting = list(_every_node(graph, {}))
     while waiting:
         node = waiting.pop()
@@ -212,12 +212,8 @@ def with_own_functions(graph: Graph) -> Graph:
     return with_functions_as_called(result)
 
 
-def _every_node(graph: Graph, functions: Mapping[tuple[str, str, str], Function]) -> Iterator[Node]:
-    waiting = [graph, *(function.graph for function in functions.values())]
-    while waiting:
-        for node in waiting.pop().nodes:
-            yield node
-            waiting.extend(node.bodies.values())
+def _every_node(graph: Graph, functions: Mapping[Key, Function]) -> Iterator[Node]:
+    return (node for part in graphs_within(graph, functions) for node in part.nodes)
 
 
 # ---- contracts --------------------------------------------------------------------------

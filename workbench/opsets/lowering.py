@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from workbench.ir import Edit, Function, Graph, Node
+from workbench.ir.function_calls import graphs_within
 from workbench.opsets.downgrades import DOWNGRADES
 from workbench.opsets.forms import in_form_before, since_version
 from workbench.opsets.scope import Names, NoOlderForm, Scope
@@ -128,11 +129,6 @@ def _calls_before(node: Node, scope: Scope, since: int) -> list[Node]:
 def _names(graph: Graph) -> Names:
     """All names of values and nodes, of bodies and functions too."""
     taken: set[str] = set()
-    waiting: list[Graph] = [graph, *(function.graph for function in graph.functions.values())]
-    while waiting:
-        found = waiting.pop()
-        taken.update(found.values(), found.captured)
-        for node in found.nodes:
-            taken.add(node.name)
-            waiting += node.bodies.values()
+    for part in graphs_within(graph, graph.functions):
+        taken.update(part.values(), part.captured, (node.name for node in part.nodes))
     return Names(taken)
