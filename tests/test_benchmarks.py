@@ -15,13 +15,22 @@ from tests.running import outputs, random_inputs, typed
 from workbench.run.torch.executor import TorchExecutor
 
 
+def printed(script, *words):
+    """The lines that a benchmark prints."""
+    command = [sys.executable, f"benchmarks/{script}", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def table_of(script, *words):
+    """The cells of its table, without the head."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed(script, *words)[2:]]
+
+
 @pytest.mark.slow
 def test_resnet101_small():
     words = ("--batches", "1", "--side", "32", "--stages", "1,1,1,1", "--repeat", "1")
-    done = subprocess.run(
-        [sys.executable, "benchmarks/resnet101.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| 1 ")]
+    lines = printed("resnet101.py", *words)
+    rows = [line.split(" | ") for line in lines if line.startswith("| 1 ")]
     assert [row[1] for row in rows] == ["NCHW", *passes.compared_strategies(), "optimal, time weighed"]
     assert all(float(row[3]) > 0 and float(row[8]) < 0.1 for row in rows)
 
@@ -29,10 +38,8 @@ def test_resnet101_small():
 @pytest.mark.slow
 def test_running_narrow():
     words = ("--narrow", "16", "--repeat", "2")
-    done = subprocess.run(
-        [sys.executable, "benchmarks/running.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    lines = printed("running.py", *words)
+    rows = [line.split(" | ") for line in lines if line.startswith("| ")]
     measured = [row for row in rows if row[0] != "| variant"]
     assert len(measured) == 5 + 8 and all(float(row[1]) > 0 for row in measured)
     assert all(float(row[-1].rstrip(" |")) < 0.1 for row in measured)
@@ -41,21 +48,17 @@ def test_running_narrow():
 @pytest.mark.slow
 def test_beside_in_one_round():
     words = ("--rounds", "1", "--repeat", "1")
-    done = subprocess.run(
-        [sys.executable, "benchmarks/beside.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    rows = [line.split(" | ") for line in done.stdout.splitlines() if " | minimum | " in line or " | median | " in line]
+    lines = printed("beside.py", *words)
+    rows = [line.split(" | ") for line in lines if " | minimum | " in line or " | median | " in line]
     assert len(rows) == 6 and all(float(row[2]) > 0 and float(row[3]) > 0 for row in rows)
 
 
 @pytest.mark.slow
 def test_certificates_of_one_model():
     words = ("sample_models/tvm_two_convs_nhwc.onnx", "--repeat", "1")
-    done = subprocess.run(
-        [sys.executable, "benchmarks/certificates.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()[2:]]
-    assert [row[-1] for row in rows] == ["-", "proven", "proven", "proven", "proven"]
+    lines = printed("certificates.py", *words)
+    rows = [line.strip("| ").split(" | ") for line in lines[2:]]
+    assert [row[-1] for row in rows] == ["-", *["of its network"] * 3, "proven"]
     assert all(float(row[6]) > 0 and float(row[5].replace(",", "")) > 0 for row in rows)
 
 
@@ -96,10 +99,8 @@ def test_mixed_precision_is_narrow_where_autocast_says():
 @pytest.mark.slow
 def test_fusion_of_one_sample():
     words = ("sample_models/ppocr_cls_v2.onnx",)
-    done = subprocess.run(
-        [sys.executable, "benchmarks/fusion.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    row = done.stdout.splitlines()[2].split(" | ")
+    lines = printed("fusion.py", *words)
+    row = lines[2].split(" | ")
     alone, groups, same, wider = (float(row[i]) for i in (2, 3, 5, 8))
     assert alone > groups >= same >= wider > 0
 
@@ -107,18 +108,9 @@ def test_fusion_of_one_sample():
 @pytest.mark.slow
 def test_verified_on_one_sample():
     words = ("--repeat", "1", "sample_models/npu_path.onnx")
-    done = subprocess.run(
-        [sys.executable, "benchmarks/verified.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    (row,) = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| npu_path")]
+    lines = printed("verified.py", *words)
+    (row,) = [line.split(" | ") for line in lines if line.startswith("| npu_path")]
     assert all(float(cell.rstrip(" |")) > 0 for cell in row[1:])
-
-
-def table_of(script, *words):
-    done = subprocess.run(
-        [sys.executable, f"benchmarks/{script}", *map(str, words)], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
 
 
 @pytest.mark.slow
