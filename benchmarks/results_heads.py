@@ -41,9 +41,9 @@ CERTIFICATES = """## Evidence to take away
 
 `optimize --no-verify` without and with `--certificate`, and `check` of what it wrote (`benchmarks/certificates.py`): a
 process each, by turns, the median of three for the first five models, once for the others. "peak" is the memory of
-`check`. "bound" says whether the checker proves it of the output, or "of its network", the problem in the certificate, which
-it does not build again, or it is the word of a solver or a search, which ran for at most 10 s; a pass that minimizes
-nothing has none.
+`check`. "bound" says whether the checker proves it of the output, or of "its network", the problem in the certificate,
+which it does not build again, or it is the word of a solver or a search, which ran for at most 10 s; a pass that
+minimizes nothing has none.
 
 """
 
