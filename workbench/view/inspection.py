@@ -90,7 +90,7 @@ def inspect_node(
     node = graph.find(name)
     if node is None:
         events = lineage.of(name)
-        life = lives(name in history.initial, [(event.moment, event.what) for event in events])
+        life = lives(name in history.initial, events)
         about = f"It is not in the graph at this moment; it {life}."
         moments = [event.said() for event in events]
         return _shown(name, _short(name), about, [_moments("Where it was", moments), _said(said)])
@@ -122,7 +122,7 @@ def inspect_value(
     title = f"{what}  {_short(value)}"
     tensor = graph.constant(value)
     events = constant_events(history, value) if prefix == CONSTANT_ID else []
-    moments = _moments("Where it came from", [moment.said(kind) for moment, kind in events])
+    moments = _moments("Where it came from", [event.said() for event in events])
     there = {INPUT_ID: graph.is_input(value), OUTPUT_ID: graph.is_output(value), CONSTANT_ID: tensor is not None}[
         prefix
     ]

@@ -31,13 +31,10 @@ class HistoryMoment:
     def words(self) -> str:
         return f"step {self.step}, rewrite {self.rewrite} of {self.count}: {self.done.sentence}"
 
-    def said(self, what: str) -> dict[str, Any]:
-        return {"t": self.t, "words": self.words, "what": what}
-
 
 @dataclass(frozen=True)
-class NodeEvent:
-    """What a rewrite did to the node of that name."""
+class HistoryEvent:
+    """What a rewrite did to the node or constant of that name."""
 
     moment: HistoryMoment
     name: str
@@ -48,7 +45,7 @@ class NodeEvent:
         return any(node.name == self.name for node in self.moment.done.edit.insert)
 
     def said(self) -> dict[str, Any]:
-        return self.moment.said(self.what)
+        return {"t": self.moment.t, "words": self.moment.words, "what": self.what}
 
 
 def history_moments(history: History) -> Iterator[HistoryMoment]:
@@ -60,27 +57,28 @@ def history_moments(history: History) -> Iterator[HistoryMoment]:
             yield HistoryMoment(t, index, number, len(step.rewrites), rewrite)
 
 
-def constant_events(history: History, value: str) -> list[tuple[HistoryMoment, str]]:
+def constant_events(history: History, value: str) -> list[HistoryEvent]:
     """What each rewrite did to the constant."""
-    return [(moment, what) for moment in history_moments(history) if (what := _to_constant(moment.done, value))]
+    moments = history_moments(history)
+    return [HistoryEvent(moment, value, what) for moment in moments if (what := _to_constant(moment.done, value))]
 
 
 class Lineage:
     """What the rewrites of a history did to nodes, by name: looked up for one node, it costs as much as there is."""
 
     def __init__(self, history: History) -> None:
-        self._of: dict[str, list[NodeEvent]] = {}
+        self._of: dict[str, list[HistoryEvent]] = {}
         for moment in history_moments(history):
             for name, what in _to_nodes(moment.done).items():
-                self._of.setdefault(name, []).append(NodeEvent(moment, name, what))
+                self._of.setdefault(name, []).append(HistoryEvent(moment, name, what))
 
-    def of(self, name: str) -> Sequence[NodeEvent]:
+    def of(self, name: str) -> Sequence[HistoryEvent]:
         """What each rewrite did to the node of that name, in order."""
         return self._of.get(name, ())
 
-    def ancestry(self, name: str, most: int) -> list[NodeEvent]:
+    def ancestry(self, name: str, most: int) -> list[HistoryEvent]:
         """The events of the node, and of the nodes that were merged into it until then, in order: the last `most`."""
-        found: dict[int, NodeEvent] = {}
+        found: dict[int, HistoryEvent] = {}
         seen = {name}
         order = itertools.count()
         waiting: list[tuple[int, int, int, str]] = []  # negative moment, order of entry, place among the events, name
@@ -115,14 +113,14 @@ class Lineage:
         return list(said)
 
 
-def lives(there_at_first: bool, events: Iterable[tuple[HistoryMoment, str]]) -> str:
+def lives(there_at_first: bool, events: Iterable[HistoryEvent]) -> str:
     """When it exists, as a sentence without a subject."""
     spans = ["from the beginning"] if there_at_first else []
-    for moment, what in events:
-        where = f"step {moment.step}, rewrite {moment.rewrite}"
-        if what == APPEARS:
+    for event in events:
+        where = f"step {event.moment.step}, rewrite {event.moment.rewrite}"
+        if event.what == APPEARS:
             spans.append(f"from {where}")
-        elif what == DISAPPEARS and spans:
+        elif event.what == DISAPPEARS and spans:
             spans[-1] += f" until {where}"
     return f"exists {', and '.join(spans)}" if spans else "exists at no moment of this history"
 
