@@ -181,7 +181,7 @@ def _cut_of(value: str) -> NodeProto:
 
 def _declare(graph: GraphProto, typed: GraphProto, given: set[str], stay: set[str]) -> bool:
     infos = {info.name: info.type for info in (*typed.input, *typed.value_info)}
-    declared = {info.name: info for info in graph.value_info}
+    declarations = _Declarations(graph)
     makers = {value: node.op_type for node in graph.node for value in node.output}
     changed = False
     for node in graph.node:
@@ -189,22 +189,33 @@ def _declare(graph: GraphProto, typed: GraphProto, given: set[str], stay: set[st
         found = infos.get(node.input[0]) if node.domain == _CUT and value not in stay else None
         if found is None:
             continue
-        info = declared.get(value)
-        proven = _proven(found, makers.get(node.input[0], ""), given, first=info is None)
-        if info is not None and _numbers(info.type, given) == _numbers(proven, given):
+        known = declarations.type_of(value)
+        proven = _proven(found, makers.get(node.input[0], ""), given, first=known is None)
+        if known is not None and _numbers(known, given) == _numbers(proven, given):
             continue
-        _set_type(graph, value, proven)
+        declarations.declare(value, proven)
         changed = True
     return changed
 
 
-def _set_type(graph: GraphProto, value: str, type_: TypeProto) -> None:
-    """Declare the type of a value, which may be an output too: inference reads either."""
-    if not any(info.name == value for info in graph.value_info):
-        graph.value_info.add(name=value)
-    for info in (*graph.value_info, *graph.output):
-        if info.name == value:
-            info.type.CopyFrom(type_)
+class _Declarations:
+    """The declared types of a graph's values, which are looked up for each of many."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        self._graph = graph
+        self._values = {info.name: info for info in graph.value_info}
+        self._outputs = {info.name: info for info in graph.output}
+
+    def type_of(self, value: str) -> TypeProto | None:
+        return self._values[value].type if value in self._values else None
+
+    def declare(self, value: str, type_: TypeProto) -> None:
+        """An output has a second declaration: inference reads either."""
+        if value not in self._values:
+            self._values[value] = self._graph.value_info.add(name=value)
+        self._values[value].type.CopyFrom(type_)
+        if value in self._outputs:
+            self._outputs[value].type.CopyFrom(type_)
 
 
 def _proven(found: TypeProto, maker: str, given: set[str], *, first: bool) -> TypeProto:
@@ -264,7 +275,7 @@ def _states(
                 dim.Clear()
         state = body.input[first + place].name.removeprefix(_RAW)
         for owner, name in ((graph, value), (body, state)):
-            _set_type(owner, name, sizes)
+            _Declarations(owner).declare(name, sizes)
         yield Assumed(graph, value, body, state, body.output[1 + place].name, sizes)
 
 
