@@ -176,7 +176,9 @@ def test_a_run_says_which_program_measured(done, tmp_path, monkeypatch):
 
 def test_without_ray_its_absence_is_one_sentence(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
+    before = dict(os.environ)
     said = refused("matrix", SMALL, "--on", "ray")
+    assert os.environ == before, "a token for a Ray that did not start would be asked of every later one"
     assert said == "workbench: Ray is not installed: pip install 'graph-workbench[ray]'\n"
     assert "measured here; leave out --on" in refused("matrix", "--plan", "oneflow", "--on", "ray")
 

@@ -35,19 +35,33 @@ def executor_on(on: str | None) -> Iterator[Executor]:
         with Worker() as worker:
             yield OnThisMachine(worker)
         return
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token(), "RAY_worker_niceness": "0"}
-    ray = _package(own if on == OWN_RAY else {})
-    with _own(ray) if on == OWN_RAY else _joined(ray, on):
-        executor = OnRay(ray)
-        try:
-            yield executor
-        finally:
-            executor.close()
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token(), "RAY_worker_niceness": "0"} if on == OWN_RAY else {}
+    with _environment({"RAY_USAGE_STATS_ENABLED": "0", **own}):
+        ray = _package()
+        with _own(ray) if on == OWN_RAY else _joined(ray, on):
+            executor = OnRay(ray)
+            try:
+                yield executor
+            finally:
+                executor.close()
 
 
-def _package(more: Mapping[str, str]) -> Any:
-    """more: of the environment, which Ray reads when it is imported."""
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", **more}
+@contextmanager
+def _environment(changed: Mapping[str, str]) -> Iterator[None]:
+    """Ray reads it when imported and hands it to the processes that it starts; it is as before behind the block."""
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ |= changed
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _package() -> Any:
     try:
         ray = importlib.import_module("ray")
     except ImportError:
