@@ -56,6 +56,14 @@ def quantization_of(graph: Graph, node: Node) -> Quantization:
     return Quantization(dtype, scale, zeros, axis + (rank or 0) if axis < 0 else axis)
 
 
+def in_one_kernel(source: str) -> str:
+    """The sentence of a rewrite that gives this value of the pattern to one kernel of integers."""
+    return (
+        f"{{nodes[0]}} to {{root}}, {{count}} nodes, are one kernel of ONNX Runtime on integers, {{new}} of '{{{source}}}';"
+        " {fewer} less"
+    )
+
+
 def of(match: Match, name: str) -> Quantization:
     """That of the node of this name in the pattern."""
     return quantization_of(match.graph, match.node(name))
@@ -125,8 +133,8 @@ def require_bias(match: Match, name: str, unit: np.ndarray) -> None:
     if match.get(name) is None:
         return
     found, node = of(match, name), match.node(name)
-    if found.dtype != DataType.INT32 or found.zero.any():
-        raise NoMatch(f"{node}, the bias, is not of int32 with the zero point 0")
+    if found.dtype != DataType.INT32 or found.zero.any() or match.graph.rank_of(match[name]) != 1:
+        raise NoMatch(f"{node}, the bias, is not a vector of int32 with the zero point 0")
     scale = found.scale.ravel()
     wanted = unit.ravel()
     if scale.size not in (1, wanted.size) or not np.allclose(scale, wanted, rtol=1e-5, atol=0):
