@@ -46,6 +46,8 @@ def quantization_of(graph: Graph, node: Node) -> Quantization:
     scale = require_constant(graph, node.inputs[1], node)
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     zeros = require_constant(graph, zero, node) if zero else np.zeros(scale.shape, dtype.numpy())
+    if scale.ndim > 1 or scale.shape != zeros.shape:
+        raise NoMatch(f"scale and zero point of {node} have the shapes {list(scale.shape)} and {list(zeros.shape)}")
     if not ((scale >= 1 / _LARGEST) & (scale <= _LARGEST)).all():
         raise NoMatch(f"a scale of {node} is not between 2 ** -40 and 2 ** 40")
     if scale.size == 1:
