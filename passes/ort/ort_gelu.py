@@ -21,15 +21,23 @@ def is_vector_of_last_axis(match: Match) -> None:
         raise NoMatch(f"'{match['bias']}' of {match.node('s')} is empty, which ONNX Runtime's kernel does not accept")
 
 
+def is_not_halved(match: Match) -> None:
+    """The half is not beside it, since another pass has folded it into weights; where it is, the whole is Gelu."""
+    for reader in match.graph.users(match.root.outputs[0]):
+        if reader.op in ("Mul", "Div") and any(value in match.graph.constants for value in reader.inputs):
+            raise NoMatch(f"{reader} may halve the result of {match.root}")
+
+
 @dataclass(frozen=True)
 class OrtGelu(Pass):
-    """Four cases, for float32; a bias is a constant vector over the last axis:
+    """Five cases, for float32; a bias is a constant vector over the last axis:
 
     - Gelu of a sum with a bias becomes com.microsoft.BiasGelu;
     - its tanh form becomes com.microsoft.FastGelu;
     - x * (1 + erf(x / sqrt(2))) / 2, which stays where the file's opset is kept below 20 and has no Gelu, becomes
       com.microsoft.Gelu;
-    - its tanh form becomes com.microsoft.FastGelu.
+    - its tanh form becomes com.microsoft.FastGelu;
+    - x * (1 + erf(x / sqrt(2))), whose half was folded into weights behind it, becomes com.microsoft.Gelu times two.
 
     Must not act if anything else reads the sum or a value in between. Above 1.7e38, x * (1 + erf(x / sqrt(2)))
     overflows before it is halved and gives infinity; Gelu gives x. The file then runs in ONNX Runtime only.
@@ -177,5 +185,36 @@ class OrtGelu(Pass):
             where=(is_float32("x"),),
             exactness=Exactness.ROUNDING,
             law="gelu(x) == x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2",
+        ),
+        graph_rule(
+            "doubled",
+            GELU_BY_ERF.replace("0.5 * ", ""),
+            "y = Mul(com.microsoft.Gelu(x), 2.0)",
+            "{nodes[0]} to {root}, {count} nodes, compute com.microsoft.Gelu of '{x}', doubled; {fewer} less",
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y) <float r = {1.41421356}, float one = {1}> {
+                    a = Div(x, r)
+                    b = Erf(a)
+                    c = Add(b, one)
+                    y = Mul(x, c)
+                }""",
+                after="""g (float[N,3] x) => (float[N,3] y) <float y_number = {2}> {
+                    y_gelu = com.microsoft.Gelu(x)
+                    y = Mul(y_gelu, y_number)
+                }""",
+                sentences=("Div 'Div_a' to Mul 'Mul_y', 4 nodes, compute com.microsoft.Gelu of 'x', doubled; 2 less",),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[2] x) => (float[2] y)
+                        <float r = {1.41421356}, float one = {1}, float half = {0.5}> {
+                        a = Div(x, r)  b = Erf(a)  c = Add(b, one)  d = Mul(x, c)  y = Mul(d, half)
+                    }""",
+                    "Mul 'Mul_y' may halve the result of Mul 'Mul_d'",
+                ),
+            ),
+            where=(is_not_halved, is_float32("x")),
+            exactness=Exactness.ROUNDING,
+            law="2 * gelu(x) == x * (1 + erf(x / sqrt(2)))",
         ),
     )
