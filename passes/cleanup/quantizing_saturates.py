@@ -42,9 +42,9 @@ def match_bounds(graph: Graph, node: Node, options: Pass) -> Rewrite:
     for bound, limit in zip(_bounds(graph, first), (limits.min, limits.max), strict=True):
         if _quantized(bound, by) != limit:
             raise NoMatch(f"{node} makes {_quantized(bound, by)} of {bound:g}, a bound of {first}, not {limit}")
-    bound = node.replace(inputs=(first.inputs[0], *node.inputs[1:]))
+    alone = node.replace(inputs=(first.inputs[0], *node.inputs[1:]))
     sentence = f"{first} has no effect in front of {node}, which saturates at its bounds; 1 node less"
-    return Rewrite(Edit((first.name, node.name), (bound,)), sentence, (first.name, node.name))
+    return Rewrite(Edit((first.name, node.name), (alone,)), sentence, (first.name, node.name))
 
 
 def _is_bounded(graph: Graph, node: Node) -> bool:
@@ -103,7 +103,8 @@ class QuantizingSaturates(Pass):
                     "QuantizeLinear 'QuantizeLinear_y' makes -68 of 6, a bound of Clip 'Clip_a', not 127",
                 ),
                 Refusal(
-                    """g (float[N,3] x, float high) => (uint8[N,3] y) <float s = {0.1}, uint8 z = {0}, float low = {0}> {
+                    """g (float[N,3] x, float high) => (uint8[N,3] y)
+                        <float s = {0.1}, uint8 z = {0}, float low = {0}> {
                         a = Clip(x, low, high)  y = QuantizeLinear(a, s, z)
                     }""",
                     "'high', an operand of Clip 'Clip_a', is not a constant",
@@ -117,6 +118,9 @@ class QuantizingSaturates(Pass):
             ),
             may_match=_is_bounded,
             exactness=Exactness.BITS,
+            law=(
+                "for integers: max(min(max(min(x, c), d), b), a) == max(min(x, b), a) if d <= a and a <= b and b <= c"
+            ),
         ),
     )
 

@@ -19,7 +19,9 @@ _MAX_POOL_OF_BYTES = 12  # the opset from which MaxPool takes integers
 
 def _quantizer(graph: Graph, node: Node, value: str) -> Node:
     """The one reader of a result. Raises NoMatch unless it is a QuantizeLinear."""
-    reader = next((user for user in graph.users(value) if user.op == "QuantizeLinear" and user.inputs[0] == value), None)
+    reader = next(
+        (user for user in graph.users(value) if user.op == "QuantizeLinear" and user.inputs[0] == value), None
+    )
     if reader is None:
         raise NoMatch(f"no QuantizeLinear reads '{value}' of {node}")
     refuse_other_readers(graph, node, [reader], [other for other in node.outputs if other != value])
@@ -40,7 +42,9 @@ def match_move(graph: Graph, node: Node, options: Pass) -> Rewrite:
     made = [require_producer(graph, value, ("DequantizeLinear",), node) for value in moved]
     readers = [_quantizer(graph, node, value) for value in node.outputs if value]
     first, *others = [_of_bytes(graph, each) for each in (*made, *readers)]
-    odd = next((each for each, other in zip([*made, *readers][1:], others, strict=True) if not other.equals(first)), None)
+    odd = next(
+        (each for each, other in zip([*made, *readers][1:], others, strict=True) if not other.equals(first)), None
+    )
     if odd is not None:
         raise NoMatch(f"{made[0]} and {odd} differ in scale, zero point or type")
     gone = [each for each in dict.fromkeys(made) if _is_read_alone(graph, each, node)]
@@ -147,8 +151,8 @@ class StayQuantized(Pass):
                         b, i = MaxPool<kernel_shape=[2]>(a)
                         y = QuantizeLinear(b, s, z)
                     }""",
-                    "MaxPool 'MaxPool_b' gives indices, or the file is of an opset before 12, where MaxPool takes floats"
-                    " only",
+                    "MaxPool 'MaxPool_b' gives indices, or the file is of an opset before 12, where MaxPool takes"
+                    " floats only",
                 ),
             ),
             may_match=_is_dequantized,

@@ -47,12 +47,16 @@ def _size(graph: Graph, node: Node) -> int | None:
 
 
 def _quantized_reader(graph: Graph, node: Node) -> Node | None:
-    """A reader of a dequantized constant that has another operand dequantized from a computed value."""
+    """A reader of a dequantized constant that can compute on integers: another operand of it is dequantized from a
+    computed value, or it is a Gather whose result is quantized."""
     if node.op != "DequantizeLinear":
         return None
     for reader in graph.users(node.outputs[0]):
         makers = (graph.producer(value) for value in reader.operands)
-        if any(m is not None and m.op == node.op and m.inputs[0] not in graph.constants for m in makers):
+        quantized = any(m is not None and m.op == node.op and m.inputs[0] not in graph.constants for m in makers)
+        if quantized or (
+            reader.op == "Gather" and any(u.op == "QuantizeLinear" for u in graph.users(reader.outputs[0]))
+        ):
             return reader
     return None
 
@@ -69,7 +73,7 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
         raise NoMatch(f"{node} makes an output of the graph")
     quantized = _quantized_reader(graph, node)
     if quantized is not None:
-        raise NoMatch(f"{quantized} reads quantized operands, of which {node} makes one; kernels for integers need that")
+        raise NoMatch(f"{quantized} can compute on the integers that {node} reads")
     size = _size(graph, node)
     if size is not None and size > options.max_bytes:
         raise NoMatch(f"the result of {node} would take {size:,} bytes; the bound is {options.max_bytes:,}")
@@ -129,7 +133,7 @@ class FoldConstants(Pass):
 
     Must not act on random operators, on other nodes that make an output of the graph, nor if the result takes more
     than `max_bytes`, so that a small file that generates large weights stays small, nor on the DequantizeLinear of a
-    constant beside that of a computed value, which runtimes compute with on integers.
+    constant whose reader runtimes can give integers: beside that of a computed value, or a Gather that is quantized.
 
     Source: buddy plan, "constant folding", first and second kind (docs/references.md).
     """
@@ -184,8 +188,13 @@ class FoldConstants(Pass):
                     """g (uint8[2] x) => (float[2] y) <uint8[2] w = {1, 2}, float s = {0.1}> {
                         a = DequantizeLinear(x, s)  b = DequantizeLinear(w, s)  y = Mul(a, b)
                     }""",
-                    "Mul 'Mul_y' reads quantized operands, of which DequantizeLinear 'DequantizeLinear_b' makes one;"
-                    " kernels for integers need that",
+                    "Mul 'Mul_y' can compute on the integers that DequantizeLinear 'DequantizeLinear_b' reads",
+                ),
+                Refusal(
+                    """g (int64[N] i) => (uint8[N] y) <uint8[3] w = {1, 2, 3}, float s = {0.1}> {
+                        a = DequantizeLinear(w, s)  b = Gather(a, i)  y = QuantizeLinear(b, s)
+                    }""",
+                    "Gather 'Gather_b' can compute on the integers that DequantizeLinear 'DequantizeLinear_a' reads",
                 ),
             ),
             may_match=_has_constants_alone,

@@ -88,8 +88,8 @@ class OrtQlinearConcat(Pass):
                     y = com.microsoft.QLinearConcat<axis=1>(sy, zy, a, sa, za, b, sb, e_zero)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 4 nodes, are one kernel"
-                    " of ONNX Runtime on integers, com.microsoft.QLinearConcat of 2 values; 3 less",
+                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 4 nodes, are one"
+                    " kernel of ONNX Runtime on integers, com.microsoft.QLinearConcat of 2 values; 3 less",
                 ),
             ),
             refusals=(

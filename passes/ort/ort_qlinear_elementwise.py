@@ -106,8 +106,8 @@ def _of_one(name: str, op: str, given: str, kept: str, text: str, text_after: st
                 f"""g (int8[2,3] x) => (uint8[2,3] y) <float s = {{0.1}}> {{
                     d = DequantizeLinear(x, s)  c = {op}{text}(d)  y = QuantizeLinear(c, s)
                 }}""",
-                "DequantizeLinear 'DequantizeLinear_d' and QuantizeLinear 'QuantizeLinear_y' have integers of two types,"
-                " int8 and uint8",
+                "DequantizeLinear 'DequantizeLinear_d' and QuantizeLinear 'QuantizeLinear_y' have integers of two"
+                " types, int8 and uint8",
             ),
             Refusal(
                 f"""g (uint8[2,3] x) => (uint8[2,3] y) <float[3] s = {{0.1, 0.2, 0.3}}, float t = {{0.1}}> {{

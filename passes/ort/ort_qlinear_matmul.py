@@ -112,7 +112,8 @@ class OrtQlinearMatmul(Pass):
             ),
             refusals=(
                 Refusal(
-                    """g (uint8[2,3] a, int8[3,2] b) => (uint8[2,2] y) <float s = {0.1}, uint8 z = {1}, float[3] sb = {1, 2, 3}> {
+                    """g (uint8[2,3] a, int8[3,2] b) => (uint8[2,2] y)
+                        <float s = {0.1}, uint8 z = {1}, float[3] sb = {1, 2, 3}> {
                         d = DequantizeLinear(a, s, z)  e = DequantizeLinear<axis=0>(b, sb)  p = MatMul(d, e)
                         y = QuantizeLinear(p, s, z)
                     }""",
@@ -220,8 +221,8 @@ class OrtQlinearMatmul(Pass):
                     p = com.microsoft.MatMulIntegerToFloat(a, b, sa, sb, za, zb)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to MatMul 'MatMul_p', 3 nodes, are one kernel of ONNX Runtime"
-                    " on integers, com.microsoft.MatMulIntegerToFloat of 'a'; 2 less",
+                    "DequantizeLinear 'DequantizeLinear_d' to MatMul 'MatMul_p', 3 nodes, are one kernel of ONNX"
+                    " Runtime on integers, com.microsoft.MatMulIntegerToFloat of 'a'; 2 less",
                 ),
             ),
             refusals=(

@@ -53,8 +53,8 @@ def _rule(name: str, op: str, given: str, kept: str, text: str, text_after: str,
                 f"""g (uint8[1,2,4,4] x) => (int8[1,2,{size},{size}] y) <float s = {{0.1}}, int8 z = {{0}}> {{
                     d = DequantizeLinear(x, s)  c = {op}{text}(d)  y = QuantizeLinear(c, s, z)
                 }}""",
-                "DequantizeLinear 'DequantizeLinear_d' and QuantizeLinear 'QuantizeLinear_y' have integers of two types,"
-                " uint8 and int8",
+                "DequantizeLinear 'DequantizeLinear_d' and QuantizeLinear 'QuantizeLinear_y' have integers of two"
+                " types, uint8 and int8",
             ),
             Refusal(
                 f"""g (uint8[1,2,4,4] x) => (uint8[1,2,{size},{size}] y, float[1,2,{size},{size}] c)

@@ -46,8 +46,8 @@ def quantization_of(graph: Graph, node: Node) -> Quantization:
     scale = require_constant(graph, node.inputs[1], node)
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     zeros = require_constant(graph, zero, node) if zero else np.zeros(scale.shape, dtype.numpy())
-    if scale.ndim > 1 or scale.shape != zeros.shape:
-        raise NoMatch(f"scale and zero point of {node} have the shapes {list(scale.shape)} and {list(zeros.shape)}")
+    if scale.ndim > 1 or zeros.ndim > 1:
+        raise NoMatch(f"scale or zero point of {node} has several axes")
     if not ((scale >= 1 / _LARGEST) & (scale <= _LARGEST)).all():
         raise NoMatch(f"a scale of {node} is not between 2 ** -40 and 2 ** 40")
     if scale.size == 1:
@@ -61,9 +61,16 @@ def quantization_of(graph: Graph, node: Node) -> Quantization:
 def in_one_kernel(source: str) -> str:
     """The sentence of a rewrite that gives this value of the pattern to one kernel of integers."""
     return (
-        f"{{nodes[0]}} to {{root}}, {{count}} nodes, are one kernel of ONNX Runtime on integers, {{new}} of '{{{source}}}';"
-        " {fewer} less"
+        "{nodes[0]} to {root}, {count} nodes, are one kernel of ONNX Runtime on integers, {new} of"
+        f" '{{{source}}}'; {{fewer}} less"
     )
+
+
+def _refuse_two_shapes(node: Node, found: Quantization) -> None:
+    """Kernels of ONNX Runtime compare them."""
+    if found.scale.shape != found.zero.shape:
+        shapes = f"{list(found.scale.shape)} and {list(found.zero.shape)}"
+        raise NoMatch(f"scale and zero point of {node} have the shapes {shapes}")
 
 
 def of(match: Match, name: str) -> Quantization:
@@ -78,6 +85,7 @@ def one_scale_of_bytes(match: Match, name: str) -> Quantization:
         raise NoMatch(f"the integers of {node} are {found.dtype.name.lower()}, not uint8 or int8")
     if found.axis is not None:
         raise NoMatch(f"{node} has {found.scale.size} scales, not one")
+    _refuse_two_shapes(node, found)
     return found
 
 
@@ -127,6 +135,7 @@ def require_weights(match: Match, name: str, axis: int, activation: DataType) ->
         raise NoMatch(f"{node} has scales along axis {found.axis}, not {axis}")
     if np.unique(found.zero).size > 1:
         raise NoMatch(f"{node} has several zero points")
+    _refuse_two_shapes(node, found)
     return found
 
 
