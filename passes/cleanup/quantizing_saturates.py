@@ -9,7 +9,7 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import require_constant, require_producer, require_single_use
-from workbench.rewrite.quantized import BYTES, Quantization, quantization_of
+from workbench.rewrite.quantized import EIGHT_BITS, Quantization, quantization_of
 
 
 def _quantized(number: float, by: Quantization) -> int:
@@ -36,7 +36,7 @@ def match_bounds(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Relu", "Clip"), node)
     require_single_use(graph, node, first)
     by = quantization_of(graph, node)
-    if by.dtype not in BYTES or by.axis is not None:
+    if by.dtype not in EIGHT_BITS or by.axis is not None:
         raise NoMatch(f"{node} has several scales, or gives another type than uint8 and int8")
     limits = np.iinfo(by.dtype.numpy())
     for bound, limit in zip(_bounds(graph, first), (limits.min, limits.max), strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import refuse_other_readers, require_producer
-from workbench.rewrite.quantized import BYTES, Quantization, quantization_of
+from workbench.rewrite.quantized import EIGHT_BITS, Quantization, quantization_of
 
 _OF_ONE = (
     *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"),
@@ -28,9 +28,9 @@ def _quantizer(graph: Graph, node: Node, value: str) -> Node:
     return reader
 
 
-def _of_bytes(graph: Graph, node: Node) -> Quantization:
+def _of_8_bits(graph: Graph, node: Node) -> Quantization:
     found = quantization_of(graph, node)
-    if found.dtype not in BYTES or found.axis is not None:
+    if found.dtype not in EIGHT_BITS or found.axis is not None:
         raise NoMatch(f"{node} has several scales, or integers of another type than uint8 and int8")
     return found
 
@@ -41,7 +41,7 @@ def match_move(graph: Graph, node: Node, options: Pass) -> Rewrite:
     moved = node.inputs if node.op in _OF_ALL else node.inputs[:1]
     made = [require_producer(graph, value, ("DequantizeLinear",), node) for value in moved]
     readers = [_quantizer(graph, node, value) for value in node.outputs if value]
-    first, *others = [_of_bytes(graph, each) for each in (*made, *readers)]
+    first, *others = [_of_8_bits(graph, each) for each in (*made, *readers)]
     odd = next(
         (each for each, other in zip([*made, *readers][1:], others, strict=True) if not other.equals(first)), None
     )

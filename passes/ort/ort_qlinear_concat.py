@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import refuse_other_readers, require_producer
-from workbench.rewrite.quantized import BYTES, quantization_of
+from workbench.rewrite.quantized import EIGHT_BITS, quantization_of
 
 
-def match_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_quantized_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     concat = require_producer(graph, node.inputs[0], ("Concat",), node)
     refuse_other_readers(graph, concat, [node])
     parts = [require_producer(graph, value, ("DequantizeLinear",), concat) for value in concat.inputs]
     types = {}
     for each in (*parts, node):
         found = quantization_of(graph, each)
-        if found.axis is not None or found.dtype not in BYTES:
+        if found.axis is not None or found.dtype not in EIGHT_BITS:
             raise NoMatch(f"{each} has several scales, or integers of another type than uint8 and int8")
         types[found.dtype] = each
     if len(types) > 1:
@@ -74,7 +74,7 @@ class OrtQlinearConcat(Pass):
         Rule(
             "concat",
             ("QuantizeLinear",),
-            match_concat,
+            match_quantized_concat,
             Example(
                 before="""g (uint8[N,3] a, uint8[N,1] b) => (uint8[N,4] y) <float sa = {0.125}, uint8 za = {3},
                     float sb = {0.25}, float sy = {0.19}, uint8 zy = {20}> {

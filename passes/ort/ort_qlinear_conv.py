@@ -11,8 +11,8 @@ from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
 from workbench.rewrite.quantized import (
     in_one_kernel,
-    of,
     of_one_type,
+    quantization_at,
     read_here_alone,
     require_bias,
     require_weights,
@@ -22,7 +22,7 @@ from workbench.rewrite.quantized import (
 
 def takes_its_weights(match: Match) -> None:
     """Scales of weights are for each output channel, and the bias counts products of integers."""
-    image = of(match, "image")
+    image = quantization_at(match, "image")
     weights = require_weights(match, "weights", 0, image.dtype)
     require_bias(match, "bias", np.asarray(image.scale * weights.scale.ravel()))
 

@@ -13,7 +13,7 @@ from workbench.rewrite.quantized import (
     Quantization,
     in_one_kernel,
     of_one_type,
-    one_scale_of_bytes,
+    one_scale_of_8_bits,
     read_here_alone,
     require_bias,
     require_weights,
@@ -35,7 +35,7 @@ _ZERO_OF_RESULT = {"result_zero": zero_point("y")}
 
 def is_product(match: Match) -> None:
     """Scales of the second operand are for each column; ONNX Runtime takes several for a matrix only."""
-    left = one_scale_of_bytes(match, "left")
+    left = one_scale_of_8_bits(match, "left")
     right = require_weights(match, "right", 1, left.dtype)
     ranks = (match.graph.rank_of(match["a"]), match.graph.rank_of(match["b"]))
     if None in ranks or 1 in ranks or (right.axis is not None and ranks[1] != 2):
@@ -43,7 +43,7 @@ def is_product(match: Match) -> None:
 
 
 def is_gemm(match: Match) -> None:
-    left = one_scale_of_bytes(match, "left")
+    left = one_scale_of_8_bits(match, "left")
     right = require_weights(match, "right", 0 if match.data["tb"] else 1, left.dtype)
     require_bias(match, "bias", _unit(match, left, right))
     if match.get("bias") is not None and match.data["beta"] != 1:

@@ -13,7 +13,7 @@ from workbench.rewrite.guards import refuse_other_readers, require_constant
 from workbench.rewrite.matching import Match
 from workbench.rewrite.rule import NoMatch
 
-BYTES = (DataType.UINT8, DataType.INT8)
+EIGHT_BITS = (DataType.UINT8, DataType.INT8)
 _LARGEST = 2.0**40  # of scales; a product of two, divided by a third, neither overflows nor underflows
 
 
@@ -73,15 +73,15 @@ def _refuse_two_shapes(node: Node, found: Quantization) -> None:
         raise NoMatch(f"scale and zero point of {node} have the shapes {shapes}")
 
 
-def of(match: Match, name: str) -> Quantization:
+def quantization_at(match: Match, name: str) -> Quantization:
     """That of the node of this name in the pattern."""
     return quantization_of(match.graph, match.node(name))
 
 
-def one_scale_of_bytes(match: Match, name: str) -> Quantization:
+def one_scale_of_8_bits(match: Match, name: str) -> Quantization:
     """That of the node of this name. Raises NoMatch unless it has one scale, and integers of 8 bits."""
-    found, node = of(match, name), match.node(name)
-    if found.dtype not in BYTES:
+    found, node = quantization_at(match, name), match.node(name)
+    if found.dtype not in EIGHT_BITS:
         raise NoMatch(f"the integers of {node} are {found.dtype.name.lower()}, not uint8 or int8")
     if found.axis is not None:
         raise NoMatch(f"{node} has {found.scale.size} scales, not one")
@@ -93,7 +93,7 @@ def of_one_type(*names: str) -> Constraint:
     """The nodes of these names have one scale each, and integers of the same 8-bit type."""
 
     def demand(match: Match) -> None:
-        first, *others = (one_scale_of_bytes(match, name) for name in names)
+        first, *others = (one_scale_of_8_bits(match, name) for name in names)
         for name, other in zip(names[1:], others, strict=True):
             if other.dtype != first.dtype:
                 types = f"{first.dtype.name.lower()} and {other.dtype.name.lower()}"
@@ -117,7 +117,7 @@ def zero_point(name: str) -> Callable[[Match], str | np.ndarray]:
 
     def found(match: Match) -> str | np.ndarray:
         node = match.node(name)
-        return node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else of(match, name).zero
+        return node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else quantization_at(match, name).zero
 
     return found
 
@@ -127,8 +127,8 @@ def require_weights(match: Match, name: str, axis: int, activation: DataType) ->
 
     axis: along which there may be several scales.
     """
-    found, node = of(match, name), match.node(name)
-    if found.dtype not in BYTES or (activation == DataType.INT8 and found.dtype != DataType.INT8):
+    found, node = quantization_at(match, name), match.node(name)
+    if found.dtype not in EIGHT_BITS or (activation == DataType.INT8 and found.dtype != DataType.INT8):
         types = f"{activation.name.lower()} by {found.dtype.name.lower()}, which {node} gives"
         raise NoMatch(f"ONNX Runtime has no kernel for {types}")
     if found.axis not in (None, axis):
@@ -143,7 +143,7 @@ def require_bias(match: Match, name: str, unit: np.ndarray) -> None:
     """Raises NoMatch unless the bias of this name, if there is one, counts the unit in int32."""
     if match.get(name) is None:
         return
-    found, node = of(match, name), match.node(name)
+    found, node = quantization_at(match, name), match.node(name)
     if found.dtype != DataType.INT32 or found.zero.any() or match.graph.rank_of(match[name]) != 1:
         raise NoMatch(f"{node}, the bias, is not a vector of int32 with the zero point 0")
     scale = found.scale.ravel()
