@@ -21,11 +21,11 @@ def _of_two(op: str) -> Rule:
         op.lower(),
         f"""
         left = DequantizeLinear(a, sa, za | None, **of_left)
-        right = DequantizeLinear(b, sb, zb | None, **of_right)
+        right = DequantizeLinear(b, sb, zb | None, **of_right) | left
         c = {op}(left, right)
         y = QuantizeLinear(c, sy, zy | None, **of_result)
         """,
-        f"y = com.microsoft.QLinear{op}(a, sa, left_zero, b, sb, right_zero, sy, result_zero)",
+        f"y = com.microsoft.QLinear{op}(a, sa, left_zero, second, second_scale, right_zero, sy, result_zero)",
         in_one_kernel("a"),
         Example(
             before=f"""g (uint8[N,3] a, uint8[3] b) => (uint8[N,3] y) <float sa = {{0.125}}, uint8 za = {{3}},
@@ -64,6 +64,8 @@ def _of_two(op: str) -> Rule:
         constants=("sa", "za", "sb", "zb", "sy", "zy"),
         where=(read_here_alone("c"), of_one_type("left", "right", "y")),
         computed={
+            "second": lambda match: match.node("right").inputs[0],
+            "second_scale": lambda match: match.node("right").inputs[1],
             "left_zero": zero_point("left"),
             "right_zero": zero_point("right"),
             "result_zero": zero_point("y"),
@@ -146,4 +148,22 @@ class OrtQlinearElementwise(Pass):
         _of_one("sigmoid", "Sigmoid", "", "", "", ""),
         _of_one("leaky relu", "LeakyRelu", ", alpha=alpha", ", alpha=alpha", "<alpha=0.25>", "<alpha=0.25>"),
         _of_one("softmax", "Softmax", ", axis=axis", ", axis=axis, opset=opset", "<axis=1>", "<axis=1, opset=23>"),
+    )
+
+    own_examples = (
+        Example(
+            title="A square",
+            before="""g (uint8[N,3] x) => (uint8[N,3] y) <float s = {0.125}, float t = {0.19}, uint8 z = {20}> {
+                a = DequantizeLinear(x, s, z)
+                c = Mul(a, a)
+                y = QuantizeLinear(c, t, z)
+            }""",
+            after="""g (uint8[N,3] x) => (uint8[N,3] y) <float s = {0.125}, float t = {0.19}, uint8 z = {20}> {
+                y = com.microsoft.QLinearMul(x, s, z, x, s, z, t, z)
+            }""",
+            sentences=(
+                "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y', 3 nodes, are one kernel of"
+                " ONNX Runtime on integers, com.microsoft.QLinearMul of 'x'; 2 less",
+            ),
+        ),
     )
