@@ -17,6 +17,8 @@ from tests.running import outputs, typed
 from tests.test_ort_operators import BERT, BERT_WEIGHTS, CONVOLUTIONS, LEVELS, WEIGHTS, optimized, saved
 from workbench.ir import Graph
 from workbench.rewrite import Exactness, run_pass
+from workbench.run.compare import compare
+from workbench.run.tolerances import tolerances_for
 from workbench.run.torch.executor import TorchExecutor
 
 STEPS = [
@@ -199,3 +201,22 @@ def test_resnet_in_qdq_form_leaves_no_more_nodes_than_its_own_optimizer(tmp_path
     made = exported(path)
     assert operators(made)["QLinearConv"] == 53
     assert len(made.nodes) <= of_its_own(path, tmp_path)
+
+
+SMALL_STEPS = """g (float[4] x) => (float[4] y, uint8[4] q, float[4] w) <float s = {0.25}, uint8 z = {0}> {
+    q = QuantizeLinear(x, s, z)
+    y = DequantizeLinear(q, s, z)
+    w = Exp(y)
+}"""
+
+
+def test_a_quantized_output_may_differ_by_a_step_however_small_it_is():
+    allowed = tolerances_for(typed(SMALL_STEPS))
+    assert [round(allowed[name].absolute, 3) for name in "yqw"] == [0.25, 1.0, 0.0]
+    right = {"y": np.float32([0, 0.25, 0.5, 0]), "q": np.uint8([1, 0, 2, 0]), "w": np.float32([1, 2, 3, 4])}
+    step = {**right, "y": np.float32([0.25, 0, 0.5, 0]), "q": np.uint8([0, 1, 2, 0])}
+    found = compare(right, step, allowed)
+    assert found.ok and "its values lie within 4 quantization steps, of which one may differ" in found.sentence
+    assert not compare(right, {**right, "y": np.float32([0.5, 0.25, 0.5, 0])}, allowed).ok
+    assert not compare(right, {**right, "q": np.uint8([3, 0, 2, 0])}, allowed).ok
+    assert not compare(right, {**right, "w": np.float32([2, 2, 3, 4])}, allowed).ok
