@@ -13,10 +13,10 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import FIX, choose
 from workbench.contexts import pass_context
 from workbench.layout.profile import Profile
 from workbench.limits_of_run import limits_of
+from workbench.pass_choice import FIX, choose
 from workbench.rewrite import History, LeftOut
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
