@@ -113,7 +113,7 @@ def optimize(
     worker = None if verifier is None else verifier.worker
     fixes = any(pass_.name == FIX for pass_ in chosen)
     graph = verifier.with_running_dims(graph) if verifier is not None and fixes else graph
-    context = pass_context(target, worker, mode=mode, limits=limits_of(graph, **limits))
+    context = pass_context(target, worker, mode=mode, limits=limits_of(graph, mode=mode, **limits))
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
     while True:

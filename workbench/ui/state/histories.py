@@ -38,7 +38,7 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     chosen = choose([name for name, _ in spec.passes], options=spec.options)
     passes, sentences = pipeline.without(chosen, spec.left_out)
     history = _shared(opened, spec)
-    history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph)
+    history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph, mode=spec.mode)
     try:
         for index in range(len(history) - 1, len(passes)):
             hear = pipeline.reporter(
