@@ -21,7 +21,6 @@ SMALL, LARGE = range(30), range(1000, 2000)
 NEVER_FIRES = {
     "algebra_reduce.shifted to the left": "ONNX Runtime sums no unsigned integers, and runs no such graph",
     "fix_dims": "no dim of a random graph is bound, since each graph runs at several sizes",
-    "free_dims": "the axes of a batch are named by the user",
 }  # rules that fire on no random graph, and why
 
 
