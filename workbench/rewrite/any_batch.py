@@ -89,6 +89,7 @@ class _Search:
         choice = self._choices.get(node.name, 0)
         try:
             replaced = batched(self.sized, node, choice)
+            elements = element_sizes(self.sized, node)
         except NoMatch as no:
             raise BatchError(f"the batch cannot have another size: {no}") from None
         call = node
@@ -97,10 +98,13 @@ class _Search:
             self._undo[node.name], self.found[node.name] = graph.apply(edit), replaced
             self._choices[node.name] = choice
             call = replaced.nodes[-1]
-        sizes = {**_sizes_of(graph, call), **element_sizes(self.sized, call)}
+        sizes = {**_sizes_of(graph, call), **elements}
         self._retype({value: sizes.get(value) for value in call.outputs})
-        if call.op != "Reshape":
-            self.sized.follow(call)
+        for value in filter(self.sized.old.__contains__, call.outputs):
+            own = None if replaced is None else replaced.inner
+            inner = self.sized.inner_of(value, call.inputs) if own is None else own
+            self.sized.inner.pop(value, None)  # of another choice
+            self.sized.inner |= {} if inner is None else {value: inner}
 
     def _retype(self, shapes: Mapping[str, Shape]) -> None:
         known = {value: self._types[value].with_shape(shapes[value]) for value in shapes if value in self._types}

@@ -25,6 +25,7 @@ class Batched:
     nodes:  take its place. constants, types: of their operands that are new, the types at the other batch.
     done:   in words; "" if the call stays as it is.
     others: how many other axes the batch may as well lie on.
+    inner:  of its result, as in `Sized`; None: as operands have it.
     """
 
     nodes: tuple[Node, ...]
@@ -32,6 +33,7 @@ class Batched:
     done: str
     types: dict[str, TensorType] = field(default_factory=dict)
     others: int = 0
+    inner: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,13 @@ class Sized:
         old = self.old[value]
         return math.prod(old[axis + 1 :]) * self.inner.get(value, old[axis] // self.batch)
 
-    def follow(self, node: Node) -> None:
+    def inner_of(self, value: str, operands: Sequence[str]) -> int | None:
         """The batch lies within an axis of a result as it does within the axis of an operand that is as long."""
-        for value in filter(self.old.__contains__, node.outputs):
-            for operand in filter(self.old.__contains__, node.inputs):
-                axis, own = self._grown(value), self._grown(operand)
-                if len(axis) == len(own) == 1 and self.old[value][axis[0]] == self.old[operand][own[0]]:
-                    self.inner[value] = self.inner.get(operand, self.old[operand][own[0]] // self.batch)
-                    break
+        for operand in filter(self.old.__contains__, operands):
+            axis, own = self._grown(value), self._grown(operand)
+            if len(axis) == len(own) == 1 and self.old[value][axis[0]] == self.old[operand][own[0]]:
+                return self.inner.get(operand, self.old[operand][own[0]] // self.batch)
+        return None
 
     def _grown(self, value: str) -> list[int]:
         """The axes along which the value is longer than it was."""
@@ -117,8 +118,8 @@ def batched(sized: Sized, node: Node, choice: int = 0) -> Batched | None:
 
 def element_sizes(sized: Sized, node: Node) -> dict[str, tuple[int, ...]]:
     """The sizes of an element that a SequenceAt takes out of a SplitToSequence along another axis than the batch's."""
-    split = sized.graph.producer(node.inputs[0])
-    if node.op != "SequenceAt" or split is None or split.op != "SplitToSequence":
+    split = sized.graph.producer(node.inputs[0]) if node.op == "SequenceAt" else None
+    if split is None or split.op != "SplitToSequence":
         return {}
     axis, old = sized.batch_axis(split.inputs[0], split), sized.old.get(node.outputs[0])
     if old is None or axis is None or axis == int(split.attr("axis", 0)) % len(old):
@@ -146,12 +147,12 @@ def _reshape(sized: Sized, node: Node, choice: int) -> Batched | None:
             raise NoMatch(f"{node} computes axis {other} from the size of its operand")
         wanted[other] = after[other]
     others = len(axes) - 1 - choice
-    sized.inner[node.outputs[0]] = stride // math.prod(after[axis + 1 :])
+    inner = stride // math.prod(after[axis + 1 :])
     if wanted[axis] == -1 or (copies and wanted[axis] == 0):
-        return Batched((node,), {}, "", others=others)
+        return Batched((node,), {}, "", others=others, inner=inner)
     wanted[axis] = 0 if copies else -1
     done = f"Reshape '{node.name}' takes axis {axis} as it comes"
-    return replace(_with_operand(sized.graph, node, 1, wanted, done), others=others)
+    return replace(_with_operand(sized.graph, node, 1, wanted, done), others=others, inner=inner)
 
 
 def _axes_of_batch(before: tuple[int, ...], after: tuple[int, ...], source: int, stride: int, batch: int) -> list[int]:
