@@ -104,7 +104,8 @@ class _Search:
             own = None if replaced is None else replaced.inner
             inner = self.sized.inner_of(value, call.inputs) if own is None else own
             self.sized.inner.pop(value, None)  # of another choice
-            self.sized.inner |= {} if inner is None else {value: inner}
+            if inner is not None:
+                self.sized.inner[value] = inner
 
     def _retype(self, shapes: Mapping[str, Shape]) -> None:
         known = {value: self._types[value].with_shape(shapes[value]) for value in shapes if value in self._types}
