@@ -217,8 +217,12 @@ class GraphView:
         self.wait("hook => hook.boxes().length > 0")
 
     def ask(self, words: str) -> Any:
-        """What a JavaScript function of the hook returns."""
-        return self.page.evaluate(f"() => ({words})(Object.values(window.graphWorkbench).at(-1))")
+        """What a JavaScript function of the hook returns; while the page makes the view anew, there is no hook."""
+        found = self.page.wait_for_function(
+            "() => { const hook = Object.values(window.graphWorkbench ?? {}).at(-1);"
+            f" return hook && {{ value: ({words})(hook) }}; }}"
+        )
+        return found.json_value().get("value")
 
     def wait(self, words: str, limit_s: float = 60) -> None:
         """Until a JavaScript function of the hook is true."""

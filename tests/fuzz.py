@@ -285,10 +285,10 @@ class Fragment:
 
 
 def fragments() -> list[Fragment]:
-    """Every example of every pass but demonstrations and optimizers of others."""
+    """Every example of every pass but demonstrations, optimizers of others and the one whose option names inputs."""
     found = []
     for name, cls in passes.all_passes().items():
-        if not cls.demonstration and not cls.missing() and not issubclass(cls, ToolPass):
+        if name != "free_dims" and not cls.demonstration and not cls.missing() and not issubclass(cls, ToolPass):
             found += [Fragment(f"{name}.{rule.name}", cls, rule.example) for rule in cls.rules]
             found += [Fragment(name, cls, example) for example in cls.own_examples]
     return found

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from tests.browser import guarded, running_app, settle
 from tests.conftest import ROOT
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
-from workbench.api import choose
+from workbench.pass_choice import choose
 from workbench.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
 from workbench.ui.screens import tune_page
 from workbench.ui.state.kept_files import kept_file

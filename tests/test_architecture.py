@@ -54,6 +54,7 @@ ANYTHING = {
     "cli",
     "api",
     "library",
+    "pass_choice",
     "pass_list",
     "group_comparison",
     "layout_comparison",

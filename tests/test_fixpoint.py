@@ -14,6 +14,7 @@ from workbench import api
 from workbench.io import load_model
 from workbench.ir import Edit, graph_text, to_text
 from workbench.layout.profile import load_profile
+from workbench.pass_choice import choose
 from workbench.rewrite import Pass, PassContext, Rewrite, option, run_pass
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
@@ -100,14 +101,14 @@ def test_a_rewrite_of_the_repetition_can_be_left_out():
     passes_ = ["remove_neutral", "algebra_constants", "repeat"]
     text = TWICE.replace("y = Mul(p, b)", "q = Mul(p, b)  y = Neg(q)")
     first = api.optimize(typed(text), passes_).steps[-1].rewrites[0].sentence
-    repeat = api.choose(passes_)[-1]
+    repeat = choose(passes_)[-1]
     graph = api.optimize(typed(text), passes_[:2]).graph
     found = list(repeat.run(graph.copy(), PassContext(load_profile("cuda")), [first]))
     assert found == [] and first.startswith("remove_neutral, round 1: ")
 
 
 def test_what_stands_before_a_layout_strategy_is_not_repeated_behind_it():
-    repeat = api.choose(preset="default", layout="greedy")[-1]
+    repeat = choose(preset="default", layout="greedy")[-1]
     assert isinstance(repeat, Repeat)
     assert [pass_.name for pass_ in repeat.earlier] == ["dead_nodes", "infer_types"]
 

@@ -280,3 +280,20 @@ def test_notes_and_tables_of_functions_in_the_text():
     assert graph_text(graph).startswith("g (float[40] x) => (float[40] y)")
     again = from_text(to_text(graph)).functions["own", "F", ""].graph.constants["k"]
     assert again.numpy().tolist() == list(range(40))
+
+
+def test_nodes_that_change_places_move_alone():
+    graph = from_text("g (float[4] x) => (float[4] y) { a = Abs(x)  b = Neg(a)  c = Exp(b)  d = Tanh(c)  y = Relu(d) }")
+    before = {node.name: graph.position(node.name) for node in graph.nodes}
+    swap = Edit(
+        remove=("Neg_b", "Exp_c"),
+        insert=(graph.node("Neg_b").replace(inputs=("n",), outputs=("c",)), Node("Exp", ("a",), ("n",), {}, "Exp_c")),
+    )
+    inverse = graph.apply(swap)
+    assert [node.name for node in graph.nodes] == ["Abs_a", "Exp_c", "Neg_b", "Tanh_d", "Relu_y"]
+    assert all(graph.position(name) == before[name] for name in ("Abs_a", "Tanh_d", "Relu_y"))
+    graph.apply(inverse)
+    assert {node.name: graph.position(node.name) for node in graph.nodes} == before
+    with pytest.raises(EditError, match="cycle"):
+        graph.apply(Edit(remove=("Neg_b",), insert=(graph.node("Neg_b").replace(inputs=("d",)),)))
+    assert {node.name: graph.position(node.name) for node in graph.nodes} == before

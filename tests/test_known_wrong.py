@@ -5,10 +5,10 @@ import pytest
 
 from tests.known_wrong import CASES, Case
 from tests.running import outputs, random_inputs, typed
-from workbench.api import choose
 from workbench.inference.shapes import is_made_up
 from workbench.ir import DataType, Graph
 from workbench.layout.profile import load_profile
+from workbench.pass_choice import choose
 from workbench.pipeline import run_pipeline
 from workbench.rewrite import PassContext
 

@@ -6,12 +6,17 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, version_converter
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 from tests.loading import big_model, refusal, run, saved
+from workbench import api
+from workbench.checker.running import cpu_session
 from workbench.io import load_model
 from workbench.io.forms import same_form
+from workbench.io.kernels import NEWEST_KERNEL
 from workbench.ir import check
 from workbench.ir.text import OPSET
+from workbench.verification import Verifier
 
 
 def test_inputs_with_a_default_become_constants_in_files_that_had_to_list_all_weights(tmp_path):
@@ -228,3 +233,45 @@ def test_newer_opsets_stay(tmp_path):
     assert graph.opset_imports[""] == 24 and graph.warnings == ()
     graph = load_model(saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Swish(x) }", header=header))
     assert "'Swish'" in graph.warnings[0] and "newer form in opset 24" in graph.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"), [(op, kind) for op, (_, kinds) in NEWEST_KERNEL.items() for kind in sorted(kinds)]
+)
+def test_a_newer_form_has_no_kernel_for_these_element_types(op, kind):
+    def loads(opset: int) -> bool:
+        node = helper.make_node(op, ["x", "x"] if op == "PRelu" else ["x"], ["y"])
+        x, y = helper.make_tensor_value_info("x", kind, [2]), helper.make_tensor_value_info("y", kind, None)
+        imports = [helper.make_opsetid("", opset)]
+        model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=imports, ir_version=10)
+        try:
+            cpu_session(model)
+        except NotImplemented:
+            return False
+        return True
+
+    assert loads(NEWEST_KERNEL[op][0]) and not loads(22)
+
+
+POOLED = """g (float[1,2,7,7] x) => (float[1,2,3,3] y)
+    <float root = {1.41421354}, float one = {1}, float half = {0.5}> {
+    p = AveragePool<kernel_shape=[5,5]>(x)
+    a = Div(p, root)  b = Erf(a)  c = Add(b, one)  d = Mul(p, c)  y = Mul(d, half)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "opset", "operators"),
+    [("ieee", 20, ["AveragePool", "Gelu"]), ("exact", 17, ["AveragePool", "Div", "Erf", "Add", "Mul", "Mul"])],
+)
+def test_an_average_does_not_hold_a_model_at_its_opset_but_in_mode_exact(mode, opset, operators, tmp_path):
+    path = saved(tmp_path, POOLED, header='<ir_version: 8, opset_import: ["": 17]>\n')
+    graph = load_model(path)
+    assert graph.opset_imports[""] == OPSET
+    with Verifier(graph) as verifier:
+        history = api.optimize(graph, preset="simplify", mode=mode, verifier=verifier)
+    assert all(step.verdict.ok for step in history.steps[1:]) and history[1].verdict.bit_equal
+    api.export(history.graph, tmp_path / "out.onnx")
+    written = onnx.load(tmp_path / "out.onnx")
+    assert written.opset_import[0].version == opset
+    assert [node.op_type for node in written.graph.node] == operators

@@ -6,10 +6,10 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.running import typed
-from workbench.api import choose
 from workbench.layout.cost import count
 from workbench.layout.profile import load_profile
 from workbench.metrics import Metric, measurements_of, metrics
+from workbench.pass_choice import choose
 from workbench.pipeline import run_pipeline
 from workbench.rewrite import PassContext
 

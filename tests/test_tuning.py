@@ -18,9 +18,9 @@ from tests.commands import NPU, SAMPLES, KeptWorker, commands_share, heeds_ctrl_
 from tests.conftest import ROOT
 from tests.running import typed
 from tests.test_tuning_halving import Simulated
-from workbench.api import choose
 from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError
+from workbench.pass_choice import choose
 from workbench.run.compare import Comparison
 from workbench.run.tolerances import BFLOAT16, FLOAT32
 from workbench.tuning import bounds, latency

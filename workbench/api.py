@@ -25,8 +25,9 @@ from workbench.layout.profile import load_profile, profile_names
 from workbench.layout_comparison import LaidOut
 from workbench.library import library
 from workbench.limits_of_run import limits_of
+from workbench.pass_choice import DEFAULT_PRESET, FIX, choose
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
-from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, PassContext, with_options
+from workbench.rewrite import DEFAULT_MODE, History, LeftOut, Pass, PassContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,10 +46,6 @@ if TYPE_CHECKING:
     from workbench.verification import Verifier
 
 DEFAULT_TARGET = "cuda"
-DEFAULT_PRESET = "default"
-FIX = "fix_dims"  # the pass that writes bound dims into the graph
-FEED = "feed_inputs"  # the pass that takes inputs in the layout that is used
-GIVE = "give_outputs"  # the pass that returns outputs in that layout
 
 
 def load(source: str | Path, dims: Mapping[str, int] | None = None, *, freeze_defaults: bool = False) -> Graph:
@@ -68,40 +65,6 @@ def inspect(graph: Graph) -> Summary:
     return summarize(graph)
 
 
-def choose(
-    passes: Sequence[str] | None = None,
-    *,
-    preset: str = DEFAULT_PRESET,
-    layout: str | None = None,
-    fix_dims: bool = False,
-    feed_inputs: bool = False,
-    give_outputs: bool = False,
-    export_for: str | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> list[Pass]:
-    """The passes to run, with their options; `options` maps "pass.field" to a value.
-
-    fix_dims: whether the pass of this name runs first.
-    feed_inputs, give_outputs: whether the passes of these names run last.
-    export_for: a runtime ("onnxruntime") whose own operators the passes behind all others write.
-    Raises PassError or OptionError with one sentence.
-    """
-    names = library.chosen(None if passes is None else list(passes), preset, layout)
-    names = [FIX] * fix_dims + [name for name in names if not (fix_dims and name == FIX)]
-    names += [FEED] * feed_inputs + [GIVE] * give_outputs
-    names += [] if export_for is None else library.passes_for(export_for)
-    by_pass: dict[str, dict[str, Any]] = {name: {} for name in names}
-    for key, value in (options or {}).items():
-        name, dot, field = key.partition(".")
-        if not dot or name not in by_pass:
-            raise OptionError(
-                f"option '{key}' is for no pass that runs; write pass.field, the pass one of: {', '.join(names)}"
-            )
-        by_pass[name][field] = value
-    found = [with_options(library.find_pass(name), by_pass[name]) for name in names]
-    return [pass_.behind(found[:index]) for index, pass_ in enumerate(found)]
-
-
 def optimize(
     graph: Graph,
     passes: Sequence[str] | None = None,
@@ -110,6 +73,7 @@ def optimize(
     target: str = DEFAULT_TARGET,
     layout: str | None = None,
     fix_dims: bool = False,
+    free_dims: str = "",
     feed_inputs: bool = False,
     give_outputs: bool = False,
     export_for: str | None = None,
@@ -125,7 +89,8 @@ def optimize(
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
     passes:   names in order, or None for those of `preset`; layout: a strategy ("greedy") in addition.
-    fix_dims: whether symbolic dims become the numbers of `graph.dims`, before everything else.
+    fix_dims: whether symbolic dims become the numbers of `graph.dims`, before everything else; free_dims: axes of
+    inputs that count a batch and become symbols ("images:0=N").
     feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
     export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
     mode:     "exact" allows rewrites that keep every bit, "ieee" rounding, "fast" other signed zeros, infinities, NaN.
@@ -139,6 +104,7 @@ def optimize(
         preset=preset,
         layout=layout,
         fix_dims=fix_dims,
+        free_dims=free_dims,
         feed_inputs=feed_inputs,
         give_outputs=give_outputs,
         export_for=export_for,
@@ -147,7 +113,7 @@ def optimize(
     worker = None if verifier is None else verifier.worker
     fixes = any(pass_.name == FIX for pass_ in chosen)
     graph = verifier.with_running_dims(graph) if verifier is not None and fixes else graph
-    context = pass_context(target, worker, mode=mode, limits=limits_of(graph, **limits))
+    context = pass_context(target, worker, mode=mode, limits=limits_of(graph, mode=mode, **limits))
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
     while True:

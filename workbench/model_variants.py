@@ -9,13 +9,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET, choose, optimize
+from workbench.api import DEFAULT_TARGET, optimize
 from workbench.cli.command_text import optimize_text
 from workbench.cluster.travelling_files import digest_of, manifest_of
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
+from workbench.pass_choice import DEFAULT_PRESET, choose
 
 
 @dataclass(frozen=True)

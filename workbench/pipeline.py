@@ -102,6 +102,9 @@ def extend(
     leave_out: Collection[str] = (),
 ) -> Step:
     """Run one more pass and add its step. leave_out: sentences of rewrites to leave out."""
+    new = pass_.new_dims(history.graph)
+    for graph in (history.initial, history.graph) if new else ():
+        graph.dims = {**graph.dims, **new}
     step = run_pass(
         pass_,
         history.graph,

@@ -19,7 +19,8 @@ import numpy as np
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.opsets.written import AS_NEEDED, OpsetError, Wanted
-from workbench.run.compare import Verdict, compare
+from workbench.run.batches import batch_axes, both_batches, expected_of_both
+from workbench.run.compare import Comparison, Verdict, compare
 from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
 from workbench.run.onnxruntime.randomness import draws_numbers, is_random, with_seeds
 from workbench.run.runnable_dims import settle_dims
@@ -223,9 +224,10 @@ class Verifier:
             sentence = f"It cannot be verified, because the original does not run: {error}"
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
-            ran = self._outputs(candidate(), permute_inputs(inputs, self.original, graph), self.dims)
-            outputs = turned(ran.tensors, output_orders(self.original, graph))
+            file = candidate()
+            ran, outputs = self._run(graph, file, inputs)
             found = compare(reference, outputs, BITS if exact else self.tolerances)
+            larger = self._of_two(graph, file, exact) if found.ok else None
         except (CancelledError, OpsetError):
             raise
         except UserError as error:
@@ -233,15 +235,46 @@ class Verifier:
             sentence = f"The original runs, and this graph does not: {error}"
             return Verdict(ok, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         seconds = time.monotonic() - start
+        note = ""
+        if larger is not None:
+            found, note = (found, " So is a batch twice as large.") if larger.ok else (larger, _OF_TWO)
         return Verdict(
             found.ok,
             found.max_abs_error,
             found.max_rel_error,
             found.bit_equal,
             BITS if exact else self.tolerance,
-            found.sentence + self.note + (f" It was run by {ran.by or self.by}." if ran.by or self.by else ""),
+            found.sentence + note + self.note + (f" It was run by {ran.by or self.by}." if ran.by or self.by else ""),
             seconds,
         )
+
+    def _run(self, graph: Graph, file: Path, inputs: Tensors) -> tuple[Outputs, Tensors]:
+        """What ran the graph's file on inputs of the original, and its outputs as the original orders their axes."""
+        ran = self._outputs(file, permute_inputs(inputs, self.original, graph), self.dims)
+        return ran, turned(ran.tensors, output_orders(self.original, graph))
+
+    def _of_two(self, graph: Graph, file: Path, exact: bool) -> Comparison | None:
+        """A run on a batch of two inputs of the original beside its results for each; None if no batch became free."""
+        axes = batch_axes(self.original, graph)
+        if not axes or self.is_random:
+            return None
+        second = {**self.inputs, **_only(axes, seed_inputs(self.original, self.dims, self._seed + 1))}
+        try:
+            other = self._outputs(self.reference_file, second, self.dims).tensors
+        except CancelledError:
+            raise
+        except UserError:  # such inputs do not suit it
+            second, other = self.inputs, self.reference
+        _, outputs = self._run(graph, file, both_batches(self.inputs, second, axes))
+        expected = expected_of_both(self.reference, other, outputs)
+        return compare(expected, outputs, BITS if exact else self.tolerances)
+
+
+_OF_TWO = " That is of a batch twice as large, each half of it beside what the original gives for it alone."
+
+
+def _only(names: Collection[str], tensors: Tensors) -> Tensors:
+    return {name: tensors[name] for name in names}
 
 
 def _is_the_models_fault(error: UserError) -> bool:

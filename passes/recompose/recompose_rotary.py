@@ -180,12 +180,12 @@ class RecomposeRotary(Pass):
                     e = Concat<axis=-1>(f, f)
                     c = Cos(e)
                     cos = Unsqueeze(c, one)
+                    y_squeeze = Squeeze(cos, y_heads)
+                    y_slice = Slice(y_squeeze, y_start, y_half, y_last)
                     s = Sin(e)
                     sin = Unsqueeze(s, one)
                     y_squeeze_1 = Squeeze(sin, y_heads)
                     y_slice_1 = Slice(y_squeeze_1, y_start, y_half, y_last)
-                    y_squeeze = Squeeze(cos, y_heads)
-                    y_slice = Slice(y_squeeze, y_start, y_half, y_last)
                     y = RotaryEmbedding(x, y_slice, y_slice_1)
                 }""",
                 sentences=("Mul 'Mul_a' to Add 'Add_y', 7 nodes, compute RotaryEmbedding of 'x'; 2 less",),

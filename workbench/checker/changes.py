@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from workbench.checker.inference import called_operator, nodes_within
 from workbench.checker.outcome import DoesNotHold, Statement, escaped, in_quotes, listed
 from workbench.checker.plain import FunctionKey, PlainModel, PlainNode
 from workbench.checker.replay import LoggedEdit, Replay
-from workbench.checker.types import PlainType, in_words, is_tensor
+from workbench.checker.types import PlainType, in_words, is_tensor, with_numbers
 
 LOADING, EXPORTING = "loading", "exporting"
 _MOST_NAMED = 6  # operators in a statement
@@ -38,8 +38,11 @@ def _called(model: PlainModel) -> set[FunctionKey]:
     return {called_operator(node) for graph in graphs for node in nodes_within(graph)}
 
 
-def check_pass(edit: LoggedEdit, graph: Replay, where: str) -> Iterator[Statement]:
-    """What a pass did to inputs and outputs, in words. Raises DoesNotHold for what only loading and exporting do."""
+def check_pass(edit: LoggedEdit, graph: Replay, dims: Mapping[str, int], where: str) -> Iterator[Statement]:
+    """What a pass did to inputs and outputs, in words. Raises DoesNotHold for what only loading and exporting do.
+
+    dims: the sizes that the certificate is of; one of them may become a symbol that no input had.
+    """
     if edit.opsets is not None:
         raise DoesNotHold(f"{where} changes the opset, which only {LOADING} and {EXPORTING} do")
     named = {dim for value in graph.inputs for dim in _sizes(graph.types.get(value)) if isinstance(dim, str)}
@@ -47,7 +50,8 @@ def check_pass(edit: LoggedEdit, graph: Replay, where: str) -> Iterator[Statemen
         before = graph.types.get(value)
         if type_ is None and value in edit.constants:  # an output that became a constant is of that constant's type
             continue
-        if not _is_other_order(_with_open_sizes(before, named), type_):
+        numbers = {symbol: size for symbol, size in dims.items() if symbol not in named}
+        if not _is_other_order(_with_open_sizes(before, named), with_numbers(type_, numbers)):
             raise DoesNotHold(
                 f"{where} makes {in_quotes(value)} {in_words(type_)}, no permutation of {in_words(before)}, which it is"
             )

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
     _check_same_file(certificate.record("model"), model, before, "the model")
     written = _read(output)
     out = Output(written, _dims(certificate, before, written), in_quotes(_name(output)))
-    log = _Log(certificate, before, keep=bool(runs))
+    log = _Log(certificate, before, out.dims, keep=bool(runs))
     log.follow()
     differs = log.graph.difference(written)
     if differs:
@@ -120,14 +120,14 @@ class _Log:
     """The steps of a certificate, followed from the model on. evidence: with the step that each is of. changes: how
     many edits there are, loading and exporting included."""
 
-    def __init__(self, certificate: Fields, model: PlainModel, keep: bool) -> None:
-        """keep: whether rewrites are kept, to be evaluated by themselves."""
+    def __init__(self, certificate: Fields, model: PlainModel, dims: Mapping[str, int], keep: bool) -> None:
+        """dims: the sizes that it is of. keep: whether rewrites are kept, to be evaluated by themselves."""
         self.rewrites: list[LocalRewrite] | None = [] if keep else None
         self.certificate = certificate
         self.mode = certificate.text("mode")
         if self.mode not in _ALLOWED:
             raise Unreadable(f"the certificate's mode is {in_quotes(self.mode)}; there are {', '.join(_ALLOWED)}")
-        self.model = model
+        self.model, self.dims = model, dims
         self.graph = Replay(model)
         self.count = self.passes = self.changes = self.with_law = self.graphs = 0
         self.exactness: Counter[str] = Counter()
@@ -176,7 +176,7 @@ class _Log:
             self._check_exactness(rewrite, where)
             edit = logged_edit(rewrite.record("edit"))
             check_functions(edit, self.graph, self.model, False, where)
-            self.statements += check_pass(edit, self.graph, where)
+            self.statements += check_pass(edit, self.graph, self.dims, where)
             if self.rewrites is not None:
                 self.rewrites.append(local_rewrite(edit, self.graph, where))
             self.graph.apply(edit, where)

@@ -7,7 +7,7 @@ may rest on what its operands are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from workbench.checker.types import PlainType, sizes_of
 _MOST = 1_000  # rewrites that are evaluated
 _STEPS_AROUND = 8
 _LARGEST = 2**22  # elements of all operands of one
+_FEW, _DRAWS = 64, 16  # with fewer elements than that, so many draws: few numbers may all have one sign
 
 
 @dataclass(frozen=True)
@@ -109,25 +110,29 @@ class _Evaluation:
         sizes = [sizes_of(type_) for type_ in types.values()]
         if any(size is None for size in sizes) or sum(math.prod(size or ()) for size in sizes) > _LARGEST:
             return None
+        few = sum(math.prod(size or ()) for size in sizes) < _FEW
         try:
-            feed = {value: random_array(value, type_, {}, self.random, 2) for value, type_ in types.items()}
-            one = self._results(rewrite.remove, rewrite.before, feed, types, rewrite)
-            other = self._results(rewrite.insert, rewrite.after, feed, types, rewrite)
+            before = self._program(rewrite.remove, rewrite.before, types, rewrite)
+            after = self._program(rewrite.insert, rewrite.after, types, rewrite)
+            for _ in range(_DRAWS if few and types else 1):
+                feed = {value: random_array(value, type_, {}, self.random, 2) for value, type_ in types.items()}
+                one, other = before(feed), after(feed)
+                apart = [(str(one[v].dtype), largest_difference([one[v]], [other[v]])) for v in rewrite.ends]
+                if any(by > ROUNDING.get(kind, 0.0) for kind, by in apart):
+                    break
         except Exception:  # ONNX Runtime has its own classes; what it does not run is not evaluated
             return None
         self.types |= {value: _type(array) for value, array in other.items()}
-        apart = [(str(one[v].dtype), largest_difference([one[v]], [other[v]])) for v in rewrite.ends]
         return all(by <= ROUNDING.get(kind, 0.0) for kind, by in apart)
 
-    def _results(
+    def _program(
         self,
         calls: Sequence[PlainNode],
         constants: Mapping[str, PlainConstant],
-        feed: Mapping[str, Array],
         types: Mapping[str, PlainType],
         rewrite: LocalRewrite,
-    ) -> dict[str, Array]:
-        """Of all values that the nodes compute, and of ends that are constants."""
+    ) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+        """Computes, from the operands, all values that the nodes compute, and ends that are constants."""
         graph = GraphProto(name="alone")
         graph.initializer.extend(self._tensor(name, constant) for name, constant in constants.items())
         read = {value for call in calls for value in call.reads}
@@ -141,8 +146,13 @@ class _Evaluation:
         opsets = {**self.opsets, **rewrite.opsets}
         proto = ModelProto(ir_version=10, graph=graph, functions=self.functions)
         proto.opset_import.extend(OperatorSetIdProto(domain=domain, version=n) for domain, n in opsets.items())
-        found = cpu_session(proto).run(made, {value: array for value, array in feed.items() if value in read})
-        return dict(zip(made, found, strict=True))
+        session = cpu_session(proto)
+
+        def run(feed: Mapping[str, Array]) -> dict[str, Array]:
+            found = session.run(made, {value: array for value, array in feed.items() if value in read})
+            return dict(zip(made, found, strict=True))
+
+        return run
 
     def _tensor(self, name: str, constant: PlainConstant) -> TensorProto:
         tensor = TensorProto()

@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from workbench.checker.outcome import DoesNotHold, escaped, in_quotes
 from workbench.checker.plain import PlainModel
-from workbench.checker.types import PlainType, in_words, is_tensor, symbol_of
+from workbench.checker.types import PlainType, in_words, is_tensor, symbol_of, with_numbers
 
 Array = npt.NDArray[Any]
 _SIZE = 2  # of a dim for which the certificate has no number, or 0
@@ -54,7 +54,7 @@ def compared_runs(
     except _NotCompared as why:
         return RunsCompared(f"not compared, since {why}")
     many = "1 random input" if runs == 1 else f"{runs:,} random inputs"
-    sizes = f" with {', '.join(used)}" if (used := _sizes(model, dims)) else ""
+    sizes = f" with {', '.join(used)}" if (used := _sizes(dims, model, output)) else ""
     where = f"on {many}{sizes} in ONNX Runtime without optimizations{', and with them' if hinted else ''} (seed {seed})"
     if not worst:
         return RunsCompared(f"equal to the last bit {where}", equal=True)
@@ -62,13 +62,14 @@ def compared_runs(
     return RunsCompared(f"{words}; its mode exact allows none" if mode == "exact" else words, equal=mode != "exact")
 
 
-def _sizes(model: PlainModel, dims: Mapping[str, int]) -> list[str]:
-    return [f"{escaped(symbol, 40)}={dims.get(symbol) or _SIZE:,}" for symbol in sorted(model.symbols)]
+def _sizes(dims: Mapping[str, int], model: PlainModel, output: PlainModel) -> list[str]:
+    named = {*model.symbols, *(symbol for symbol in output.symbols if symbol in dims)}
+    return [f"{escaped(symbol, 40)}={dims.get(symbol) or _SIZE:,}" for symbol in sorted(named)]
 
 
 def _worst(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs: int, seed: int, hinted: bool) -> float:
     """The largest difference of all results."""
-    odd = next((name for name in model.given if not _same_for_callers(name, model, output)), None)
+    odd = next((name for name in model.given if not _same_for_callers(name, model, output, dims)), None)
     if odd is not None:
         raise _NotCompared(f"the input {in_quotes(odd)} is of another shape in each of them")
     try:
@@ -116,10 +117,12 @@ def _with_zeros(array: Array, random: np.random.Generator) -> Array:
     return np.where(random.random(array.shape) < _KEPT, array, np.zeros((), array.dtype))
 
 
-def _same_for_callers(name: str, model: PlainModel, output: PlainModel) -> bool:
-    """Whether both take the same arrays as this input, which may have names for its sizes in the output alone."""
+def _same_for_callers(name: str, model: PlainModel, output: PlainModel, dims: Mapping[str, int]) -> bool:
+    """Whether both take the same arrays as this input, which may have names for its sizes in the output alone; those
+    that are new have the certificate's number."""
     one: PlainType = model.given[name]
-    other: PlainType = output.given.get(name, one)
+    new = {symbol: size for symbol, size in dims.items() if symbol not in model.symbols}
+    other: PlainType = with_numbers(output.given.get(name, one), new)
     if one is None or other is None or not is_tensor(one) or not is_tensor(other) or one[1] is None or other[1] is None:
         return bool(one == other)
     sizes = [[symbol_of(name, axis, dim) or dim for axis, dim in enumerate(shape)] for shape in (one[1], other[1])]

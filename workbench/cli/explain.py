@@ -32,8 +32,9 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _on_model(chosen: argparse.Namespace) -> int:
     """Print what the pass considered, and its refusals by sentence."""
-    from workbench.api import choose, optimize
+    from workbench.api import optimize
     from workbench.layout.profile import load_profile
+    from workbench.pass_choice import choose
     from workbench.refusals import considered, refusal_lines
     from workbench.rewrite import PassContext
 

@@ -103,10 +103,10 @@ def matrix_command(request: MatrixRequest) -> int:
 
 
 def _matrix(request: MatrixRequest) -> Any:
-    from workbench.api import DEFAULT_PRESET
     from workbench.matrix import batch_sizes
     from workbench.matrix_blocks import Matrix
     from workbench.model_variants import model_with_passes
+    from workbench.pass_choice import DEFAULT_PRESET
     from workbench.plans import PLANS
 
     if (request.plan is None) == (not request.models):

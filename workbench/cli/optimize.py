@@ -62,8 +62,9 @@ class OptimizeRequest(PipelineRequest):
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
-    from workbench.api import certificate, choose, export
+    from workbench.api import certificate, export
     from workbench.opset_choice import why_raised
+    from workbench.pass_choice import choose
     from workbench.reporting import history_report
 
     history = run_and_print(graph, request)

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 MOST_TIMES = 20  # printed rows of operators' times
 
 _OF_RECIPE = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "mode", "option")  # with what passes do
-_CHOICES = ("passes", "preset", "layout", "fix_dims", "feed_inputs", "give_outputs", "export_for", "options")
+_CHOICES = (
+    "passes",
+    "preset",
+    "layout",
+    "fix_dims",
+    "free_dims",
+    "feed_inputs",
+    "give_outputs",
+    "export_for",
+    "options",
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class PipelineRequest:
     target: str
     layout: str | None
     fix_dims: bool
+    free_dims: str
     feed_inputs: bool
     give_outputs: bool
     export_for: str | None
@@ -56,7 +67,7 @@ class PipelineRequest:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The arguments of `api.choose`."""
+        """The arguments of `pass_choice.choose`."""
         return {name: getattr(self, name) for name in _CHOICES}
 
 
@@ -70,6 +81,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     words = "write the bound dims into the graph as numbers, before the passes run"
     command.add_argument("--fix-dims", action="store_true", help=words)
+    words = "make the sizes of a batch symbols, before the passes run; Reshapes and the like then take any batch"
+    command.add_argument("--free-dims", default="", metavar="images:0=N", help=words)
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
     command.add_argument("--give-outputs", action="store_true", help="return outputs in the layout that is used")
     command.add_argument(
@@ -121,6 +134,7 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
         "target": chosen.target or "cuda",
         "layout": chosen.layout,
         "fix_dims": chosen.fix_dims,
+        "free_dims": chosen.free_dims,
         "feed_inputs": chosen.feed_inputs,
         "give_outputs": chosen.give_outputs,
         "export_for": chosen.export_for,

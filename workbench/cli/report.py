@@ -57,7 +57,8 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
 
 def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file: str | None) -> int:
     """Write the report, also of a failing pipeline, since its history shows the failure."""
-    from workbench.api import choose, dot, report
+    from workbench.api import dot, report
+    from workbench.pass_choice import choose
 
     history = run_and_print(graph, request)
     written = report(history, output, target=request.target, passes=choose(**request.chosen))

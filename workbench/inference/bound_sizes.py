@@ -45,7 +45,10 @@ def _numbers(graph: Graph) -> dict[str, int] | None:
         shapes = {value: graph.shape(value) for value in node.outputs if value}
         if all(_is_known(shape, numbers) for shape in shapes.values()):
             continue
-        found = _shapes_of(graph, node, numbers)
+        try:
+            found = inferred_shapes(graph, node, numbers)
+        except InferenceError:  # the whole graph is inferred, which keeps what it knows
+            return None
         for value, shape in shapes.items():
             sizes = found.get(value)
             if shape is None or sizes is None or len(sizes) != len(shape):
@@ -60,8 +63,11 @@ def _is_known(shape: Shape, numbers: Mapping[str, int]) -> bool:
     return shape is not None and all(isinstance(dim, int) or dim in numbers for dim in shape)
 
 
-def _shapes_of(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The inferred shapes of the node's results that are known."""
+def inferred_shapes(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The inferred shapes of the node's results that are known, from the types of its operands.
+
+    numbers: for symbols. Raises onnx's InferenceError for operands that the operator does not take.
+    """
     opset = graph.opset_imports.get(node.domain)
     if opset is None or node.bodies or not onnx.defs.has(node.op_type, opset, node.domain):
         return {}
@@ -80,10 +86,7 @@ def _shapes_of(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dict[str
             data[value] = elements
     schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
-    try:
-        found = infer_node_outputs(schema, message, types, data, opset_imports=imports)
-    except InferenceError:  # the whole graph is inferred, which keeps what it knows
-        return {}
+    found = infer_node_outputs(schema, message, types, data, opset_imports=imports)
     sized = {
         value: type_.tensor_type.shape.dim for value, type_ in found.items() if type_.tensor_type.HasField("shape")
     }

@@ -79,6 +79,10 @@ def parse_dims(text: str) -> dict[str, int]:
         try:
             dims[name.strip()] = int(value)
         except ValueError:
+            if ":" in name:
+                raise LoadError(
+                    f"'{part[:80]}' names a new symbol; --free-dims of optimize and report takes it"
+                ) from None
             raise LoadError(f"dim '{name}' must be a whole number, not '{value[:80]}'") from None
     return dims
 

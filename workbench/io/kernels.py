@@ -1,6 +1,6 @@
 """The newest opset at which ONNX Runtime runs a model with the kernels of the model's own opset.
 
-Determined with ONNX Runtime 1.31 operator by operator; `tests/test_kernels.py` repeats that.
+Determined with ONNX Runtime 1.31 operator by operator; `tests/test_load_opsets.py` repeats that for element types.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workbench.io.checks import every_graph, without_declared_types
 
 _ANY: frozenset[int] = frozenset()
 _DOUBLE = frozenset({TensorProto.DOUBLE})
-_INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64, TensorProto.UINT32, TensorProto.UINT64})
+_INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64, TensorProto.UINT32})
 # operator -> the newest opset with a kernel, for operands of these element types (none: of any).
 # Without a kernel for a newer form, the older one may run by the operator's function body.
 NEWEST_KERNEL: Mapping[str, tuple[int, frozenset[int]]] = {
@@ -25,26 +25,20 @@ NEWEST_KERNEL: Mapping[str, tuple[int, frozenset[int]]] = {
     "PRelu": (18, _DOUBLE | _INTEGERS),
     "Relu": (18, frozenset({TensorProto.INT64})),
 }
-# operator -> the opset from which another kernel runs, with another order of summation.
-OTHER_KERNEL = {"AveragePool": 19}
-_LIMITED = {*NEWEST_KERNEL, *OTHER_KERNEL}
 
 
 def newest_opset(model: ModelProto, nodes: Iterable[NodeProto], version: int, newest: int) -> int:
-    """The opset from `version` to `newest` at which a model of opset `version` runs with unchanged results.
+    """The newest opset from `version` to `newest` at which ONNX Runtime runs a model of opset `version`.
 
     nodes: all of the model.
     """
     found = newest
-    nodes = [node for node in nodes if node.op_type in _LIMITED and node.domain in ("", "ai.onnx")]
-    types = _element_types(model) if any(NEWEST_KERNEL.get(node.op_type, (0, _ANY))[1] for node in nodes) else {}
+    nodes = [node for node in nodes if node.op_type in NEWEST_KERNEL and node.domain in ("", "ai.onnx")]
+    types = _element_types(model) if any(NEWEST_KERNEL[node.op_type][1] for node in nodes) else {}
     for node in nodes:
-        last, only_of = NEWEST_KERNEL.get(node.op_type, (newest, _ANY))
+        last, only_of = NEWEST_KERNEL[node.op_type]
         if not only_of or _operand_type(node, types) in only_of:
             found = min(found, last)
-        since = OTHER_KERNEL.get(node.op_type, version)
-        if version < since:
-            found = min(found, since - 1)
     return max(found, version)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_ir
 
 from workbench.inference.shapes import infer_types, is_made_up
@@ -32,7 +34,7 @@ def with_written_types(graph: Graph) -> Graph:
     inferred = infer_types(graph, {}) if open_ else {}
     for value in outputs:
         own = inferred.get(value, graph.types.get(value))
-        type_ = _of_output(None if own is None else written(own), _declared(graph, value))
+        type_ = _of_output(None if own is None else written(own), _declared(graph, value), given)
         if type_ is not None and type_ != whole.types.get(value):
             whole.apply(Edit(types={value: type_}))
     return whole
@@ -50,16 +52,18 @@ def _declared(graph: Graph, value: str) -> ValueType | None:
     return type_.permuted(order)
 
 
-def _of_output(own: ValueType | None, declared: ValueType | None) -> ValueType | None:
-    """A number that follows is written; else the file's own word stays."""
+def _of_output(own: ValueType | None, declared: ValueType | None, given: Collection[Dim]) -> ValueType | None:
+    """A number that follows is written, and in place of a number the symbol of an input that follows; else the file's
+    own word stays."""
     if not isinstance(own, TensorType) or not isinstance(declared, TensorType):
         return declared or own
     if own.shape is None:
         return own.with_shape(declared.shape)
     if declared.shape is None or len(declared.shape) != len(own.shape):
         return own
-    return own.with_shape(tuple(map(_size, own.shape, declared.shape)))
+    pairs = zip(own.shape, declared.shape, strict=True)
+    return own.with_shape(tuple(size if _follows(size, said, given) else said for size, said in pairs))
 
 
-def _size(own: Dim, declared: Dim) -> Dim:
-    return own if isinstance(own, int) or declared is None else declared
+def _follows(size: Dim, declared: Dim, given: Collection[Dim]) -> bool:
+    return isinstance(size, int) or declared is None or (isinstance(declared, int) and size in given)

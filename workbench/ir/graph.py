@@ -14,7 +14,7 @@ from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, check_values, restoring, update
 from workbench.ir.kept import Kept
 from workbench.ir.node import Body, Function, Node
-from workbench.ir.order import check_order, rank_between, topological
+from workbench.ir.order import check_order, rank_between, rank_bounds, sorted_among, topological
 from workbench.ir.types import Constant, Dim, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ class Graph(Body):
         warnings: Sequence[str] = (),
         reserved: frozenset[str] = frozenset(),
     ) -> None:
-        """`source`, `file_opset`, `kept`, `dims`, `bound_types` and `warnings` are set by loading: the user's file, its
-        opset, what it has besides, the numbers bound to symbolic dims, the types that follow (for costs), and warnings
-        for the user. reserved: names that no new value may take; for a body, those of the graphs around it."""
+        """Loading sets `source` (the user's file), `file_opset`, `kept`, `dims` (bound to symbols), `bound_types` (for
+        costs) and `warnings`. reserved: names that no new value may take; for a body, those of the graphs around it."""
         self.name = name
         self.inputs, self.outputs = inputs, outputs
         self.opset_imports = dict(opset_imports or {})
@@ -59,8 +58,7 @@ class Graph(Body):
         self._constants: dict[str, Constant] = dict(constants or {})
         self._types: dict[str, ValueType] = dict(types or {})
         self._nodes: dict[str, Node] = {}
-        self._rank: dict[str, float] = {}
-        self._ranks: list[float] = []
+        self._rank, self._ranks = dict[str, float](), list[float]()
         self._producer: dict[str, str] = {}
         self._users: dict[str, dict[str, None]] = {}
         self._with_bodies: dict[str, None] = {}
@@ -92,18 +90,20 @@ class Graph(Body):
     def nodes(self) -> tuple[Node, ...]:
         """All nodes in topological order."""
         if self._sorted is None:
-            self._sorted = tuple(map(self._nodes.__getitem__, sorted(self._nodes, key=self._rank.__getitem__)))
+            self._sorted = tuple(self._in_order(self._nodes))
         return self._sorted
 
     def nodes_of(self, operators: Collection[str]) -> list[Node]:
         """The nodes of these operators, in topological order."""
-        names = [name for op in self._by_op.keys() & set(operators) for name in self._by_op[op]]
-        return [self._nodes[name] for name in sorted(names, key=self._rank.__getitem__)]
+        return self._in_order(name for op in self._by_op.keys() & set(operators) for name in self._by_op[op])
 
     @property
     def with_bodies(self) -> list[Node]:
         """The nodes that hold bodies, in topological order."""
-        return [self._nodes[name] for name in sorted(self._with_bodies, key=self._rank.__getitem__)]
+        return self._in_order(self._with_bodies)
+
+    def _in_order(self, names: Iterable[str]) -> list[Node]:
+        return [self._nodes[name] for name in sorted(names, key=self._rank.__getitem__)]
 
     @property
     def constants(self) -> Mapping[str, Constant]:
@@ -137,8 +137,7 @@ class Graph(Body):
 
     def users(self, value: str) -> tuple[Node, ...]:
         """The nodes that use `value`, in topological order, including those whose bodies capture it."""
-        names = self._users.get(value, ())
-        return tuple(self._nodes[n] for n in (sorted(names, key=self._rank.__getitem__) if len(names) > 1 else names))
+        return tuple(self._in_order(self._users.get(value, ())))
 
     def count_users(self, value: str) -> int:
         return len(self._users.get(value, ()))
@@ -350,47 +349,48 @@ class Graph(Body):
 
         Returns the former ranks of nodes that had to move; None, with nothing inserted, if there is a cycle.
         """
-        for name in come.keys() & wanted.keys():
-            self._link(come[name], wanted[name])
-        fresh = [node for name, node in come.items() if name not in wanted]
-        ceiling: dict[str, float] = {}
-        later: dict[str, float] = {}  # value -> the lowest upper bound among the new nodes that use it
-        for node in reversed(fresh):
-            readers = {u for v in node.outputs if v for u in self._users.get(v, ())}
-            behind = (later[v] for v in node.outputs if v in later)
-            ceiling[node.name] = min([*(self._rank[u] for u in readers), *behind], default=math.inf)
-            for value in node.operands:
-                later[value] = min(later.get(value, math.inf), ceiling[node.name])
-        for node in fresh:
-            low = max((self._rank[p] for p in self._makers(node)), default=-math.inf)
-            self._link(node, rank_between(self._ranks, low, ceiling[node.name]))
-        return {} if all(self._fits(node) for node in come.values()) else self._reranked(come)
-
-    def _makers(self, node: Node) -> Iterator[str]:
-        return (self._producer[v] for v in node.operands if v in self._producer)
-
-    def _fits(self, node: Node) -> bool:
-        rank = self._rank[node.name]
-        if any(self._rank[maker] >= rank for maker in self._makers(node)):
-            return False
-        return all(rank < self._rank[reader] for value in node.outputs for reader in self._users.get(value, ()))
-
-    def _reranked(self, come: Mapping[str, Node]) -> dict[str, float] | None:
+        if (nodes := sorted_among(come)) is None:
+            return None
+        for stay in (wanted, dict[str, float]()):  # a node that is changed stays at its rank, if that does
+            for node in nodes:
+                if node.name in stay:
+                    self._link(node, stay[node.name])
+            self._link_between([node for node in nodes if node.name not in stay])
+            if all(map(self._fits, nodes)):
+                return {}
+            for node in nodes:
+                self._unlink(node)
+        self._link_between(nodes)
         order = topological(self._nodes, self._producer, self._rank)
         if order is None:
-            for node in come.values():
+            for node in nodes:
                 self._unlink(node)
             return None
         moved = {name: rank for name, rank in self._rank.items() if name not in come}
         self._set_ranks({name: float(i) for i, name in enumerate(order)})
         return moved
 
+    def _link_between(self, nodes: Sequence[Node]) -> None:
+        highest = rank_bounds(nodes, self._users, self._rank)
+        for node in nodes:
+            low = max(map(self._rank.__getitem__, self._makers(node)), default=-math.inf)
+            self._link(node, rank_between(self._ranks, low, highest[node.name]))
+
+    def _makers(self, node: Node) -> Iterator[str]:
+        return (self._producer[v] for v in node.operands if v in self._producer)
+
+    def _fits(self, node: Node) -> bool:
+        rank = self._rank[node.name]
+        ahead = all(self._rank[maker] < rank for maker in self._makers(node))
+        return ahead and all(
+            rank < self._rank[reader] for value in node.outputs for reader in self._users.get(value, ())
+        )
+
     def _set_ranks(self, ranks: Mapping[str, float]) -> None:
-        if not ranks:
-            return
-        self._rank.update(ranks)
-        self._ranks = sorted(self._rank.values())
-        self._sorted = None
+        if ranks:
+            self._rank.update(ranks)
+            self._ranks = sorted(self._rank.values())
+            self._sorted = None
 
     def _drop_unused(self, values: Iterable[str]) -> None:
         for value in values:

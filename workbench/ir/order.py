@@ -36,6 +36,28 @@ def topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Ma
     return order if len(order) == len(nodes) else None
 
 
+def sorted_among(nodes: Mapping[str, Node]) -> list[Node] | None:
+    """The nodes in topological order as far as they read each other, else as they are; None if there is a cycle."""
+    producer = {value: name for name, node in nodes.items() for value in node.outputs if value}
+    order = topological(nodes, producer, {name: place for place, name in enumerate(nodes)})
+    return None if order is None else [nodes[name] for name in order]
+
+
+def rank_bounds(
+    nodes: Sequence[Node], users: Mapping[str, Mapping[str, None]], rank: Mapping[str, float]
+) -> dict[str, float]:
+    """By name, the rank below which each of these new nodes must lie: that of its first reader, new ones included."""
+    found: dict[str, float] = {}
+    later: dict[str, float] = {}  # value -> the lowest upper bound among the new nodes that use it
+    for node in reversed(nodes):
+        readers = {u for v in node.outputs if v for u in users.get(v, ())}
+        behind = (later[v] for v in node.outputs if v in later)
+        found[node.name] = min([*(rank[u] for u in readers), *behind], default=math.inf)
+        for value in node.operands:
+            later[value] = min(later.get(value, math.inf), found[node.name])
+    return found
+
+
 def rank_between(ranks: Sequence[float], low: float, high: float) -> float:
     """A rank not among the sorted `ranks`: just before `high`, or just after `low` if there is no `high`."""
     if math.isfinite(high):

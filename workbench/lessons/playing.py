@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from workbench.api import choose
 from workbench.contexts import pass_context
 from workbench.errors import UserError
 from workbench.fusion.opened_groups import OpenedGroups
@@ -21,6 +20,7 @@ from workbench.layout.profile import load_profile, profile_names
 from workbench.lessons.lesson import Fault, Lesson, LessonError, Pipeline, Stop
 from workbench.lessons.pictures import Picture, picture_of
 from workbench.lessons.reading import closest
+from workbench.pass_choice import choose
 from workbench.pipeline import run_pipeline
 from workbench.rewrite import MODES, History, Pass
 from workbench.rewrite.passes import LAYOUT_PREFIX

@@ -90,6 +90,10 @@ class Pass:
         """The pass as it runs after these; most passes return themselves."""
         return self
 
+    def new_dims(self, graph: Graph) -> Mapping[str, int]:
+        """The numbers with which symbols that it introduces run, such as the size that was there before."""
+        return {}
+
     @classmethod
     def missing(cls) -> str:
         """Why it cannot act here; "" if it can."""

@@ -56,7 +56,7 @@ class TuneError(UserError):
 
 @dataclass(frozen=True)
 class NamedPasses:
-    """Passes, in the words of `api.choose`: a preset, and what is added to it, in the words of tables."""
+    """Passes, in the words of `pass_choice.choose`: a preset, and what is added to it, in the words of tables."""
 
     preset: str
     more: tuple[str, ...]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from workbench.api import choose
 from workbench.errors import UserError, reading
 from workbench.files import SPECIAL, is_special, write_text
 from workbench.layout.profile import load_profile
+from workbench.pass_choice import choose
 from workbench.rewrite.exactness import MODES
 from workbench.run.measurement.measure import BACKENDS, DTYPES
 from workbench.tuning.evidence import Evidence

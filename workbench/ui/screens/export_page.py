@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, FIX, certificate, export
+from workbench.api import DEFAULT_TARGET, certificate, export
 from workbench.errors import UserError
 from workbench.io.kinds import TORCH, kind_of
 from workbench.layout.profile import load_profile
 from workbench.opset_choice import why_raised
 from workbench.opsets.written import AS_NEEDED, Wanted
+from workbench.pass_choice import FIX
 from workbench.reporting import history_report
 from workbench.rewrite import History
 from workbench.ui.state.checking import OFF

@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import choose
 from workbench.contexts import pass_context
 from workbench.errors import UserError
+from workbench.pass_choice import choose
 from workbench.rewrite import History
 from workbench.ui.state.address import sides_in_address, write_sides
 from workbench.ui.state.graph_views import shown_side

@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.api import choose
 from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError, counted
+from workbench.pass_choice import choose
 from workbench.run.measurement.formatting import error_words
 from workbench.tuning.budget import parse_budget
 from workbench.tuning.evidence import Evidence

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit import runtime
 
-from workbench.api import DEFAULT_PRESET
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.io.samples import Sample, Shows, samples
 from workbench.layout.declared import parse_layouts
+from workbench.pass_choice import DEFAULT_PRESET
 from workbench.rewrite import DEFAULT_MODE, LeftOut
 from workbench.ui.state.folders import real_path
 

@@ -13,10 +13,10 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import FIX, choose
 from workbench.contexts import pass_context
 from workbench.layout.profile import Profile
 from workbench.limits_of_run import limits_of
+from workbench.pass_choice import FIX, choose
 from workbench.rewrite import History, LeftOut
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
@@ -38,7 +38,7 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     chosen = choose([name for name, _ in spec.passes], options=spec.options)
     passes, sentences = pipeline.without(chosen, spec.left_out)
     history = _shared(opened, spec)
-    history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph)
+    history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph, mode=spec.mode)
     try:
         for index in range(len(history) - 1, len(passes)):
             hear = pipeline.reporter(

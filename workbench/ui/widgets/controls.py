@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import streamlit as st
 
-from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET, FIX
+from workbench.api import DEFAULT_TARGET
 from workbench.library import library
+from workbench.pass_choice import DEFAULT_PRESET, FIX
 from workbench.rewrite import DEFAULT_MODE, Pass, with_options
 from workbench.ui.state.address import Wished, pipeline_in_address, verification_in_address
 from workbench.ui.state.checking import EACH, END, HOW, OFF

@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx
 import streamlit as st
 
-from workbench.api import choose
 from workbench.opset_choice import history_at_opset
 from workbench.opsets.lowering import newer_than
 from workbench.opsets.versions import OLDEST_OPSET
 from workbench.opsets.written import AS_NEEDED, INLINE, KEEP, NEWEST, Opset, OpsetError, Wanted, kept_opset
+from workbench.pass_choice import choose
 from workbench.rewrite import History, Pass
 from workbench.ui.state.session import Opened, Spec, worker
 from workbench.ui.state.work import Report

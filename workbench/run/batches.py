@@ -1,0 +1,46 @@
+"""A batch twice as large: which axes of inputs count it, its inputs, and the results that it must give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from workbench.ir import Graph
+from workbench.run.inputs import Tensors
+
+
+def batch_axes(original: Graph, graph: Graph) -> dict[str, int]:
+    """The axis of each input whose size is a number in the original, and a symbol in the graph."""
+    found = {}
+    for value in original.inputs:
+        before, after = original.shape(value), graph.shape(value)
+        if before is None or after is None or len(before) != len(after):
+            continue
+        for axis, (size, symbol) in enumerate(zip(before, after, strict=True)):
+            if isinstance(size, int) and isinstance(symbol, str):
+                found[value] = axis
+    return found
+
+
+def both_batches(first: Tensors, second: Tensors, axes: Mapping[str, int]) -> Tensors:
+    """The inputs of two runs as those of one; inputs without a batch are the first's."""
+    return {
+        value: np.concatenate([tensor, second[value]], axes[value]) if value in axes else tensor
+        for value, tensor in first.items()
+    }
+
+
+def expected_of_both(first: Tensors, second: Tensors, found: Tensors) -> Tensors:
+    """The outputs of two runs, side by side along the axis that is twice as long in `found`.
+
+    An output as large as that of one run is the first's.
+    """
+    return {name: _joined(tensor, second[name], found.get(name)) for name, tensor in first.items()}
+
+
+def _joined(first: np.ndarray, second: np.ndarray, found: np.ndarray | None) -> np.ndarray:
+    if found is None or found.ndim != first.ndim or found.shape == first.shape:
+        return first
+    axis = next((axis for axis in range(first.ndim) if found.shape[axis] != first.shape[axis]), 0)
+    return np.concatenate([first, second], axis)
