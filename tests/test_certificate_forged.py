@@ -323,3 +323,21 @@ def test_any_rewrite_is_not_checked_and_a_run_finds_it(tmp_path):
     )
     with pytest.raises(DoesNotHold, match=r"run on random inputs \(seed \d+\), the output's 'y' differs by"):
         found.check(runs=1)
+
+
+@pytest.mark.parametrize(("steps", "holds"), [(0.6, True), (1.6, False)])
+def test_a_quantized_output_may_differ_by_a_step_of_its_quantization_and_no_more(steps, holds, tmp_path):
+    """Its few values differ by much more than a twentieth of the largest."""
+    constants = f"<float s = {{4}}, uint8 z = {{128}}, float k = {{{4 * steps}}}>"
+    text = "g (float[64] x) => (float[64] y) {0} {{ {1} y = DequantizeLinear(q, s, z) }}"
+    model = text.format(constants, "u = Add(x, k) q = QuantizeLinear(u, s, z)")
+    output = text.format(constants.replace(f", float k = {{{4 * steps}}}", ""), "q = QuantizeLinear(x, s, z)")
+    gone = {"type": 1, "shape": [], "sha256": hashlib.sha256(np.float32(4 * steps).tobytes()).hexdigest()}
+    before = [node("Add", ["x", "k"], ["u"]), node("QuantizeLinear", ["u", "s", "z"], ["q"])]
+    edit = {"remove": before, "insert": [node("QuantizeLinear", ["x", "s", "z"], ["q"])], "drop": {"k": gone}}
+    found = forged(tmp_path, model, output, rewriting(edit), mode="ieee")
+    if holds:
+        assert "but for rounding" in found.check(runs=4).answer
+    else:
+        with pytest.raises(DoesNotHold, match="the output's 'y' differs"):
+            found.check(runs=4)

@@ -11,7 +11,7 @@ from workbench.explanation import explain_pass
 from workbench.rewrite import Exactness
 from workbench.rewrite.laws import read_laws
 
-BITS, ROUNDING, SIGNS = Exactness
+BITS, ROUNDING, SIGNS = Exactness.BITS, Exactness.ROUNDING, Exactness.SIGNS
 LONG_PROOFS = ("dequantize and quantize", "clip of clip")  # seconds each
 EVERY_RULE = [rule for cls in passes.all_passes().values() for rule in cls.rules]
 WITH_LAW = [

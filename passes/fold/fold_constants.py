@@ -46,6 +46,21 @@ def _size(graph: Graph, node: Node) -> int | None:
     return None if elements is None else elements * itemsize
 
 
+def _quantized_reader(graph: Graph, node: Node) -> Node | None:
+    """A reader of a dequantized constant that can compute on integers: another operand of it is dequantized from a
+    computed value, or it is a Gather whose result is quantized."""
+    if node.op != "DequantizeLinear":
+        return None
+    for reader in graph.users(node.outputs[0]):
+        makers = (graph.producer(value) for value in reader.operands)
+        quantized = any(m is not None and m.op == node.op and m.inputs[0] not in graph.constants for m in makers)
+        if quantized or (
+            reader.op == "Gather" and any(u.op == "QuantizeLinear" for u in graph.users(reader.outputs[0]))
+        ):
+            return reader
+    return None
+
+
 def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     if any(v not in graph.constants for v in node.operands):
         missing = next(v for v in node.operands if v not in graph.constants)
@@ -56,6 +71,9 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
         raise NoMatch(f"{node} has a body or is an unknown operator")
     if any(graph.is_output(v) for v in node.outputs):
         raise NoMatch(f"{node} makes an output of the graph")
+    quantized = _quantized_reader(graph, node)
+    if quantized is not None:
+        raise NoMatch(f"{quantized} can compute on the integers that {node} reads")
     size = _size(graph, node)
     if size is not None and size > options.max_bytes:
         raise NoMatch(f"the result of {node} would take {size:,} bytes; the bound is {options.max_bytes:,}")
@@ -114,7 +132,8 @@ class FoldConstants(Pass):
     Each enables the others: after an If is replaced by its branch, more shapes are known.
 
     Must not act on random operators, on other nodes that make an output of the graph, nor if the result takes more
-    than `max_bytes`, so that a small file that generates large weights stays small.
+    than `max_bytes`, so that a small file that generates large weights stays small, nor on the DequantizeLinear of a
+    constant whose reader runtimes can give integers: beside that of a computed value, or a Gather that is quantized.
 
     Source: buddy plan, "constant folding", first and second kind (docs/references.md).
     """
@@ -164,6 +183,18 @@ class FoldConstants(Pass):
                 Refusal(
                     "g (float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}> { z = Neg(a)  y = Add(x, z) }",
                     "Neg 'Neg_z' makes an output of the graph",
+                ),
+                Refusal(
+                    """g (uint8[2] x) => (float[2] y) <uint8[2] w = {1, 2}, float s = {0.1}> {
+                        a = DequantizeLinear(x, s)  b = DequantizeLinear(w, s)  y = Mul(a, b)
+                    }""",
+                    "Mul 'Mul_y' can compute on the integers that DequantizeLinear 'DequantizeLinear_b' reads",
+                ),
+                Refusal(
+                    """g (int64[N] i) => (uint8[N] y) <uint8[3] w = {1, 2, 3}, float s = {0.1}> {
+                        a = DequantizeLinear(w, s)  b = Gather(a, i)  y = QuantizeLinear(b, s)
+                    }""",
+                    "Gather 'Gather_b' can compute on the integers that DequantizeLinear 'DequantizeLinear_a' reads",
                 ),
             ),
             may_match=_has_constants_alone,

@@ -1,4 +1,4 @@
-"""A Transpose of a MatMul's operand becomes an attribute of ONNX Runtime's FusedMatMul."""
+"""A Transpose of a MatMul's operand, and a factor, become attributes of ONNX Runtime's FusedMatMul."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from workbench.rewrite.matching import Match
 from workbench.rewrite.standard import is_float32
 
 _SAID = "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{a}' and '{b}'; {fewer} less"
+
+_PRODUCT = "p = MatMul(a, b) | com.microsoft.FusedMatMul(a, b, **others)"
 
 
 def swaps_the_last_two(match: Match) -> None:
@@ -28,18 +30,27 @@ def are_matrices(match: Match) -> None:
             raise NoMatch(f"'{value}' is empty")
 
 
+def is_unscaled(match: Match) -> None:
+    if "alpha" in match.data.get("others", {}):
+        raise NoMatch(f"the product before {match.root} has a factor")
+
+
 @dataclass(frozen=True)
 class OrtMatmul(Pass):
-    """Two cases, for float32: a MatMul of which the second, or the first, operand is a Transpose of the last two axes
-    becomes com.microsoft.FusedMatMul of the Transpose's operand.
+    """Three cases, for float32:
 
-    Must not act if anything else reads the transposed value, nor if other axes move. The file then runs in ONNX
-    Runtime only.
+    - a MatMul of which the second, or the first, operand is a Transpose of the last two axes becomes
+      com.microsoft.FusedMatMul of the Transpose's operand;
+    - a product of matrices times a number, or divided by one, becomes com.microsoft.FusedMatMul with that factor.
 
-    Source: ONNX Runtime's FusedMatMul, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+    Must not act if anything else reads the transposed value or the product, nor if other axes move. The file then runs
+    in ONNX Runtime only.
+
+    Source: ONNX Runtime's FusedMatMul, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md; its
+    MatmulTransposeFusion and MatMulScaleFusion.
     """
 
-    title = "ONNX Runtime: a transposed operand in the kernel of the product"
+    title = "ONNX Runtime: a transposed operand and a factor in the kernel of the product"
 
     rules = (
         graph_rule(
@@ -110,6 +121,49 @@ class OrtMatmul(Pass):
                 ),
             ),
             where=(swaps_the_last_two, are_matrices, is_float32("a")),
+            exactness=Exactness.ROUNDING,
+        ),
+        graph_rule(
+            "scaled",
+            f"{_PRODUCT}\ny = Mul(p, k)",
+            "y = com.microsoft.FusedMatMul(a, b, alpha=k, **others)",
+            _SAID,
+            Example(
+                before="""g (float[2,3,4] a, float[2,4,5] b) => (float[2,3,5] y) <float k = {0.125}> {
+                    p = MatMul(a, b)
+                    y = Mul(p, k)
+                }""",
+                after="""g (float[2,3,4] a, float[2,4,5] b) => (float[2,3,5] y) {
+                    y = com.microsoft.FusedMatMul<alpha=0.125>(a, b)
+                }""",
+                sentences=(
+                    "MatMul 'MatMul_p' and Mul 'Mul_y' are one kernel of ONNX Runtime, com.microsoft.FusedMatMul of 'a'"
+                    " and 'b'; 1 less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[3,4] a, float[4,5] b) => (float[3,5] y, float[3,5] p) <float k = {0.125}> {
+                        p = MatMul(a, b)  y = Mul(p, k)
+                    }""",
+                    "'p' of MatMul 'MatMul_p' is an output of the graph",
+                ),
+                Refusal(
+                    """g (float[3,4] a, float[4,5] b) => (float[3,5] y) <float[5] k = {1, 2, 3, 4, 5}> {
+                        p = MatMul(a, b)  y = Mul(p, k)
+                    }""",
+                    "'k' of Mul 'Mul_y' is not the one number k",
+                ),
+                Refusal(
+                    """g (float[3,4] a, float[4,5] b) => (float[3,5] y) <float k = {0.125}> {
+                        p = com.microsoft.FusedMatMul<alpha=0.5>(a, b)  y = Mul(p, k)
+                    }""",
+                    "the product before Mul 'Mul_y' has a factor",
+                ),
+            ),
+            further=((f"{_PRODUCT}\ny = Div(p, k)", "y = com.microsoft.FusedMatMul(a, b, alpha=1 / k, **others)"),),
+            numbers=("k",),
+            where=(is_unscaled, are_matrices, is_float32("a")),
             exactness=Exactness.ROUNDING,
         ),
     )

@@ -24,7 +24,11 @@ from workbench.checker.replay import Replay, logged_edit
 from workbench.checker.running import RunsCompared, compared_runs
 
 # What a mode allows, from most exact on.
-_ALLOWED = {"exact": ("bits",), "ieee": ("bits", "rounding"), "fast": ("bits", "rounding", "signs")}
+_ALLOWED = {
+    "exact": ("bits",),
+    "ieee": ("bits", "rounding", "step"),
+    "fast": ("bits", "rounding", "step", "signs"),
+}
 _LARGEST_SIZE = 2**31 - 1
 _MOST_GRAPHS = 10  # on the way to the output, of which a certificate has an order or a plan
 _STEP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -212,7 +216,12 @@ def _reads_and_writes(call: PlainNode) -> tuple[object, ...]:
 def _exactness_statements(log: _Log) -> Iterator[Statement]:
     if not log.count:
         return
-    told = {"bits": "change no bit", "rounding": "change rounding", "signs": "change signs of zero, infinities or NaN"}
+    told = {
+        "bits": "change no bit",
+        "rounding": "change rounding",
+        "step": "change the rounding of quantized values",
+        "signs": "change signs of zero, infinities or NaN",
+    }
     parts = [f"{log.exactness[kind]:,} {words}" for kind, words in told.items() if log.exactness[kind]]
     yield Statement(f"its mode is {log.mode}; of its rewrites {', '.join(parts)}", proven=False)
     without = log.count - log.with_law

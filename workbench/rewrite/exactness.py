@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Exactness(Enum):
-    """What may differ in the results; integers and booleans never do.
+    """What may differ in the results; integers and booleans never do, except quantized integers under STEP.
 
     The bits of a NaN do not count, since no runtime preserves them. ROUNDING holds for numbers that do not overflow in
     between: in float32, x * 2 * 0.5 is infinity for 3e38 and x is not, and operators that square their operands, such
@@ -15,6 +15,7 @@ class Exactness(Enum):
 
     BITS = "equal to the last bit"
     ROUNDING = "equal up to rounding; NaN, infinities and -0.0 are kept, except where an intermediate result overflows"
+    STEP = "equal up to rounding, which may take a quantized value to the next integer"
     SIGNS = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
 
     def runs_in(self, mode: str) -> bool:
@@ -25,7 +26,7 @@ class Exactness(Enum):
 EXACT = "exact"
 MODES = {
     EXACT: frozenset({Exactness.BITS}),
-    "ieee": frozenset({Exactness.BITS, Exactness.ROUNDING}),
+    "ieee": frozenset({Exactness.BITS, Exactness.ROUNDING, Exactness.STEP}),
     "fast": frozenset(Exactness),
 }
 DEFAULT_MODE = "ieee"

@@ -11,6 +11,7 @@ from workbench.run.tolerances import FLOAT32, Tolerance
 
 TINY = 1e-30  # keeps relative errors finite if every number is zero
 _MOST_NAMED = 3  # most outputs named in one sentence
+_FEW_STEPS = 4
 FAINT = 1e-6  # smaller outputs are always within the absolute tolerance
 
 
@@ -94,7 +95,7 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
     if a.dtype.kind in "USO":
         same = bool((a.astype(str) == b.astype(str)).all())
         return OutputComparison(name, True, True, tolerance, 0.0, 0.0) if same else differs("other strings")
-    weak = _weakness(a)
+    weak = _weakness(a, tolerance)
     if _same_bits(a, b):
         return OutputComparison(name, True, True, tolerance, 0.0, 0.0, weak=weak)
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
@@ -125,12 +126,14 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(first, second)
 
 
-def _weakness(a: np.ndarray) -> str:
+def _weakness(a: np.ndarray, tolerance: Tolerance) -> str:
     """Why equality of this output is weak evidence; "" if it is not."""
     if a.size > 1 and bool((a == a.reshape(-1)[0]).all()):
         return f"every one of its {a.size} values is {a.reshape(-1)[0]}"
     if a.size and a.dtype.kind == "f" and bool((np.abs(a) < FAINT).all()):
         return f"every value of it is below {FAINT:g}"
+    if tolerance.quantized and a.size > 1 and np.ptp(a.astype(np.float64)) <= _FEW_STEPS * tolerance.absolute:
+        return f"its values lie within {_FEW_STEPS} quantization steps, of which one may differ"
     return "it is empty" if a.size == 0 else ""
 
 

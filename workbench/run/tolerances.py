@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.function_calls import Key, function_key
@@ -15,7 +15,8 @@ class Tolerance:
 
     relative: max|a - b| / max|a| over one output.
     absolute: max|a - b| over one output.
-    quantized: 8-bit integers may differ too, since a rounding may go the other way.
+    quantized: 8-bit integers may differ too, since a rounding may go the other way; `absolute` is one step of the
+               quantization, where that is known.
     bits:      nothing may differ, not even the sign of a zero; the bits of a NaN do not count.
     """
 
@@ -45,12 +46,29 @@ INT8 = Tolerance(1e-1, 1e-6, "behind 8-bit operators, where roundings may fall e
 BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
 _STRICTEST_FIRST = (FLOAT32, FLOAT16, BFLOAT16, INT8)
-_INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
+_INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear", "QGemm")
+_BYTES = (DataType.UINT8, DataType.INT8)
+_STEP = 1.001  # times the scale; the difference of two floats is rounded
 _OF_TYPES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
 
 
 def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
-    """The tolerance of every value, by the operators and element types that it depends on."""
+    """The tolerance of every value, by the operators and element types that it depends on, and by the quantization
+    step of the value itself."""
+    return {value: _within_a_step(graph, value, found) for value, found in _by_dependence(graph).items()}
+
+
+def _within_a_step(graph: Graph, value: str, tolerance: Tolerance) -> Tolerance:
+    if not tolerance.quantized:
+        return tolerance
+    type_, made = graph.tensor_type(value), graph.producer(value)
+    if type_ is not None and type_.dtype in _BYTES:
+        return replace(tolerance, absolute=1.0)
+    scale = graph.constant(made.inputs[1]) if made is not None and made.op == "DequantizeLinear" else None
+    return tolerance if scale is None else replace(tolerance, absolute=_STEP * float(scale.numpy().max(initial=0.0)))
+
+
+def _by_dependence(graph: Graph) -> dict[str, Tolerance]:
     of_functions: dict[Key, Tolerance] = {}
     for key, function in graph.functions.items():  # a function may call those before it
         of_functions[key] = _of_all(function.graph, of_functions)
@@ -63,8 +81,8 @@ def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
 
 
 def tolerance_for(graph: Graph) -> Tolerance:
-    """The loosest tolerance of the graph's outputs."""
-    found = tolerances_for(graph)
+    """The loosest tolerance of the graph's outputs, without their quantization steps."""
+    found = _by_dependence(graph)
     return _loosest(found.get(value, FLOAT32) for value in graph.outputs)
 
 

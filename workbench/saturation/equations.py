@@ -16,7 +16,7 @@ from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.laws import Law, read_laws, read_term
 from workbench.rewrite.terms import Term
 
-_BITS, _ROUNDING, _SIGNS = Exactness
+_BITS, _ROUNDING, _SIGNS = Exactness.BITS, Exactness.ROUNDING, Exactness.SIGNS
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,169 @@
+"""Sums, products and activations of dequantized values whose result is quantized become kernels on integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.rewrite import Exactness, Example, Pass, Refusal, Rule
+from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.matching import Match
+from workbench.rewrite.quantized import in_one_kernel, of_one_type, read_here_alone, zero_point
+
+
+def _opset(match: Match) -> int:
+    """QLinearSoftmax is told the opset of its Softmax, whose axis had another meaning before 13."""
+    return match.graph.opset_imports.get("", 0)
+
+
+def _of_two(op: str) -> Rule:
+    words = f"kernel of ONNX Runtime on integers, com.microsoft.QLinear{op} of 'a'"
+    return graph_rule(
+        op.lower(),
+        f"""
+        left = DequantizeLinear(a, sa, za | None, **of_left)
+        right = DequantizeLinear(b, sb, zb | None, **of_right) | left
+        c = {op}(left, right)
+        y = QuantizeLinear(c, sy, zy | None, **of_result)
+        """,
+        f"y = com.microsoft.QLinear{op}(a, sa, left_zero, second, second_scale, right_zero, sy, result_zero)",
+        in_one_kernel("a"),
+        Example(
+            before=f"""g (uint8[N,3] a, uint8[3] b) => (uint8[N,3] y) <float sa = {{0.125}}, uint8 za = {{3}},
+                float sb = {{0.25}}, uint8 zb = {{7}}, float sy = {{0.19}}, uint8 zy = {{20}}> {{
+                d = DequantizeLinear(a, sa, za)
+                e = DequantizeLinear(b, sb, zb)
+                c = {op}(d, e)
+                y = QuantizeLinear(c, sy, zy)
+            }}""",
+            after=f"""g (uint8[N,3] a, uint8[3] b) => (uint8[N,3] y) <float sa = {{0.125}}, uint8 za = {{3}},
+                float sb = {{0.25}}, uint8 zb = {{7}}, float sy = {{0.19}}, uint8 zy = {{20}}> {{
+                y = com.microsoft.QLinear{op}(a, sa, za, b, sb, zb, sy, zy)
+            }}""",
+            sentences=(
+                f"DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 4 nodes, are one {words};"
+                " 3 less",
+            ),
+        ),
+        refusals=(
+            Refusal(
+                f"""g (uint8[2,3] a, int8[3] b) => (uint8[2,3] y) <float s = {{0.1}}, uint8 z = {{3}}> {{
+                    d = DequantizeLinear(a, s, z)  e = DequantizeLinear(b, s)  c = {op}(d, e)
+                    y = QuantizeLinear(c, s, z)
+                }}""",
+                "DequantizeLinear 'DequantizeLinear_d' and DequantizeLinear 'DequantizeLinear_e' have integers of two"
+                " types, uint8 and int8",
+            ),
+            Refusal(
+                f"""g (uint8[2,3] a, uint8[3] b) => (uint8[2,3] y, float[2,3] z) <float s = {{0.1}}> {{
+                    d = DequantizeLinear(a, s)  e = DequantizeLinear(b, s)  c = {op}(d, e)
+                    y = QuantizeLinear(c, s)  z = Neg(c)
+                }}""",
+                f"Neg 'Neg_z' reads 'c' of {op} '{op}_c' too",
+            ),
+        ),
+        constants=("sa", "za", "sb", "zb", "sy", "zy"),
+        where=(read_here_alone("c"), of_one_type("left", "right", "y")),
+        computed={
+            "second": lambda match: match.node("right").inputs[0],
+            "second_scale": lambda match: match.node("right").inputs[1],
+            "left_zero": zero_point("left"),
+            "right_zero": zero_point("right"),
+            "result_zero": zero_point("y"),
+        },
+        shared=True,
+        exactness=Exactness.STEP,
+    )
+
+
+def _of_one(name: str, op: str, given: str, kept: str, text: str, text_after: str) -> Rule:
+    """given, kept: attributes in the two patterns; text, text_after: in the example."""
+    new = f"com.microsoft.QLinear{op}"
+    return graph_rule(
+        name,
+        f"""
+        operand = DequantizeLinear(x, sx, zx | None, **of_operand)
+        c = {op}(operand{given})
+        y = QuantizeLinear(c, sy, zy | None, **of_result)
+        """,
+        f"y = {new}(x, sx, operand_zero, sy, result_zero{kept})",
+        in_one_kernel("x"),
+        Example(
+            before=f"""g (int8[N,3] x) => (int8[N,3] y)
+                <float sx = {{0.125}}, int8 zx = {{3}}, float sy = {{0.0041}}, int8 zy = {{-100}}> {{
+                d = DequantizeLinear(x, sx, zx)
+                c = {op}{text}(d)
+                y = QuantizeLinear(c, sy, zy)
+            }}""",
+            after=f"""g (int8[N,3] x) => (int8[N,3] y)
+                <float sx = {{0.125}}, int8 zx = {{3}}, float sy = {{0.0041}}, int8 zy = {{-100}}> {{
+                y = {new}{text_after}(x, sx, zx, sy, zy)
+            }}""",
+            sentences=(
+                "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 3 nodes, are one kernel of"
+                f" ONNX Runtime on integers, {new} of 'x'; 2 less",
+            ),
+        ),
+        refusals=(
+            Refusal(
+                f"""g (int8[2,3] x) => (uint8[2,3] y) <float s = {{0.1}}> {{
+                    d = DequantizeLinear(x, s)  c = {op}{text}(d)  y = QuantizeLinear(c, s)
+                }}""",
+                "DequantizeLinear 'DequantizeLinear_d' and QuantizeLinear 'QuantizeLinear_y' have integers of two"
+                " types, int8 and uint8",
+            ),
+            Refusal(
+                f"""g (uint8[2,3] x) => (uint8[2,3] y) <float[3] s = {{0.1, 0.2, 0.3}}, float t = {{0.1}}> {{
+                    d = DequantizeLinear(x, s)  c = {op}{text}(d)  y = QuantizeLinear(c, t)
+                }}""",
+                "DequantizeLinear 'DequantizeLinear_d' has 3 scales, not one",
+            ),
+        ),
+        constants=("sx", "zx", "sy", "zy"),
+        where=(read_here_alone("c"), of_one_type("operand", "y")),
+        computed={"operand_zero": zero_point("operand"), "result_zero": zero_point("y"), "opset": _opset},
+        shared=True,
+        exactness=Exactness.STEP,
+    )
+
+
+@dataclass(frozen=True)
+class OrtQlinearElementwise(Pass):
+    """Five cases: between DequantizeLinear and QuantizeLinear, Add, Mul, Sigmoid, LeakyRelu and Softmax become
+    com.microsoft.QLinearAdd, QLinearMul, QLinearSigmoid, QLinearLeakyRelu and QLinearSoftmax.
+
+    Must not act if anything else reads what the QuantizeLinear reads, nor unless all have one scale each and the same
+    type, uint8 or int8. A result may be the next integer, since the floats were rounded otherwise. The file then runs
+    in ONNX Runtime only.
+
+    Source: these operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md;
+    BinaryNodeGroupSelector and UnaryNodeGroupSelector in ONNX Runtime's
+    onnxruntime/core/optimizer/qdq_transformer/selectors_actions/.
+    """
+
+    title = "ONNX Runtime: quantized sums, products and activations"
+
+    rules = (
+        _of_two("Add"),
+        _of_two("Mul"),
+        _of_one("sigmoid", "Sigmoid", "", "", "", ""),
+        _of_one("leaky relu", "LeakyRelu", ", alpha=alpha", ", alpha=alpha", "<alpha=0.25>", "<alpha=0.25>"),
+        _of_one("softmax", "Softmax", ", axis=axis", ", axis=axis, opset=opset", "<axis=1>", "<axis=1, opset=23>"),
+    )
+
+    own_examples = (
+        Example(
+            title="A square",
+            before="""g (uint8[N,3] x) => (uint8[N,3] y) <float s = {0.125}, float t = {0.19}, uint8 z = {20}> {
+                a = DequantizeLinear(x, s, z)
+                c = Mul(a, a)
+                y = QuantizeLinear(c, t, z)
+            }""",
+            after="""g (uint8[N,3] x) => (uint8[N,3] y) <float s = {0.125}, float t = {0.19}, uint8 z = {20}> {
+                y = com.microsoft.QLinearMul(x, s, z, x, s, z, t, z)
+            }""",
+            sentences=(
+                "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y', 3 nodes, are one kernel of"
+                " ONNX Runtime on integers, com.microsoft.QLinearMul of 'x'; 2 less",
+            ),
+        ),
+    )
