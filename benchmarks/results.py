@@ -93,6 +93,10 @@ def waiting(chosen: Chosen) -> str:
     return heads.WAITING + _run("waiting.py")
 
 
+def opens(chosen: Chosen) -> str:
+    return heads.OPENS + _run("opens.py")
+
+
 def revisions(chosen: Chosen) -> str:
     more = _without_head(_run("revisions.py", BEFORE_DECLARED_RULES, *chosen.real)) if chosen.real else []
     head = heads.REVISIONS.format(before=BEFORE_DECLARED_RULES)
@@ -215,6 +219,7 @@ PARTS = (
     simplify,
     growth,
     second_runs,
+    opens,
     revisions,
     large,
     rounding,

@@ -79,6 +79,13 @@ values in between do: a symbol that such a value had from the first file's input
 
 """
 
+OPENS = """## Memory over many opens
+
+One session of the app opens four small samples by turns (`benchmarks/opens.py`): the largest resident memory of the
+process within each part of 400 opens. Before sessions shared nothing that keeps models, it went from 254 MB to 666.
+
+"""
+
 WAITING = """## Beside another process
 
 Sixty runs of a narrow ResNet-50 by torch, alone and beside one process that spins on a core, by how the threads of

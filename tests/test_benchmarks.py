@@ -126,3 +126,8 @@ def test_second_runs_of_the_samples_find_nothing():
 def test_written_beside_the_original():
     ((model, nodes, ours, *times, _, _),) = table_of("written.py", "--repeat", "3", "sample_models/ppocr_cls_v2.onnx")
     assert model == "ppocr_cls_v2" and int(ours) < int(nodes) and all(float(time) > 0 for time in times)
+
+
+@pytest.mark.slow
+def test_opens_of_few():
+    assert [row[0] for row in table_of("opens.py", 24)] == ["1 to 20", "21 to 24"]
