@@ -21,7 +21,7 @@ test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 test-all: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --run-slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --run-slow $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -41,7 +41,9 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--run-slow"):
+    if config.getoption("--run-slow"):  # files with slow tests first, so that no process is left with one of them alone
+        slow = {item.path for item in items if "slow" in item.keywords}
+        items.sort(key=lambda item: item.path not in slow)
         return
     config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
     items[:] = [item for item in items if "slow" not in item.keywords]

@@ -111,7 +111,7 @@ def test_explain(done, name):
 
 def test_inspect(done):
     out = done("inspect", RESNET)
-    assert out.startswith("resnet50: 176 nodes, opset 18 (brought to it from the file's 9, the newest at ")
+    assert out.startswith("resnet50: 176 nodes, opset 23 (brought to it from the file's 9), ")
     assert "input gpu_0/data_0: float[1,3,224,224] NCHW" in out
     assert "operators: BatchNormalization 53, Conv 53, Relu 49, Sum 16, " in out
 

@@ -175,11 +175,8 @@ def test_rows_that_depend_on_each_other_are_not_equal(body, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
-@pytest.mark.parametrize(
-    ("name", "axes"), [("ddddocr_det_yolox", "images:0=N"), ("unet_sd15_raw", "x:0=N,t:0=N,ctx:0=N")]
-)
-def test_real_models_take_any_batch(name, axes, tmp_path):
-    graph = wb.load(CORPUS / f"{name}.onnx")
+def test_a_detector_takes_any_batch():
+    graph = wb.load(CORPUS / "ddddocr_det_yolox.onnx")
     with Verifier(graph) as verifier:
-        history = wb.optimize(graph, ["dead_nodes"], free_dims=axes, verifier=verifier, verify="end")
+        history = wb.optimize(graph, ["dead_nodes"], free_dims="images:0=N", verifier=verifier, verify="end")
     assert history[-1].verdict.ok and "So is a batch twice as large." in history[-1].verdict.sentence

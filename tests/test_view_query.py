@@ -42,7 +42,8 @@ def test_a_scope_is_searched_its_hits_stand_beside_the_graph_and_the_address_kee
     listed, canvas = panel.bounding_box(), view.canvas.bounding_box()
     assert listed["x"] >= canvas["x"] + canvas["width"], "beside the graph, not over it"
     assert panel.get_by_role("option").first.inner_text().startswith("Mul ")
-    assert "/block4/" in view.state["selected"] and view.box(view.state["selected"])["visible"]
+    view.wait("hook => hook.state().selected.includes('/block4/')")  # its scopes are opened for it
+    assert view.box(view.state["selected"])["visible"]
     panel.get_by_role("button", name="Colour").click()
     panel.get_by_role("button", name="Only hits").click()
     assert view.ask("hook => hook.legend()").startswith("◆ found by scope:block4/ op:mul")
