@@ -89,3 +89,21 @@ def test_a_box_of_many_edges_is_drawn_without_routing_them():
     assert place(items[:20], few).engine == "graphlay"
     found = place(items, many)
     assert found.engine == "sugiyama" and all(found.places[0].y < other.y for other in found.places[1:])
+
+
+def test_a_value_that_each_node_of_a_long_chain_reads_is_placed_as_the_chain_is():
+    """Its edges cross half a million layers; the longest are drawn and do not shape the picture."""
+    count = 1_000
+    chain = [(i, i + 1) for i in range(1, count)]
+    fan = [(0, i) for i in range(1, count + 1)]
+    items = [Item(20, 10)] * (count + 1)
+    found = place(items, chain + fan)
+    assert found.engine == "sugiyama"
+    assert all(found.places[a].y < found.places[b].y for a, b in chain + fan)
+    shape = placement._that_shape(set(chain + fan))
+    assert set(chain) <= set(shape) and sum(b - a - 1 for a, b in shape) <= placement._BENDS_PER_EDGE * 2 * count
+
+
+def test_items_in_a_circle_are_placed():
+    circle = [(i, (i + 1) % 1_000) for i in range(1_000)]
+    assert len(place([Item(20, 10)] * 1_000, circle).places) == 1_000

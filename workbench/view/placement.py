@@ -7,13 +7,14 @@ are drawn straight; each if the other fails.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 MOST_ROUTED = 900  # boxes; more are placed by the faster engine, without routes
 MOST_AT_ONE = 120  # edges of one box; routing takes 0.3 s for so many side by side, and 4.6 s for 200
+_BENDS_PER_EDGE = 8  # on average, one for each layer that an edge crosses
 _NODE_GAP, _LAYER_GAP, _PADDING, _HEADER = 24, 40, 10, 22  # pixels
 
 Route = tuple[tuple[int, int], ...]
@@ -126,9 +127,10 @@ def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
     leaves = [i for i, item in enumerate(items) if not item.is_frame]
     across = max(items[i].width for i in leaves) + _NODE_GAP
     down = max(items[i].height for i in leaves) + _LAYER_GAP
-    pairs = sorted({(str(a), str(b)) for a, b in edges if a != b and not items[a].is_frame and not items[b].is_frame})
-    if not pairs:
+    flat = {(a, b) for a, b in edges if a != b and not items[a].is_frame and not items[b].is_frame}
+    if not flat:
         raise PlacementError("fast-sugiyama: there are no edges")
+    pairs = sorted((str(a), str(b)) for a, b in _that_shape(flat))
     found = fast_sugiyama.from_edges(pairs, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2, check_layout=False)
     centres: dict[int, tuple[int, int]] = {}
     left = 0.0
@@ -144,6 +146,41 @@ def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
             centres[i] = (next(beside) * across, top)
     places = {i: Place(*centres[i], items[i].width, items[i].height) for i in leaves}
     return _framed(items, places), [() for _ in edges]
+
+
+def _that_shape(edges: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The edges without the longest, if they cross so many layers that placing takes time with the square of the graph,
+    as those of one value that each node of a chain reads. The others keep every item in its layer."""
+    layers = _layers(edges)
+    spans = sorted((max(layers[b] - layers[a], 1), a, b) for a, b in edges)
+    most = _BENDS_PER_EDGE * len(edges)
+    kept, bends, seen = list[tuple[int, int]](), 0, set[int]()
+    for span, a, b in spans:
+        if bends + span - 1 > most and a in seen and b in seen:
+            continue
+        kept.append((a, b))
+        seen |= {a, b}
+        bends += span - 1
+    return kept
+
+
+def _layers(edges: Collection[tuple[int, int]]) -> dict[int, int]:
+    """The length of the longest path to each item; of items in a circle, of one as far as it leads."""
+    behind: dict[int, list[int]] = defaultdict(list)
+    waiting: Counter[int] = Counter()
+    for a, b in edges:
+        behind[a].append(b)
+        waiting[b] += 1
+    layers = dict.fromkeys((*behind, *waiting), 0)
+    ready = [item for item in behind if not waiting[item]]
+    while ready:
+        item = ready.pop()
+        for other in behind[item]:
+            layers[other] = max(layers[other], layers[item] + 1)
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    return layers
 
 
 def _framed(items: Sequence[Item], places: Mapping[int, Place]) -> list[Place]:
