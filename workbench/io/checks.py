@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -108,7 +109,7 @@ def _check_opset(model: ModelProto) -> None:
 def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list[str], outside: set[str]) -> None:
     constants = {t.name for t in graph.initializer} if isinstance(graph, GraphProto) else set()
     outputs = [o if isinstance(o, str) else o.name for o in graph.output]
-    twice = next((v for i, v in enumerate(inputs) if v in inputs[:i]), None)
+    twice = next((value for value, count in Counter(inputs).items() if count > 1), None)
     if twice is not None:
         raise LoadError(f"graph '{name}' has two inputs named '{twice}'")
     given, made = constants | set(inputs), set[str]()
