@@ -14,6 +14,7 @@ import pytest
 
 from tests.loading import refusal, run
 from tests.making import Bomb
+from tests.slow import slow_unless
 from workbench.io import LoadError, load_model, load_torch
 from workbench.ir import check
 
@@ -89,6 +90,7 @@ def test_the_bomb_works(tmp_path):
     assert mark.exists()
 
 
+@pytest.mark.slow
 def test_a_pickle_among_the_sample_inputs_is_not_opened(program, tmp_path):
     mark = tmp_path / "ran"
     bad = rewritten(
@@ -100,7 +102,7 @@ def test_a_pickle_among_the_sample_inputs_is_not_opened(program, tmp_path):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("part", ["weights", "constants"])
+@pytest.mark.parametrize("part", ["weights", slow_unless(False, "constants")])
 def test_a_pickled_weight_is_refused(program, tmp_path, part):
     mark = tmp_path / "ran"
 
@@ -118,7 +120,13 @@ def test_a_pickled_weight_is_refused(program, tmp_path, part):
 
 @pytest.mark.parametrize(
     "entry",
-    ["data/constants/custom_obj_0", "data/constants/opaque_obj_0", "data/weights/model.pt", "data/constants/model.pt"],
+    [
+        "data/constants/custom_obj_0",
+        *(
+            slow_unless(False, f"data/{name}")
+            for name in ("constants/opaque_obj_0", "weights/model.pt", "constants/model.pt")
+        ),
+    ],
 )
 def test_pickled_objects_and_old_forms_are_refused(program, tmp_path, entry):
     mark = tmp_path / "ran"
@@ -130,7 +138,7 @@ def test_pickled_objects_and_old_forms_are_refused(program, tmp_path, entry):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("field", ["expr_str", "name", "guards_code"])
+@pytest.mark.parametrize("field", ["expr_str", slow_unless(False, "name"), slow_unless(False, "guards_code")])
 def test_code_in_the_description_of_a_program_does_not_run(program, tmp_path, field):
     mark = tmp_path / "ran"
     code = f"__import__('os').mkdir({str(mark)!r})"
@@ -244,6 +252,7 @@ def with_entry(program: Path, path: Path, name: str, size: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_entry_that_unfolds_far_is_refused_before_it_does(program, tmp_path):
     path = with_entry(program, tmp_path / "bomb.pt2", "data/weights/weight_77", 256 << 20)
     assert path.stat().st_size < 2**20

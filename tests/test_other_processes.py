@@ -65,6 +65,7 @@ def test_a_crowd_leaves_fewer_cores_than_threads(cores, idle, of, threads, crowd
     assert OtherProcesses(cores, idle, of, threads).crowd is crowd
 
 
+@pytest.mark.slow
 def test_where_others_crowd_no_factor_is_shown():
     with somebody_else():
         time.sleep(0.3)

@@ -37,6 +37,7 @@ def own(tmp_path, monkeypatch):
     return tmp_path / "m.onnx"
 
 
+@pytest.mark.slow
 def test_the_json_has_a_row_a_tool_the_original_first(done):
     tools = f"{OURS},onnxscript_optimizer,ort_optimizer:extended"
     rows = json.loads(done("rivals", MODEL, "--tools", tools, "--repeat", 3, "--json"))

@@ -299,6 +299,7 @@ def test_a_format_that_onnx_runtime_does_not_read_is_verified_all_the_same(tmp_p
         assert onnx.load(path.with_name("out.onnx")).ir_version == 11
 
 
+@pytest.mark.slow
 def test_torch_measures_the_forms_that_it_knows(tmp_path, shared_worker):
     """A file of an old opset is written in forms of it, which our executor would read wrongly."""
     text = """g (float[2,3,4,4] x) => (float[2] y) {
