@@ -58,6 +58,7 @@ def test_each_backend_has_a_process_without_the_others_library_and_no_two_run_at
         assert end <= begin, "the turns are kept between processes"
 
 
+@pytest.mark.slow
 def test_one_backend_is_measured_by_the_worker_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     with Worker() as worker:

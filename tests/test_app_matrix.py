@@ -88,6 +88,7 @@ def test_what_optimize_made_is_a_step():
     assert any("--passes" in run.pipeline for run in find_runs())
 
 
+@pytest.mark.slow
 def test_another_model_beside_it():
     at = asked(opened_sample("conv_relu_conv_relu"), Repetitions=1)
     beside = next(m for m in at.multiselect if m.label == "Other models")

@@ -46,6 +46,7 @@ def test_large_model_reads_its_weights(tmp_path):
     assert (drawn[0] != drawn[1]).all()
 
 
+@pytest.mark.slow
 def test_our_row(tmp_path):
     model = bert_of(100)
     onnx.save(model, tmp_path / "small.onnx")

@@ -43,6 +43,7 @@ def test_the_process_ends_with_the_code_and_says_one_line():
     assert ended.returncode == 2 and ended.stderr.startswith("workbench: ") and ended.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_command_ends_what_it_started(done):
     before = psutil.Process().children(recursive=True)
     done("bench", NPU, "--repeat", "1")

@@ -201,6 +201,7 @@ def test_a_damaged_npz_is_a_sentence(name, graph, tmp_path):
         read_inputs(file, graph)
 
 
+@pytest.mark.slow
 def test_an_array_that_is_no_input_is_not_unpacked(graph, tmp_path):
     """1 MB that would become 1 GB: its name is enough to refuse it."""
     file = tmp_path / "i.npz"

@@ -172,6 +172,7 @@ def test_pickles_are_refused(tmp_path, name, form):
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_a_pt2_that_is_none(tmp_path):
     path = tmp_path / "m.pt2"
     path.write_bytes(b"not a zip")
