@@ -6,6 +6,7 @@ import base64
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import GraphView, go, open_sample, page_link, settle
 from workbench.io.samples import FOLDER
@@ -39,7 +40,7 @@ def test_the_way_is_numbered_and_next_leads_along_it(page):
     for name in ("2 Optimize", "3 Measure", "4 Export", "1 Open"):
         page.get_by_role("button", name=f"Next: {name}").click()
         settle(page)
-        assert page_link(page, name.split()[1]).get_attribute("aria-current") == "page"
+        expect(page_link(page, name.split()[1])).to_have_attribute("aria-current", "page", timeout=30_000)
     go(page, "Lanes")
     page.get_by_role("button", name="Back to 2 Optimize").click()
     settle(page)
