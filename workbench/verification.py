@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 OnCheck = Callable[[str], None]
 
 SMALLER_INTEGERS = (1, 0)  # tried if the original does not run with larger ones, such as positions
+_OF_TWO = " That is of a batch twice as large, each half of it beside what the original gives for it alone."
 TRY_LIMIT_S = 60.0  # a trial with another length that takes longer is not used for verification
 
 
@@ -258,7 +259,8 @@ class Verifier:
         axes = batch_axes(self.original, graph)
         if not axes or self.is_random:
             return None
-        second = {**self.inputs, **_only(axes, seed_inputs(self.original, self.dims, self._seed + 1))}
+        anew = seed_inputs(self.original, self.dims, self._seed + 1)
+        second = {**self.inputs, **{value: anew[value] for value in axes}}
         try:
             other = self._outputs(self.reference_file, second, self.dims).tensors
         except CancelledError:
@@ -268,13 +270,6 @@ class Verifier:
         _, outputs = self._run(graph, file, both_batches(self.inputs, second, axes))
         expected = expected_of_both(self.reference, other, outputs)
         return compare(expected, outputs, BITS if exact else self.tolerances)
-
-
-_OF_TWO = " That is of a batch twice as large, each half of it beside what the original gives for it alone."
-
-
-def _only(names: Collection[str], tensors: Tensors) -> Tensors:
-    return {name: tensors[name] for name in names}
 
 
 def _is_the_models_fault(error: UserError) -> bool:

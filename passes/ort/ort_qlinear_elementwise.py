@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.rewrite import Exactness, Example, Pass, Refusal, Rule
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
-from workbench.rewrite.quantized import in_one_kernel, of_one_type, read_here_alone, zero_point
+from workbench.rewrite.quantized import in_one_kernel, of_one_type, read_here_alone, rule_of_one_operand, zero_point
 
 
 def _opset(match: Match) -> int:
@@ -78,15 +78,11 @@ def _of_two(op: str) -> Rule:
 def _of_one(name: str, op: str, given: str, kept: str, text: str, text_after: str) -> Rule:
     """given, kept: attributes in the two patterns; text, text_after: in the example."""
     new = f"com.microsoft.QLinear{op}"
-    return graph_rule(
+    return rule_of_one_operand(
         name,
-        f"""
-        operand = DequantizeLinear(x, sx, zx | None, **of_operand)
-        c = {op}(operand{given})
-        y = QuantizeLinear(c, sy, zy | None, **of_result)
-        """,
-        f"y = {new}(x, sx, operand_zero, sy, result_zero{kept})",
-        in_one_kernel("x"),
+        op,
+        given,
+        kept,
         Example(
             before=f"""g (int8[N,3] x) => (int8[N,3] y)
                 <float sx = {{0.125}}, int8 zx = {{3}}, float sy = {{0.0041}}, int8 zy = {{-100}}> {{
@@ -118,11 +114,7 @@ def _of_one(name: str, op: str, given: str, kept: str, text: str, text_after: st
                 "DequantizeLinear 'DequantizeLinear_d' has 3 scales, not one",
             ),
         ),
-        constants=("sx", "zx", "sy", "zy"),
-        where=(read_here_alone("c"), of_one_type("operand", "y")),
-        computed={"operand_zero": zero_point("operand"), "result_zero": zero_point("y"), "opset": _opset},
-        shared=True,
-        exactness=Exactness.STEP,
+        computed={"opset": _opset},
     )
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite import Example, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.matching import Match
-from workbench.rewrite.quantized import in_one_kernel, of_one_type, read_here_alone, zero_point
+from workbench.rewrite.quantized import rule_of_one_operand
 
 
 def is_plain_pool(match: Match) -> None:
@@ -23,15 +22,11 @@ def is_plain_pool(match: Match) -> None:
 def _rule(name: str, op: str, given: str, kept: str, text: str, text_after: str, size: int) -> Rule:
     """given, kept: attributes in the two patterns; text, text_after: in the example, whose result is of that size."""
     new = f"com.microsoft.QLinear{op}"
-    return graph_rule(
+    return rule_of_one_operand(
         name,
-        f"""
-        image = DequantizeLinear(x, sx, zx | None, **of_image)
-        c = {op}(image{given})
-        y = QuantizeLinear(c, sy, zy | None, **of_result)
-        """,
-        f"y = {new}(x, sx, image_zero, sy, result_zero{kept})",
-        in_one_kernel("x"),
+        op,
+        given,
+        kept,
         Example(
             before=f"""g (uint8[N,2,4,4] x) => (uint8[N,2,{size},{size}] y)
                 <float sx = {{0.125}}, uint8 zx = {{3}}, float sy = {{0.19}}, uint8 zy = {{40}}> {{
@@ -64,11 +59,7 @@ def _rule(name: str, op: str, given: str, kept: str, text: str, text_after: str,
                 f"'c' of {op} '{op}_c' is an output of the graph",
             ),
         ),
-        constants=("sx", "zx", "sy", "zy"),
-        where=(read_here_alone("c"), of_one_type("image", "y"), is_plain_pool),
-        computed={"image_zero": zero_point("image"), "result_zero": zero_point("y")},
-        shared=True,
-        exactness=Exactness.STEP,
+        where=(is_plain_pool,),
     )
 
 

@@ -75,6 +75,10 @@ class Sized:
         old, new = self.old[value], self.graph.shape(value)
         return [axis for axis, (a, b) in enumerate(zip(old, new or (), strict=False)) if a != b]
 
+    def larger(self, value: str, axis: int) -> tuple[int, ...]:
+        """Its sizes at the other batch, the batch along this axis."""
+        return tuple(size * self.times if place == axis else size for place, size in enumerate(self.old[value]))
+
     def new(self, value: str, node: Node) -> tuple[int, ...]:
         shape = self.graph.shape(value)
         sizes = () if shape is None else tuple(size for size in shape if isinstance(size, int))
@@ -124,7 +128,7 @@ def element_sizes(sized: Sized, node: Node) -> dict[str, tuple[int, ...]]:
     axis, old = sized.batch_axis(split.inputs[0], split), sized.old.get(node.outputs[0])
     if old is None or axis is None or axis == int(split.attr("axis", 0)) % len(old):
         return {}
-    return {node.outputs[0]: tuple(sized.times * size if place == axis else size for place, size in enumerate(old))}
+    return {node.outputs[0]: sized.larger(node.outputs[0], axis)}
 
 
 def _reshape(sized: Sized, node: Node, choice: int) -> Batched | None:
@@ -272,8 +276,7 @@ def _expanded(sized: Sized, value: str, axis: int, taken: set[str]) -> Batched:
         Node("Concat", parts, (shape,), {"axis": 0}, fresh(f"Concat_{shape}")),
         Node("Expand", (value, shape), (result,), {}, fresh(f"Expand_{result}")),
     )
-    sizes = tuple(sized.times * size if place == axis else size for place, size in enumerate(old))
     type_ = sized.graph.tensor_type(value)
     assert type_ is not None  # its sizes are known
-    types = {result: type_.with_shape(sizes)}
+    types = {result: type_.with_shape(sized.larger(value, axis))}
     return Batched(nodes, constants, "", types)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from workbench.ir import DataType, Graph, Node
 from workbench.rewrite.building import Constraint
+from workbench.rewrite.exactness import Exactness
+from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.guards import refuse_other_readers, require_constant
 from workbench.rewrite.matching import Match
-from workbench.rewrite.rule import NoMatch
+from workbench.rewrite.rule import Example, NoMatch, Refusal, Rule
 
 EIGHT_BITS = (DataType.UINT8, DataType.INT8)
 _LARGEST = 2.0**40  # of scales; a product of two, divided by a third, neither overflows nor underflows
@@ -150,3 +153,37 @@ def require_bias(match: Match, name: str, unit: np.ndarray) -> None:
     wanted = unit.ravel()
     if scale.size not in (1, wanted.size) or not np.allclose(scale, wanted, rtol=1e-5, atol=0):
         raise NoMatch(f"the scale of {node}, the bias, is not the product of the other operands' scales")
+
+
+def rule_of_one_operand(
+    name: str,
+    op: str,
+    given: str,
+    kept: str,
+    example: Example,
+    refusals: Sequence[Refusal],
+    where: Sequence[Constraint] = (),
+    computed: Mapping[str, Callable[[Match], Any]] | None = None,
+) -> Rule:
+    """The operator between a DequantizeLinear and a QuantizeLinear becomes com.microsoft.QLinear of it.
+
+    given, kept: attributes in the pattern and in what takes its place, each behind a comma. where, computed: in
+    addition to what holds for all of them.
+    """
+    return graph_rule(
+        name,
+        f"""
+        operand = DequantizeLinear(x, sx, zx | None, **of_operand)
+        c = {op}(operand{given})
+        y = QuantizeLinear(c, sy, zy | None, **of_result)
+        """,
+        f"y = com.microsoft.QLinear{op}(x, sx, operand_zero, sy, result_zero{kept})",
+        in_one_kernel("x"),
+        example,
+        refusals=tuple(refusals),
+        constants=("sx", "zx", "sy", "zy"),
+        where=(read_here_alone("c"), of_one_type("operand", "y"), *where),
+        computed={"operand_zero": zero_point("operand"), "result_zero": zero_point("y"), **(computed or {})},
+        shared=True,
+        exactness=Exactness.STEP,
+    )
