@@ -17,12 +17,13 @@ from workbench.io.exporting import export_onnx
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.ceilings import ceilings
 from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.torch.cuda_graph import captured
 from workbench.run.torch.executor import TorchExecutor
 from workbench.run.torch.lanes.choosing import copied, has_same_bits
 from workbench.run.torch.lanes.launches import launches_of
 from workbench.run.torch.lanes.streams import StreamedRun
 from workbench.run.torch.opened import TorchRun
-from workbench.run.torch.prepared import captured, named
+from workbench.run.torch.prepared import named
 from workbench.run.worker.client import RunError, Worker
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
@@ -102,8 +103,8 @@ def test_lanes_are_streams_within_one_cuda_graph(branching):
         expected = copied(list(launches.arena.run()))
         launched = copied(list(StreamedRun(launches).run()))
         poisoned = copied(list(launches.arena.run_poisoned()))
-    recorded = captured(executor, named(executor, StreamedRun(launches).run))
-    assert recorded.reason is None
+    recorded = captured(executor, tensors, named(executor, StreamedRun(launches).run))
+    assert recorded.workspaces_bytes <= recorded.bytes
     for found in (launched, poisoned, *(copied(list(recorded.run().values())) for _ in range(3))):
         assert all(map(has_same_bits, found, expected))
 

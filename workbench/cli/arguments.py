@@ -55,9 +55,11 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
         type=names_of,
         default=("torch",),
         metavar="a,b",
-        help="torch (default), cuda-graphs, torch-compile, fused, arena, lanes, onnxruntime",
+        help="torch (default), cuda-graphs, torch-compile, torch-compile-autotuned, fused, arena, lanes, onnxruntime",
     )
-    command.add_argument("--dtype", type=names_of, metavar="a,b", help="float32 (default), mixed, float16, bfloat16")
+    command.add_argument(
+        "--dtype", type=names_of, metavar="a,b", help="float32 (default), tf32, mixed, float16, bfloat16"
+    )
     command.add_argument(
         "--repeat",
         type=at_least_one,

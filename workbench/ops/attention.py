@@ -38,8 +38,8 @@ def attention(call, query, key, value, mask=None, past_key=None, past_value=None
         key, value = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
     present = key, value
     dtype = query.dtype
-    if dtype.itemsize < 4 and query.device.type == "cpu":
-        # torch's CPU kernel rounds in between; its GPU kernels accumulate in float32 too
+    if dtype.itemsize < 4 and (query.device.type == "cpu" or not call.is_narrowed):
+        # torch's kernels round in between: the weights on a GPU, more on a CPU; a run in a narrower type allows for it
         query, key, value = query.float(), key.float(), value.float()
     key, value = (_for_query_heads(x, query) for x in (key, value))
     bias = _bias(call, query, key, mask, past, filled)

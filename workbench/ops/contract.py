@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,12 +37,16 @@ class Call(Protocol):
     node: Node
     device: torch.device
     opset: int  # version of the operator's domain
+    is_narrowed: bool  # whether the run computes the graph's float32 in a narrower type
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The node's attribute, with references to a function's attributes resolved."""
 
     def number(self, place: int) -> int | None:
         """The operand at that place if it is a constant integer of rank 0, else None."""
+
+    def held(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """What `make` computes on the CPU from nothing but `key`, on the call's device, kept for later runs."""
 
     def run_body(self, body: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Run a body (of If, Loop, Scan) with its captured values."""

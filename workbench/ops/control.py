@@ -26,8 +26,8 @@ def loop(call, trips, condition=None, *carried):
     for step in itertools.count():
         if not goes_on or step == count:
             break
-        number = torch.tensor(step, dtype=torch.int64, device=call.device)
-        verdict, *results = call.run_body(body, (number, torch.tensor(goes_on, device=call.device), *carried))
+        number = torch.full((), step, dtype=torch.int64, device=call.device)
+        verdict, *results = call.run_body(body, (number, torch.tensor(goes_on), *carried))
         goes_on = bool(verdict)
         carried = tuple(results[: len(carried)])
         for column, value in zip(collected, results[len(carried) :], strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 from workbench.ir.permutation import moves_data
 from workbench.ops.contract import operator
@@ -121,7 +122,8 @@ def pad(call, x, pads, value=None, axes=None):
         return F.pad(x, pairs, value=filling)
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if begin or end:
-            x = x.index_select(axis, _source_places(mode, begin, end, x.shape[axis]).to(x.device))
+            key = begin, end, x.shape[axis]
+            x = x.index_select(axis, call.held(key, partial(_source_places, mode, *key)))
     return x
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.fusion_kinds import FUSABLE, if_nearest
@@ -38,16 +39,15 @@ def resize(call, x, roi=None, scales=None, sizes=None):
     if call.attr("mode", "nearest") != "nearest":
         x = x.to(torch.promote_types(dtype, torch.float32))
     for axis in axes:
-        places, beyond = _coordinates(call, axis)
-        x = _resampled(call, x, axis, places)
-        if beyond is not None:
+        x = _resampled(call, x, axis)
+        if call.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
             view = [1] * x.dim()
             view[axis.axis] = -1
-            mark = beyond.reshape(view)
+            mark = call.held((axis, "outside"), partial(_outside, call, axis)).reshape(view)
             outside = mark if outside is None else outside | mark
     if outside is not None:
         value = call.attr("extrapolation_value", 0.0)
-        x = torch.where(outside.to(x.device), torch.full((), value, dtype=x.dtype, device=x.device), x)
+        x = torch.where(outside, torch.full((), value, dtype=x.dtype, device=x.device), x)
     if not dtype.is_floating_point and x.dtype != dtype:
         limits = torch.iinfo(dtype)
         x = x.round().clamp(limits.min, limits.max)
@@ -102,8 +102,8 @@ def _interpolated(call: Call, x: torch.Tensor, axes: list[_Axis]) -> torch.Tenso
     return None
 
 
-def _coordinates(call: Call, axis: _Axis) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The operand's coordinate of each result element; and which are outside, if that matters.
+def _coordinates(call: Call, axis: _Axis) -> torch.Tensor:
+    """The operand's coordinate of each result element.
 
     In float32, as ONNX Runtime computes them, since rounding matters for "nearest".
     """
@@ -112,43 +112,62 @@ def _coordinates(call: Call, axis: _Axis) -> tuple[torch.Tensor, torch.Tensor | 
     scaled = axis.scale * axis.length
     scale = torch.tensor(axis.scale, dtype=torch.float32)
     if mode == "align_corners":
-        return (torch.zeros_like(i) if scaled == 1 else i * (axis.length - 1) / (scaled - 1)), None
+        return torch.zeros_like(i) if scaled == 1 else i * (axis.length - 1) / (scaled - 1)
     if mode == "asymmetric":
-        return i / scale, None
+        return i / scale
     if mode == "tf_crop_and_resize":
         span = (axis.end - axis.start) * (axis.length - 1)
         steps = torch.full_like(i, span / 2) if scaled == 1 else i * span / (scaled - 1)
-        places = steps + axis.start * (axis.length - 1)
-        return places, (places < 0) | (places > axis.length - 1)
+        return steps + axis.start * (axis.length - 1)
     if mode == "pytorch_half_pixel" and axis.result == 1:
-        return torch.zeros_like(i), None
+        return torch.zeros_like(i)
     places = (i + 0.5) / scale - 0.5
     if mode == "half_pixel_symmetric":
         places = places + axis.length / 2 * (1 - axis.result / scaled)
-    return places, None
+    return places
 
 
-def _resampled(call: Call, x: torch.Tensor, axis: _Axis, places: torch.Tensor) -> torch.Tensor:
+def _outside(call: Call, axis: _Axis) -> torch.Tensor:
+    """Which elements of the result lie outside of the operand."""
+    places = _coordinates(call, axis)
+    return (places < 0) | (places > axis.length - 1)
+
+
+def _resampled(call: Call, x: torch.Tensor, axis: _Axis) -> torch.Tensor:
     """The weighted sum over the taps around each place."""
-    mode = call.attr("mode", "nearest")
-    if mode == "nearest":
-        index = _ROUND[call.attr("nearest_mode", "round_prefer_floor")](places)
-        return x.index_select(axis.axis, index.long().clamp(0, axis.length - 1).to(x.device))
-    shrink = min(axis.scale, 1.0) if call.attr("antialias", 0) else 1.0
-    reach = math.ceil((1 if mode == "linear" else 2) / shrink)
-    base = places.floor()
-    taps = base + torch.arange(1 - reach, reach + 1).unsqueeze(1)
-    distance = (taps - places).abs() * shrink
-    kernel = 1 - distance if mode == "linear" else _cubic(distance, call.attr("cubic_coeff_a", -0.75))
-    weights = kernel.clamp(min=0) if mode == "linear" else kernel
-    if call.attr("exclude_outside", 0):
-        weights = torch.where((taps < 0) | (taps >= axis.length), torch.zeros(()), weights)
-    weights = weights / weights.sum(0)
+    if call.attr("mode", "nearest") == "nearest":
+        return x.index_select(axis.axis, call.held((axis, "nearest"), partial(_nearest, call, axis)))
+    index = call.held((axis, "taps"), lambda: _taps(call, axis).long().clamp(0, axis.length - 1))
+    weights = call.held((axis, "weights", x.dtype), lambda: _weights(call, axis).to(x.dtype))
     view = [1] * x.dim()
     view[axis.axis] = -1
-    index = taps.long().clamp(0, axis.length - 1).to(x.device)
-    weights = weights.to(x.device, x.dtype)
     return sum(x.index_select(axis.axis, i) * w.reshape(view) for i, w in zip(index, weights, strict=True))
+
+
+def _nearest(call: Call, axis: _Axis) -> torch.Tensor:
+    index = _ROUND[call.attr("nearest_mode", "round_prefer_floor")](_coordinates(call, axis))
+    return index.long().clamp(0, axis.length - 1)
+
+
+def _taps(call: Call, axis: _Axis) -> torch.Tensor:
+    """[taps, result]: the operand's elements around each place; some may be outside."""
+    reach = math.ceil((1 if call.attr("mode") == "linear" else 2) / _shrink(call, axis))
+    return _coordinates(call, axis).floor() + torch.arange(1 - reach, reach + 1).unsqueeze(1)
+
+
+def _weights(call: Call, axis: _Axis) -> torch.Tensor:
+    """Of the taps, as they are; over each place they sum to 1."""
+    taps = _taps(call, axis)
+    distance = (taps - _coordinates(call, axis)).abs() * _shrink(call, axis)
+    linear = call.attr("mode") == "linear"
+    weights = (1 - distance).clamp(min=0) if linear else _cubic(distance, call.attr("cubic_coeff_a", -0.75))
+    if call.attr("exclude_outside", 0):
+        weights = torch.where((taps < 0) | (taps >= axis.length), torch.zeros(()), weights)
+    return weights / weights.sum(0)
+
+
+def _shrink(call: Call, axis: _Axis) -> float:
+    return min(axis.scale, 1.0) if call.attr("antialias", 0) else 1.0
 
 
 _HALF_WAY = 1e-5  # ONNX Runtime's tolerance for halves, since scales are rounded

@@ -25,7 +25,7 @@ def sequence_at(call, sequence, position):
 
 @operator("SequenceLength", category="sequence", layout=BARRIER, fusion=OPAQUE)
 def sequence_length(call, sequence):
-    return torch.tensor(len(sequence), dtype=torch.int64, device=call.device)
+    return torch.full((), len(sequence), dtype=torch.int64, device=call.device)
 
 
 @operator("SequenceInsert", category="sequence", layout=BARRIER, fusion=OPAQUE, host_inputs=(2,))
@@ -63,7 +63,7 @@ def optional(call, element=None):
 
 @operator("OptionalHasElement", category="sequence", layout=BARRIER, fusion=OPAQUE)
 def optional_has_element(call, element=None):
-    return torch.tensor(element is not None, device=call.device)
+    return torch.full((), element is not None, device=call.device)
 
 
 @operator("OptionalGetElement", category="sequence", layout=BARRIER, fusion=OPAQUE)

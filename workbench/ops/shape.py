@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from workbench.ir.types import DataType
@@ -36,9 +37,8 @@ def constant(call):
     }
     for name, dtype in kinds.items():
         if call.attr(name) is not None:
-            return torch.tensor(call.attr(name), dtype=dtype, device=call.device)
-    value: Any = constant_tensor(call.attr("value"))
-    return value.to(call.device)
+            return call.held(name, partial(torch.tensor, call.attr(name), dtype=dtype))
+    return call.held("value", partial(constant_tensor, call.attr("value")))
 
 
 @operator("ConstantOfShape", category="shape", layout=BARRIER, fusion=OPAQUE, host_inputs=(0,))

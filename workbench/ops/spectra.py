@@ -71,14 +71,18 @@ _window("BlackmanWindow", "blackman_window")
 @operator("MelWeightMatrix", category="shape", layout=BARRIER, fusion=OPAQUE, host_inputs=(0, 1, 2, 3, 4))
 def mel_weight_matrix(call, bands, length, rate, low, high):
     """Triangles over the bins of a spectrum, [length / 2 + 1, bands]; each peaks at 1 where the next starts."""
-    count, size = int(bands), int(length)
-    edges = [2595 * math.log10(1 + float(edge) / 700) for edge in (low, high)]
+    dtype = torch_dtype(call.attr("output_datatype", DataType.FLOAT))
+    key = int(bands), int(length), int(rate), float(low), float(high)
+    return call.held(key, lambda: _mel_weights(*key).to(dtype))
+
+
+def _mel_weights(count: int, size: int, rate: int, low: float, high: float) -> torch.Tensor:
+    edges = [2595 * math.log10(1 + edge / 700) for edge in (low, high)]
     places = torch.arange(count + 2, dtype=torch.float64) * ((edges[1] - edges[0]) / (count + 2)) + edges[0]
     hertz = 700 * (10 ** (places / 2595) - 1)
-    corners = ((size + 1) * hertz / int(rate)).floor()
+    corners = ((size + 1) * hertz / rate).floor()
     left, centre, right = corners[:-2], corners[1:-1], corners[2:]
     bins = torch.arange(size // 2 + 1, dtype=torch.float64).unsqueeze(1)
     rising = torch.where(centre == left, (bins == centre).double(), (bins - left) / (centre - left))
     falling = (right - bins) / (right - centre)
-    weights = torch.where(bins <= centre, rising, torch.where(right > centre, falling, 0.0)).clamp(0, 1)
-    return weights.to(torch_dtype(call.attr("output_datatype", DataType.FLOAT))).to(call.device)
+    return torch.where(bins <= centre, rising, torch.where(right > centre, falling, 0.0)).clamp(0, 1)

@@ -46,8 +46,8 @@ _BACKENDS = {
 # Backends whose peaks count the same bytes: all that is allocated, in passing too.
 _COUNTED_ALIKE = {"cpu": ("arena",), "cuda": ("torch", "torch-compile", "arena")}
 # By element type, the largest relative error of one rounding; a model's is larger.
-_ROUNDING = {"mixed": 2.0**-8, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-_DTYPES = {"cpu": ("mixed", "bfloat16"), "cuda": ("mixed", "float16", "bfloat16")}
+_ROUNDING = {"tf32": 2.0**-11, "mixed": 2.0**-8, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+_DTYPES = {"cpu": ("mixed", "bfloat16"), "cuda": ("tf32", "mixed", "float16", "bfloat16")}
 
 
 class TuneError(UserError):

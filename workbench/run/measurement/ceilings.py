@@ -33,8 +33,8 @@ class Roofs:
 def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, Roofs | None]:
     """The roofs by dtype.
 
-    dtypes: "float32", "float16", "bfloat16" or another type of torch's; "mixed" is the type that torch.autocast uses
-    on the device. Both rates are measured again after a minute, and the best so far are returned;
+    dtypes: "float32", "tf32", "float16", "bfloat16" or another type of torch's; "mixed" is the type that
+    torch.autocast uses on the device. Both rates are measured again after a minute, and the best so far are returned;
     None if there is no memory for that, or no product in that type.
     """
     import torch
@@ -61,7 +61,8 @@ def _highest(device: str, what: str, rate: Callable[[str, str, int], float]) -> 
 def _product_rate(device: str, dtype: str, repeats: int) -> float:
     import torch
 
-    kind, side = getattr(torch, dtype), _sides.get((device, dtype), _SMALLEST)
+    torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"  # of this process alone, and each run sets it anew
+    kind, side = getattr(torch, "float32" if dtype == "tf32" else dtype), _sides.get((device, dtype), _SMALLEST)
     while True:
         first, second = (torch.ones((side, side), dtype=kind, device=device) for _ in range(2))
         product = lambda: torch.mm(first, second)  # noqa: B023, E731

@@ -44,13 +44,15 @@ _WARMUP = 3  # runs before the first that counts
 BACKENDS = {
     "torch": "our executor, operator by operator",
     "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
-    "torch-compile": "our executor, traced and compiled by torch.compile",
+    "torch-compile": "our executor, traced and compiled by torch.compile, on CUDA recorded",
+    "torch-compile-autotuned": "the same, each product and convolution by the fastest kernel that the compiler tries",
     "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
     "arena": "our executor, every value at its planned offset in one block of memory",
     "lanes": "our executor, operators side by side where that is faster: by threads on a CPU, by streams on a GPU",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
-DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
+# With their tolerance; the operands of TF32 have as many bits as those of float16.
+DTYPES = {"float32": FLOAT32, "tf32": FLOAT16, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}
 _RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result if it knows no other reason
 _AS_WRITTEN = "onnxruntime"  # the backend that runs a file as users get it
 _SAME_SEED = "Random operators were compared with the same seed on both sides; they are timed with the model's own."
@@ -194,7 +196,12 @@ def measure_models(
         dims={**first.dims, **dims_of(first, inputs)},
         repeat=repeat,
         warmup=warmup,
-        notes=[*_left_out(asked), *_nothing_converted(wanted, types), *([_SAME_SEED] if drawn else [])],
+        notes=[
+            *_left_out(asked),
+            *_nothing_converted(wanted, types),
+            *_no_tf32(wanted, device),
+            *([_SAME_SEED] if drawn else []),
+        ],
     )
     early = ended_early(found.ran) if ended else []
     return replace(found, notes=[*found.notes, *early, *notes_of(found.ran, device)])
@@ -367,11 +374,16 @@ def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mappin
     labels = [
         label
         for label, variant in wanted.items()
-        if variant.dtype != "float32" and not _has_float32(variant.graph, types[id(variant.graph)])
+        if variant.dtype not in ("float32", "tf32") and not _has_float32(variant.graph, types[id(variant.graph)])
     ]
     if not labels:
         return []
     return [f"Nothing was converted in {quoted(labels)}: no value is of float32, so the model ran in its own types."]
+
+
+def _no_tf32(wanted: Mapping[str, Variant], device: str) -> list[str]:
+    labels = [label for label, variant in wanted.items() if variant.dtype == "tf32"]
+    return [f"A CPU has no TF32: {quoted(labels)} ran in float32."] if labels and device == "cpu" else []
 
 
 def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:

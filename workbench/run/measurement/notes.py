@@ -10,6 +10,7 @@ from workbench.run.measurement.statistics import BUSY
 
 _AS_A_WHOLE = {  # what a run does that one operator by operator does not
     "torch-compile": "fused by the compiler",
+    "torch-compile-autotuned": "fused by the compiler",
     "cuda-graphs": "launched together",
     "arena": "written to their places",
     "lanes": "side by side",

@@ -142,6 +142,7 @@ class Memory:
     counted: the same in short: "values" of the torch executor, "process" for its growth, "CUDA allocator".
     timeline, at_peak: without weights; empty and None if the backend does not report them.
     reserved_bytes: by torch's allocator, on CUDA. process_bytes: the growth of the process, on the CPU.
+    workspaces_bytes: that cuBLAS keeps for a recorded run.
     """
 
     kind: str
@@ -152,6 +153,7 @@ class Memory:
     at_peak: Peak | None = None
     reserved_bytes: int | None = None
     process_bytes: int | None = None
+    workspaces_bytes: int | None = None
 
 
 def memory_from_json(found: Mapping[str, Any]) -> Memory:

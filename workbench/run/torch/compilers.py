@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from workbench.files import cache_folder
 
-_COMPILED = ("fused", "torch-compile")
+_COMPILED = ("fused", "torch-compile", "torch-compile-autotuned")
 
 
 def compiler_note(backends: Sequence[str], device: str) -> str | None:

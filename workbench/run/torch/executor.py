@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OperatorError", "TorchExecutor"]
 
-MIXED = "mixed"
-_DTYPES = ("float32", "float16", "bfloat16", MIXED)
+MIXED, TF32 = "mixed", "tf32"
+_DTYPES = ("float32", TF32, "float16", "bfloat16", MIXED)
 Observer = Callable[[Node, "tuple[torch.Tensor, ...]"], None]
 
 
@@ -34,7 +34,8 @@ class TorchExecutor:
     dtype:  "float16" or "bfloat16" computes what the graph computes in
             float32 in that type; "mixed" uses torch.autocast, operator by
             operator (convolutions and products in float16, on a CPU bfloat16);
-            None and "float32" change nothing.
+            "tf32" rounds the operands of float32 products to 10 bits on a GPU that does, and
+            changes nothing elsewhere; None and "float32" change nothing.
     fallbacks: operator -> why torch does not run it. ONNX Runtime runs it on the
             CPU; known at once for unknown operators, for others after the first run.
     Raises UserError if the graph cannot be prepared.
@@ -46,8 +47,8 @@ class TorchExecutor:
         self.graph = graph
         self.device = late_torch.device(device)
         self.fallbacks: dict[str, str] = {}
-        self._mixed = dtype == MIXED
-        narrow = None if dtype in (None, "float32", MIXED) else getattr(late_torch, dtype)
+        self.dtype = dtype
+        narrow = None if dtype in (None, "float32", MIXED, TF32) else getattr(late_torch, dtype)
         self._setting = Setting(self.device, narrow, graph.functions, graph.opset_imports, self.fallbacks)
         with late_torch.inference_mode():
             self.program = Program(graph, self._setting)
@@ -65,7 +66,7 @@ class TorchExecutor:
         missing = [name for name in self.graph.inputs if name not in inputs]
         if missing:
             raise UserError(f"Input '{missing[0]}' of graph '{self.graph.name}' is missing; give a tensor for it.")
-        with late_torch.inference_mode(), self._precision():
+        with self.computing():
             results = self.program.execute([inputs[name] for name in self.graph.inputs], (), observe)
         return dict(zip(self.graph.outputs, results, strict=True))
 
@@ -73,10 +74,16 @@ class TorchExecutor:
         """The inputs on the device, floats in the type of the run; those read only by the host stay on the CPU."""
         return {name: self._uploaded(name, value) for name, value in with_held_values(self.graph, inputs).items()}
 
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """The context of every run, of this thread: autocast in a mixed one, TF32 where it is asked for alone."""
+        with late_torch.inference_mode(), self._autocast(), self._tf32():
+            yield
+
     @property
     def is_float32(self) -> bool:
         """Whether nothing is computed in another type than the graph's."""
-        return self._setting.dtype is None and not self._mixed
+        return self.dtype in (None, "float32")
 
     @property
     def weights(self) -> list[torch.Tensor]:
@@ -88,16 +95,27 @@ class TorchExecutor:
         """The constants of the main graph as they were loaded, by name."""
         return self.program.constants
 
-    def _precision(self) -> Any:
-        if not self._mixed:
-            return nullcontext()
+    def _autocast(self) -> AbstractContextManager[Any]:
         narrow = late_torch.float16 if self.device.type == "cuda" else late_torch.bfloat16
-        return late_torch.autocast(self.device.type, narrow)
+        return late_torch.autocast(self.device.type, narrow) if self.dtype == MIXED else nullcontext()
+
+    @contextmanager
+    def _tf32(self) -> Iterator[None]:
+        if self.device.type != "cuda":
+            yield
+            return
+        kinds: tuple[Any, ...] = (late_torch.backends.cuda.matmul, late_torch.backends.cudnn)
+        before = [kind.allow_tf32 for kind in kinds]
+        try:
+            for kind in kinds:
+                kind.allow_tf32 = self.dtype == TF32
+            yield
+        finally:
+            for kind, was in zip(kinds, before, strict=True):
+                kind.allow_tf32 = was
 
     def _uploaded(self, name: str, value: Any) -> Any:
         if value is None:  # an empty optional
-            return None
-        if value is None:  # an optional input without a value
             return None
         if isinstance(value, list):
             return [self._uploaded(name, item) for item in value]

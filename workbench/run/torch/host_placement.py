@@ -17,17 +17,18 @@ _SMALL = 64  # elements; a larger input is no shape
 _LIGHT = frozenset({"elementwise", "activation", "movement", "reduction", "shape", "sequence"})
 
 
-def host_values(graph: Graph, outside: Iterable[str] = ()) -> frozenset[str]:
+def host_values(graph: Graph, outside: Iterable[str] = (), read: Iterable[str] = ()) -> frozenset[str]:
     """Values to keep on the CPU: read by the host, and computed only from shapes, constants and small inputs.
 
     outside: values that a body captures, of which the CPU may hold a copy.
+    read:    results of a body that the host reads, see `results_on_host`.
     Values of the enclosing graph that a body reads on the host are included.
     """
     reachable = set(outside) | set(graph.constants) | {v for v in graph.inputs if _is_small(graph, v)}
     for node in graph.nodes:
         if node.op in SHAPE_ONLY or (_is_light(node) and all(v in reachable for v in node.operands)):
             reachable.update(v for v in node.outputs if v)
-    wanted: set[str] = set()
+    wanted = set(read)
     for node in reversed(graph.nodes):
         wanted.update(_read_as_numbers(node, reachable))
         if node.op not in SHAPE_ONLY and any(v in wanted for v in node.outputs) and node.outputs[0] in reachable:
@@ -35,12 +36,17 @@ def host_values(graph: Graph, outside: Iterable[str] = ()) -> frozenset[str]:
     return frozenset(wanted & reachable)
 
 
+def results_on_host(node: Node, name: str, body: Graph) -> tuple[str, ...]:
+    """Results of a node's body, the attribute `name`, that the host reads: whether a Loop goes on."""
+    return (body.outputs[0],) if node.op == "Loop" and name == "body" else ()
+
+
 def _read_as_numbers(node: Node, reachable: set[str]) -> set[str]:
     contract = contract_of(node)
     names = {node.inputs[i] for i in contract.host_inputs if i < len(node.inputs)} if contract else set()
-    for body in node.bodies.values():
+    for name, body in node.bodies.items():
         captured = [v for v in body.captured if v in reachable]
-        names |= host_values(body, captured) & set(captured)
+        names |= host_values(body, captured, results_on_host(node, name, body)) & set(captured)
     return names
 
 

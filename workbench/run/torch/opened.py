@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from workbench.run.measurement.profile import PROFILED, RunProfile, median_operators, profile
-from workbench.run.measurement.profiled import Memory, OperatorRun
+from workbench.run.measurement.profiled import LiveMemory, Memory, OperatorRun, Peak
 from workbench.run.measurement.progress import OnStage
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.passing import measure_passing, most_allocated
-from workbench.run.torch.executor import outputs_to_numpy
+from workbench.run.torch.cuda_graph import Recording
+from workbench.run.torch.executor import TF32, outputs_to_numpy
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
 from workbench.run.worker.runners import open_executor
@@ -50,19 +52,21 @@ class TorchRun:
         self._executor = open_executor(model, device, dtype)
         weights = self._allocated() - held
         self._tensors = self._executor.upload(inputs)
-        held = self._reserved()
         prepared = PREPARATIONS[backend](self._executor, self._tensors, say)
         self._run, self._reason, self.kernels = prepared.run, prepared.reason, prepared.kernels
+        self._unrecorded, self._recording = prepared.unrecorded, prepared.recording
         on_cpu = _distinct_bytes(self._executor.weights) + prepared.packed_bytes
         self._weights = weights if self._gpu else on_cpu
         self._arena, self.lanes = prepared.arena, prepared.lanes
-        keeps = backend in ("cuda-graphs", "arena", "lanes")  # its activations
-        self._pool = self._reserved() - held if keeps else 0
         self._backend = backend
 
     @property
     def fallbacks(self) -> Mapping[str, str]:
-        own = {} if self._reason is None else {self._backend: f"runs operator by operator: {self._reason}"}
+        own = {}
+        if self._reason is not None:
+            own = {self._backend: f"runs operator by operator: {self._reason}"}
+        elif self._unrecorded is not None:
+            own = {self._backend: f"its kernels are launched one by one, not as a CUDA graph: {self._unrecorded}"}
         return {**own, **self._executor.fallbacks}
 
     def outputs(self) -> dict[str, np.ndarray]:
@@ -109,6 +113,8 @@ class TorchRun:
         watched = self._profiles[0]
         counted = max((moment.peak_bytes for moment in watched.timeline), default=0)
         timeline, peak = tuple(watched.timeline), watched.at_peak
+        if self._recording is not None:
+            return self._memory_of_recording(self._recording, timeline, peak)
         if self._gpu:
             allocated, reserved = self._peaks_of_gpu()
             return Memory(
@@ -125,9 +131,10 @@ class TorchRun:
 
     def peak_beside_bytes(self) -> int:
         """The most bytes of a run beside weights and inputs, by torch's allocator; an arena is in it."""
+        if self._recording is not None:
+            return self._recording.bytes + self._planned_bytes
         if self._gpu:
-            inputs = _distinct_bytes(tensor for tensor in _tensors(self._tensors.values()) if tensor.is_cuda)
-            return self._peaks_of_gpu()[0] - self._weights - inputs
+            return self._peaks_of_gpu()[0] - self._weights - self._inputs_bytes
         if self._arena is not None:
             return len(self._arena.bytes) + measure_passing(self._arena).bytes
         return most_allocated(self._run)
@@ -144,22 +151,46 @@ class TorchRun:
         peak = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + planned + passing.bytes
         return Memory(kind, "arena", self._weights, peak, process_bytes=process)
 
+    @property
+    def _inputs_bytes(self) -> int:
+        return _distinct_bytes(t for t in _tensors(self._tensors.values()) if t.is_cuda or self._gpu is None)
+
+    @property
+    def _planned_bytes(self) -> int:
+        return 0 if self._arena is None else len(self._arena.bytes)
+
+    def _memory_of_recording(self, found: Recording, timeline: tuple[LiveMemory, ...], at_peak: Peak) -> Memory:
+        planned = self._planned_bytes
+        arena = f"the arena ({planned / 1e6:,.3f} MB), " if planned else ""
+        computed = "what else is computed" if planned else "computed values"
+        kind = (
+            f"weights, inputs, {arena}{computed} and what operators use inside "
+            f"({(found.bytes - found.workspaces_bytes) / 1e6:,.3f} MB), and workspaces that cuBLAS keeps "
+            f"({found.workspaces_bytes / 1e6:,.3f} MB), by torch's CUDA allocator while the run was recorded"
+        )
+        most = self._weights + self._inputs_bytes + planned + found.bytes
+        return Memory(
+            kind, "CUDA allocator", self._weights, most, timeline, at_peak, workspaces_bytes=found.workspaces_bytes
+        )
+
     def _peaks_of_gpu(self) -> tuple[int, int]:
         """The peak bytes of this model's tensors in a run, and the peak that torch's allocator reserves."""
         import torch
 
+        resident = self._weights + self._inputs_bytes
         reserved, held = self._reserved(), self._allocated()
         torch.cuda.reset_peak_memory_stats(self._gpu)
         self._run()
         torch.cuda.synchronize(self._gpu)
-        resident = self._weights + self._pool
-        resident += _distinct_bytes(t for t in _tensors(self._tensors.values()) if t.is_cuda)
         peak = resident + torch.cuda.max_memory_allocated(self._gpu) - held
         most = resident + torch.cuda.max_memory_reserved(self._gpu) - reserved
         return peak, max(peak, most)
 
     def operators(self) -> list[OperatorRun]:
-        return median_operators(self._profiles)
+        found = median_operators(self._profiles)
+        if self._gpu is None or self._executor.dtype != TF32:
+            return found
+        return [replace(one, dtype=TF32) if one.dtype == "float32" else one for one in found]
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Any]:

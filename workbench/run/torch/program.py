@@ -7,7 +7,6 @@ of each operator, the registers of its operands, and the step after which a valu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,8 @@ from workbench.ops.lazy import torch as late_torch
 from workbench.ops.npu import own_function
 from workbench.run.torch.codegen import Generated, generated
 from workbench.run.torch.fallback import OneNodeModel
-from workbench.run.torch.host_placement import SHAPE_ONLY, host_values
+from workbench.run.torch.host_placement import SHAPE_ONLY, host_values, results_on_host
+from workbench.run.torch.instruction import Instruction, StepCall
 from workbench.run.torch.operator_errors import OperatorError, described, failure
 from workbench.run.torch.setting import Setting, on_host
 from workbench.run.worker.failures import first_line
@@ -40,51 +40,12 @@ _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 _TYPED_BY_OPERAND = {"QuantizeLinear": (2, "output_dtype"), "CastLike": (1, "to")}
 
 
-@dataclass(slots=True, eq=False)
-class StepCall:
-    """The call that an operator's function receives; see `workbench.ops.Call`."""
-
-    node: Node
-    device: torch.device
-    opset: int
-    attributes: dict[str, Any]
-    numbers: Mapping[int, int]  # operands that are constant integers of rank 0, by place
-    bodies: dict[int, tuple[Program, tuple[int, ...]]] = field(default_factory=dict)
-    registers: list[Any] = field(default_factory=list)  # of the present run, for bodies
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        return self.attributes.get(name, default)
-
-    def number(self, place: int) -> int | None:
-        return self.numbers.get(place)
-
-    def run_body(self, body: Graph, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        program, captured = self.bodies[id(body)]
-        return program.execute(inputs, [self.registers[i] for i in captured])
-
-
-@dataclass(slots=True, eq=False)
-class Instruction:
-    """One node, prepared.
-
-    host: for each operand whether it is read on the CPU; None: all are on the right device.
-    function: the steps of the ONNX function that the node calls.
-    """
-
-    node: Node
-    call: StepCall
-    run: Callable[..., Any]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    captured: tuple[int, ...] = ()
-    host: tuple[bool, ...] | None = None
-    frees: tuple[int, ...] = ()
-    one_node: OneNodeModel | None = None
-    function: Program | None = None
-
-
 class Program:
-    """A graph, body or function as steps. `binding`: values of the function's attributes."""
+    """A graph, body or function as steps.
+
+    binding: values of the function's attributes. outside: values that a body captures. read_on_host: results that
+    whatever runs it reads on the CPU.
+    """
 
     def __init__(
         self,
@@ -92,6 +53,7 @@ class Program:
         setting: Setting,
         binding: Mapping[str, Any] | None = None,
         outside: Sequence[str] = (),
+        read_on_host: Sequence[str] = (),
     ) -> None:
         self.graph = graph
         self.setting = setting
@@ -99,7 +61,7 @@ class Program:
         self.register_of: dict[str, int] = {"": ABSENT}
         self._template: list[Any] = [None]
         self._prepared: dict[tuple[str, Any], int] = {}
-        self.on_cpu = host_values(graph, outside) if setting.places_matter else frozenset()
+        self.on_cpu = host_values(graph, outside, read_on_host) if setting.places_matter else frozenset()
         self.inputs = [self._register(v) for v in graph.inputs]
         captured = [v for v in graph.captured if v not in self.register_of]
         self.captured_names = tuple(captured)
@@ -146,7 +108,7 @@ class Program:
         attributes = self._attributes(node, on_cpu)
         device = late_torch.device("cpu") if on_cpu else self.setting.device
         opset = self.setting.opsets.get(node.domain, OPSET)
-        call = StepCall(node, device, opset, attributes, self._numbers(node))
+        call = StepCall(node, device, opset, attributes, self._numbers(node), self.setting.dtype is not None)
         contract = contract_of(node)
         host = self._operands_on_host(node, on_cpu)
         registers = [
@@ -157,9 +119,10 @@ class Program:
             self._constant(v, False, None) if v in self.graph.constants else self._register(v)
             for v in node.operands[len({v for v in node.inputs if v}) :]
         ]
-        for body in attributes.values():
+        for name, body in attributes.items():
             if isinstance(body, Graph):
-                program = Program(body, self.setting, self.binding, body.captured)
+                read = results_on_host(node, name, body)
+                program = Program(body, self.setting, self.binding, body.captured, read)
                 call.bodies[id(body)] = (program, tuple(self._captured_registers(program)))
         step = Instruction(node, call, _unknown, tuple(registers), tuple(self._register(v) for v in node.outputs))
         step.captured = tuple(captured)
@@ -339,8 +302,8 @@ class Program:
         if step.host is None:
             return operands
         return [
-            on_host(value) if host else self.setting.on_device(value)
-            for value, host in zip(operands, step.host, strict=True)
+            on_host(value) if host else step.on_device(place, value, self.setting.on_device)
+            for place, (value, host) in enumerate(zip(operands, step.host, strict=True))
         ]
 
     def results(self, step: Instruction, registers: list[Any]) -> tuple[Any, ...]:

@@ -31,6 +31,7 @@ class Machine:
     """A device with its threads and the versions of the software; None: not told, as most is for a CPU.
 
     capability: of CUDA. driver, clocks, temperature, power: by nvidia-smi; a CPU tells its clock alone.
+    tf32: of records from before it was a precision of its own.
     afterwards: what was otherwise when the measurement ended, by the names of these fields.
     """
 
@@ -66,7 +67,7 @@ def machine(device: str) -> Machine:
         return Machine(device, cpu_name(), threads, versions(), **_cpu_clock())
     properties = torch.cuda.get_device_properties(device)
     capability = f"{properties.major}.{properties.minor}"
-    told = {"capability": capability, "tf32": torch.backends.cudnn.allow_tf32, **_smi(f"GPU-{properties.uuid}")}
+    told = {"capability": capability, **_smi(f"GPU-{properties.uuid}")}
     return Machine(device, properties.name, threads, versions(), **told)
 
 

@@ -126,11 +126,8 @@ def _feedable(value: np.ndarray) -> Any:
 def open_executor(model: str, device: str, dtype: str | None) -> Any:
     """Our executor on the file, which must be one of our exports. Raises TaskError of stage "load"."""
     check_device(device)
-    import torch
-
     from workbench.run.torch.executor import TorchExecutor
 
-    torch.backends.cudnn.allow_tf32 = False  # float32 is float32, as in the reference and in the measured ceilings
     try:
         graph = from_file(model)
         return TorchExecutor(graph, device=device, dtype=dtype)

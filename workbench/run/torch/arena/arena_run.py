@@ -12,7 +12,8 @@ from workbench.memory.planning import MemoryPlan
 from workbench.memory.shared_memory import Alias
 from workbench.run.torch.arena.kernels import writing_calls
 from workbench.run.torch.arena.out_kernels import Write
-from workbench.run.torch.program import Instruction, Program
+from workbench.run.torch.instruction import Instruction
+from workbench.run.torch.program import Program
 
 if TYPE_CHECKING:
     import torch
@@ -107,9 +108,19 @@ class ArenaRun:
         if self._moving.intersection(step.inputs):
             return None
         operands = self._program.operands(step, self._registers)
+        if not self._stay(step, operands):
+            return None
         if step.node.op == "Concat":
             return _joined(operands, place, step.call.attr("axis", 0))
         return writing_calls(lambda *given: step.run(step.call, *given), operands, place)
+
+    def _stay(self, step: Instruction, operands: list[Any]) -> bool:
+        """Whether no operand was converted on its way to the step, to a type of the run, which each run has to do."""
+        constant = self._program.constant_registers
+        return all(
+            value is self._registers[register] or register in constant
+            for register, value in zip(step.inputs, operands, strict=True)
+        )
 
     def _passed_on(self, step: Instruction, results: tuple[Any, ...]) -> ArenaStep:
         """The result stays where its own function left it, until its only reader has run."""

@@ -73,7 +73,8 @@ def _is_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
 
     if not found.is_floating_point():
         return bool(torch.equal(found, expected))
-    return bool(torch.allclose(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True))
+    step = torch.finfo(found.dtype).eps
+    return bool(torch.allclose(found, expected, rtol=max(1e-4, step), atol=max(1e-5, step / 8), equal_nan=True))
 
 
 class _Binding:

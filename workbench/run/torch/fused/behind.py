@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from workbench.ops.channels_last import plain_op
 from workbench.ops.lazy import torch as late_torch
 from workbench.run.torch.fused.activations import NOTHING, Unary, unary_of
-from workbench.run.torch.program import ABSENT, Instruction, Program
+from workbench.run.torch.instruction import Instruction
+from workbench.run.torch.program import ABSENT, Program
 
 if TYPE_CHECKING:
     import torch

@@ -23,7 +23,8 @@ from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.products import LIBRARIES, Fastest, has_product, product_calls
 from workbench.run.torch.fused.structure import structure_of
 from workbench.run.torch.fused.trials import fastest_ms
-from workbench.run.torch.program import Instruction, Program
+from workbench.run.torch.instruction import Instruction
+from workbench.run.torch.program import Program
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from workbench.ops.lazy import torch as late_torch
 from workbench.run.torch.fused.lowering import Join, Lowering
 from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC, axis_of_channels
-from workbench.run.torch.program import Instruction, Program
+from workbench.run.torch.instruction import Instruction
+from workbench.run.torch.program import Program
 
 if TYPE_CHECKING:
     import torch

@@ -32,7 +32,8 @@ from workbench.run.torch.fused.libraries import blas_product, onednn_product
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC, ConstantProduct, RunProduct, axis_of_channels
 from workbench.run.torch.fused.trials import fastest_ms
-from workbench.run.torch.program import Instruction, Program
+from workbench.run.torch.instruction import Instruction
+from workbench.run.torch.program import Program
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:

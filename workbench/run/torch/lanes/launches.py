@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +45,17 @@ class Launch:
 
 @dataclass(frozen=True)
 class Launches:
-    """A graph on lanes. first: what no operator precedes, and runs before all. in_order: the others, as launched."""
+    """A graph on lanes.
+
+    first: what no operator precedes, and runs before all. in_order: the others, as launched. computing: the context
+    of a run, in each thread.
+    """
 
     arena: ArenaRun
     schedule: Schedule
     first: tuple[tuple[Node, Write], ...]
     in_order: tuple[Launch, ...]
+    computing: Callable[[], AbstractContextManager[None]]
 
 
 def launches_of(executor: TorchExecutor, tensors: Mapping[str, Any]) -> Launches:
@@ -60,7 +66,7 @@ def launches_of(executor: TorchExecutor, tensors: Mapping[str, Any]) -> Launches
     problem = parallel_problem(graph, measured_us=measured)
     made = schedule(problem.dependencies)
     plan = plan_memory(sharing_of_lanes(graph, problem, made, ARENA_ALIGNMENT), seconds=_SECONDS)
-    return _launches(graph, problem, made, ArenaRun(executor, tensors, plan))
+    return _launches(graph, problem, made, ArenaRun(executor, tensors, plan), executor.computing)
 
 
 def run_named(node: Node, write: Write) -> None:
@@ -91,7 +97,13 @@ def _times_us(executor: TorchExecutor, tensors: Mapping[str, Any]) -> dict[str, 
     return fastest
 
 
-def _launches(graph: Graph, problem: ParallelProblem, made: Schedule, arena: ArenaRun) -> Launches:
+def _launches(
+    graph: Graph,
+    problem: ParallelProblem,
+    made: Schedule,
+    arena: ArenaRun,
+    computing: Callable[[], AbstractContextManager[None]],
+) -> Launches:
     number = {node.name: i for i, node in enumerate(problem.operators)}
     lane = {one: i for i, chain in enumerate(made.lanes) for one in chain}
     rank = {one: i for i, one in enumerate(made.launches)}
@@ -113,4 +125,4 @@ def _launches(graph: Graph, problem: ParallelProblem, made: Schedule, arena: Are
             ended = made.before[last] | 1 << last
             waits[last].update(dict.fromkeys(one for one in sorted(needed) if not ended >> one & 1))
     in_order = tuple(Launch(one, lane[one], tuple(waits[one]), tuple(runs[one])) for one in made.launches)
-    return Launches(arena, made, tuple(first), in_order)
+    return Launches(arena, made, tuple(first), in_order, computing)

@@ -44,6 +44,7 @@ class _Turn:
 
     def __init__(self, launches: Launches, missing: list[int], users: list[list[int]]) -> None:
         self.failed: Exception | None = None
+        self._computing = launches.computing
         self._in_order = launches.in_order
         self._users = users
         self._missing = list(missing)
@@ -52,9 +53,7 @@ class _Turn:
         self._changed = threading.Condition()
 
     def work(self) -> None:
-        import torch
-
-        with torch.inference_mode():
+        with self._computing():
             while (place := self._next()) is not None:
                 try:
                     self._in_order[place].run()
