@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -11,6 +13,7 @@ import torch
 
 import workbench as wb
 from sample_models.light import LIGHT_MODELS, random_light
+from tests.conftest import ROOT
 from tests.running import typed
 from tests.slow import slow_unless
 from tests.test_memory_sharing import random_graph
@@ -21,6 +24,7 @@ from workbench.memory.planning import MemoryPlan
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import Variant, combined, measure_models
 from workbench.run.torch.arena.arena_run import ArenaRun
+from workbench.run.torch.arena.out_kernels import out_variant, shapes_further_results
 from workbench.run.torch.arena.passing import measure_passing
 from workbench.run.torch.arena.planned import plan_of_run
 from workbench.run.torch.executor import TorchExecutor
@@ -91,10 +95,9 @@ def test_the_plan_is_for_the_types_of_the_run(dtype, tmp_path):
 
 
 def test_what_is_converted_on_its_way_is_converted_in_each_run():
-    """The Softmax of float32 within float16: a Cast's result is narrowed where the Add reads it."""
+    """The mean of a LayerNormalization is of float32 in any run, and narrowed where the Add reads it."""
     graph = typed(
-        "g (float[4,8] x, float[4,8] z) => (float[4,8] y)"
-        "{ a = Relu(x)  d = Cast<to=11>(a)  s = Softmax(d)  c = Cast<to=1>(s)  y = Add(c, z) }"
+        "g (float[4,8] x, float[8] s) => (float[4,8] y){ a = Relu(x)  n, m = LayerNormalization(a, s)  y = Add(n, m) }"
     )
     executor, tensors, plan = planned(graph, dtype="float16")
     with executor.computing():
@@ -241,3 +244,44 @@ def test_attention_without_a_window_makes_no_matrix_of_distances():
     with torch.inference_mode():
         arena = ArenaRun(executor, tensors, plan)
     assert measure_passing(arena).bytes < 256 * 256 * 8
+
+
+def overloads(device: str) -> dict[str, tuple[int, ...]]:
+    """Of a process of its own: (equal, left to the operator's own function, wrong) by the overload."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.out_overloads", device], capture_output=True, text=True, cwd=ROOT, timeout=300
+    )
+    assert ran.returncode == 0, f"the process ended with {ran.returncode}: {ran.stderr[-1000:]}"
+    return {name: tuple(map(int, counts)) for name, *counts in map(str.split, ran.stdout.splitlines())}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))],
+)
+def test_every_overload_computes_into_a_given_place_what_it_returns(device):
+    found = overloads(device)
+    assert len(found) > 100
+    assert {name: counts for name, counts in found.items() if counts[2]} == {}
+    if device == "cpu":
+        assert [name for name, (equal, _, _) in found.items() if not equal] == [
+            "aten.fft_ifft.default",  # its place is of a complex type, which no value of ONNX has
+            "aten.fft_irfft.default",
+        ]
+
+
+def test_an_overload_takes_what_the_call_takes():
+    aten = torch.ops.aten
+    assert out_variant(aten.gt.Tensor).operator is aten.gt.Tensor_out
+    assert out_variant(aten.gt.Scalar).operator is aten.gt.Scalar_out
+
+
+def test_on_cuda_no_further_result_is_empty_but_of_structured_kernels():
+    """native_batch_norm wrote beyond the end of such a result on an H200."""
+    normalizing, pooling = (
+        out_variant(operator)
+        for operator in (torch.ops.aten.native_batch_norm.default, torch.ops.aten.max_pool2d_with_indices.default)
+    )
+    assert not shapes_further_results(normalizing, is_cuda=True) and shapes_further_results(normalizing, is_cuda=False)
+    assert shapes_further_results(pooling, is_cuda=True)

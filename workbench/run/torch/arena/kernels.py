@@ -16,6 +16,7 @@ from workbench.run.torch.arena.out_kernels import (
     is_pointwise,
     is_reshape,
     out_variant,
+    shapes_further_results,
     with_kernel,
 )
 
@@ -153,7 +154,7 @@ class _Binding:
         if is_copy(operator):
             return lambda temporaries: place.copy_(_looked_up(args[0], temporaries))
         variant = out_variant(operator)
-        if variant is None:
+        if variant is None or not shapes_further_results(variant, place.is_cuda):
             return None
         writes, outs = variant.operator, variant.outs
         if len(outs) > 1:  # the other results are not read

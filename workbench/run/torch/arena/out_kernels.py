@@ -27,15 +27,36 @@ def out_variant(operator: Any) -> OutVariant | None:
     allocates and copies."""
     import torch
 
-    given = [argument.name for argument in operator._schema.arguments]
+    given = [(argument.name, str(argument.type)) for argument in operator._schema.arguments]
     for name in operator.overloadpacket.overloads():
         found = getattr(operator.overloadpacket, name)
         outs = tuple(argument.name for argument in found._schema.arguments if argument.is_out)
-        others = [argument.name for argument in found._schema.arguments if not argument.is_out]
+        others = [(one.name, str(one.type)) for one in found._schema.arguments if not one.is_out]
         is_kernel = torch.Tag.generated not in found.tags
         if is_kernel and others == given and len(outs) == len(operator._schema.returns):
             return OutVariant(found, outs)
     return None
+
+
+def shapes_further_results(variant: OutVariant, is_cuda: bool) -> bool:
+    """Whether an overload may be given empty tensors for the results that are not read.
+
+    On a CPU each resizes them. On CUDA only those do for which torch decides the shapes before it chooses a device's
+    kernel (`structured: True` in aten/src/ATen/native/native_functions.yaml): others may write beyond their ends, as
+    that of native_batch_norm did.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    structured = (
+        aten.max_pool2d_with_indices.out,
+        aten.max.dim_max,
+        aten.min.dim_min,
+        aten.topk.values,
+        aten.sort.values_stable,
+        aten.aminmax.out,
+    )
+    return len(variant.outs) == 1 or not is_cuda or variant.operator in structured
 
 
 def is_pointwise(operator: Any) -> bool:
