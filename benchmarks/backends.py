@@ -34,8 +34,8 @@ COLUMNS = (
 def main() -> None:
     import workbench as wb
     from workbench.run.measurement.formatting import machine_words
-    from workbench.run.measurement.measure import Variant
     from workbench.run.measurement.statistics import ratio
+    from workbench.run.measurement.variants import Variant
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=Path)

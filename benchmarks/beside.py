@@ -27,8 +27,9 @@ def main() -> None:
     from workbench.io.samples import samples
     from workbench.run.inputs import seed_inputs
     from workbench.run.measurement.formatting import machine_words
-    from workbench.run.measurement.measure import Variant, measure_models
+    from workbench.run.measurement.measure import measure_models
     from workbench.run.measurement.statistics import ratio
+    from workbench.run.measurement.variants import Variant
     from workbench.run.worker.client import Worker
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -116,8 +116,8 @@ def orders(chosen: argparse.Namespace) -> None:
 
 def measured(graph, chosen: argparse.Namespace) -> tuple[list[str], Machine]:
     import workbench as wb
-    from workbench.run.measurement.measure import Variant
     from workbench.run.measurement.statistics import ratio
+    from workbench.run.measurement.variants import Variant
 
     variants = {"torch": Variant(graph), "arena": Variant(graph, "arena")}
     found = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)

@@ -34,7 +34,7 @@ def main() -> None:
     from benchmarks.layouts import free_batch
     from sample_models.light import random_light
     from workbench.run.measurement.formatting import machine_words
-    from workbench.run.measurement.measure import DTYPES, Variant
+    from workbench.run.measurement.variants import DTYPES, Variant
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1)

@@ -32,9 +32,10 @@ sys.path.insert(0, str(ROOT))
 import workbench as wb  # noqa: E402
 from workbench.ir import Graph  # noqa: E402
 from workbench.run.measurement.formatting import machine_words  # noqa: E402
-from workbench.run.measurement.measure import Variant, measure_models  # noqa: E402
+from workbench.run.measurement.measure import measure_models  # noqa: E402
 from workbench.run.measurement.measured import Measurement  # noqa: E402
 from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
+from workbench.run.measurement.variants import Variant  # noqa: E402
 from workbench.tuning.budget import Budget, parse_budget  # noqa: E402
 from workbench.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
 from workbench.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_TWINS, SPANS_OF_COMPILER  # noqa: E402

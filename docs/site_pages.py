@@ -34,7 +34,12 @@ REFERENCE = {
     "ops": ("Operator contracts", ["workbench.ops", "workbench.ops.contract"]),
     "run": (
         "Comparing and measuring",
-        ["workbench.verification", "workbench.run.measurement.measure", "workbench.summary"],
+        [
+            "workbench.verification",
+            "workbench.run.measurement.measure",
+            "workbench.run.measurement.variants",
+            "workbench.summary",
+        ],
     ),
     "io": ("Files", ["workbench.io", "workbench.io.exporting"]),
     "errors": ("Errors", ["workbench.errors"]),

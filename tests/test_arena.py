@@ -22,7 +22,8 @@ from workbench.memory.packing import OverlapError
 from workbench.memory.planners import planners
 from workbench.memory.planning import MemoryPlan
 from workbench.run.inputs import seed_inputs
-from workbench.run.measurement.measure import Variant, combined, measure_models
+from workbench.run.measurement.measure import measure_models
+from workbench.run.measurement.variants import Variant, combined
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.out_kernels import out_variant, shapes_further_results
 from workbench.run.torch.arena.passing import measure_passing

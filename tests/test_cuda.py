@@ -16,7 +16,8 @@ from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.ceilings import ceilings
-from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.measurement.measure import measure_models
+from workbench.run.measurement.variants import combined
 from workbench.run.torch.cuda_graph import captured
 from workbench.run.torch.executor import TorchExecutor
 from workbench.run.torch.lanes.choosing import copied, has_same_bits

@@ -18,7 +18,8 @@ from workbench.ir import DataType, Graph, graph_text
 from workbench.layout.profile import load_profile
 from workbench.ops.dropout import scale_of
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.measurement.measure import Variant, measure_models
+from workbench.run.measurement.measure import measure_models
+from workbench.run.measurement.variants import Variant
 from workbench.run.onnxruntime.randomness import draws_numbers, is_random
 from workbench.run.torch.executor import TorchExecutor
 from workbench.ui.state.address import address_of

@@ -17,9 +17,10 @@ from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.formatting import kernel_words
-from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measured import measurement_from_json
 from workbench.run.measurement.profiled import Kernel
+from workbench.run.measurement.variants import combined
 from workbench.run.torch.compilers import compiler_note, missing_compiler
 from workbench.run.torch.executor import TorchExecutor
 from workbench.run.torch.fused import choosing, products

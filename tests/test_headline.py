@@ -12,10 +12,11 @@ from workbench.cli.bench import _print_bench
 from workbench.io.samples import FOLDER
 from workbench.ir import from_text
 from workbench.run.measurement.formatting import compared_alike, compared_backends, fastest_here, speed_words
-from workbench.run.measurement.measure import Variant, summarize_variants
+from workbench.run.measurement.measure import summarize_variants
 from workbench.run.measurement.measured import Measurement
 from workbench.run.measurement.notes import notes_of
-from workbench.run.measurement.statistics import ratio
+from workbench.run.measurement.statistics import ratio, tells_of_others
+from workbench.run.measurement.variants import Variant
 from workbench.run.worker.machine import Machine
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -29,7 +30,7 @@ TIMES = {  # ONNX Runtime is much quicker than torch, and greedy makes it a tent
 }
 
 
-def found(busy: str = "") -> Measurement:
+def found(busy: str = "", device: str = "cpu") -> Measurement:
     """A measurement with those times, steady to one percent, but those of `busy`."""
     graph = from_text("g (float[2] x) => (float[2] y) { y = Relu(x) }")
     memory = {"counted": "values", "kind": "values", "weights_bytes": 0, "peak_bytes": 8}
@@ -49,7 +50,7 @@ def found(busy: str = "") -> Measurement:
             "error": None,
         }
         raw[label] = told | {"first_result_s": 1.0}
-    variants = summarize_variants(raw, wanted, {id(graph): {}}, {"float32": None})
+    variants = summarize_variants(raw, wanted, {id(graph): {}}, {"float32": None}, device)
     return Measurement(variants, Machine("cpu", "Xeon", 2, {}), {"float32": None}, {}, None, 3, [])
 
 
@@ -83,6 +84,14 @@ def test_a_busy_machine_leaves_no_factor_but_who_is_faster_by_far():
     label, said, second = fastest_here(found("greedy, onnxruntime").ran)
     assert (label, second) == ("as loaded, onnxruntime", "greedy, onnxruntime")
     assert said.startswith("faster (the machine was busy") and not FACTOR.search(said)
+
+
+def test_launches_that_vary_on_a_gpu_are_no_busy_machine():
+    """The device's own times, of a run that is recorded, tell; those of kernels that the host launches do not."""
+    assert found("greedy, torch").ran["greedy, torch"].busy
+    assert not found("greedy, torch", "cuda:0").ran["greedy, torch"].busy
+    assert tells_of_others("cuda:0", "cuda-graphs") and not tells_of_others("cuda:0", "torch")
+    assert tells_of_others("cpu", "torch")
 
 
 @pytest.mark.parametrize("busy", [label for label in TIMES if label != "as loaded, torch"])

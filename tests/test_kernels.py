@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.running import normal, outputs, typed
-from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.measurement.measure import measure_models
+from workbench.run.measurement.variants import combined
 from workbench.ui.state.kernels import kernel_sections
 
 

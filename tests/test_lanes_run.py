@@ -17,8 +17,9 @@ from tests.slow import slow_unless
 from workbench.errors import UserError
 from workbench.io.samples import samples
 from workbench.run.inputs import seed_inputs
-from workbench.run.measurement.measure import Variant, combined, measure_models
+from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measured import measurement_from_json
+from workbench.run.measurement.variants import Variant, combined
 from workbench.run.onnxruntime.randomness import draws_numbers
 from workbench.run.torch.executor import OperatorError, TorchExecutor
 from workbench.run.torch.lanes.choosing import copied, has_same_bits

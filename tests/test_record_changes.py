@@ -19,8 +19,9 @@ from workbench.cli.runs import RunsRequest, keep_bench, runs_command
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.samples import FOLDER
-from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.statistics import Ratio
+from workbench.run.measurement.variants import combined
 from workbench.run.records.changes import differences, meaning, ratio_of
 from workbench.run.records.store import (
     URL_VARIABLE,

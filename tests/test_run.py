@@ -15,7 +15,8 @@ import pytest
 from tests.worker_jobs import SMALL, assert_works, file_of, sentence
 from workbench.io.exporting import export_onnx
 from workbench.ir import Edit, Graph, constant, from_text
-from workbench.run.measurement.measure import MeasureError, measure_models
+from workbench.run.measurement.measure import measure_models
+from workbench.run.measurement.variants import MeasureError
 from workbench.run.worker.client import CancelledError, RunError, Worker
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
 

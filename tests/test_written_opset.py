@@ -19,7 +19,8 @@ from workbench.opsets.forms import since_version
 from workbench.opsets.lowering import NotWritable, lowered_to, newer_than
 from workbench.opsets.versions import oldest_onnxruntime
 from workbench.opsets.written import OpsetError
-from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.measurement.measure import measure_models
+from workbench.run.measurement.variants import combined
 
 X = "float[2,3,4,4] x"
 S4 = "float[4] s = {1, 1, 2, 3}"

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from workbench.io.exporting import ExportReport
     from workbench.memory.planning import MemoryPlan, Sharing
     from workbench.run.compare import Verdict
-    from workbench.run.measurement.measure import Variant
     from workbench.run.measurement.measured import Measurement
     from workbench.run.measurement.progress import OnShare
+    from workbench.run.measurement.variants import Variant
     from workbench.summary import Summary
     from workbench.verification import Verifier
 
@@ -253,7 +253,7 @@ def measure(
 ) -> Measurement:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
-    graphs: by label; a `workbench.run.measurement.measure.Variant` is a graph with its own backend and type.
+    graphs: by label; a `workbench.run.measurement.variants.Variant` is a graph with its own backend and type.
     options: those of `measure_models` there: backend, dtype, repeat, cold.
     """
     from workbench.run.measurement.measure import measure_models

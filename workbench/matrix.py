@@ -14,9 +14,9 @@ from workbench.cluster.jobs import Device, DeviceKind, Executor, JobsProgress
 from workbench.matrix_blocks import Block, Matrix, MatrixError, block_key, check_block, job_of, variants_key
 from workbench.matrix_record import record_at
 from workbench.run.measurement.formatting import FIGURES, csv_text, figures
-from workbench.run.measurement.measure import validate_request
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.run.measurement.notes import notes_of
+from workbench.run.measurement.variants import validate_request
 
 OnBlock = Callable[[str, float], None]
 

@@ -16,8 +16,9 @@ from workbench.io.dims import bind_dims, symbols
 from workbench.ir import Graph
 from workbench.ir.to_proto import structure
 from workbench.model_variants import ModelFile
-from workbench.run.measurement.measure import combined, measure_models, refused_sizes
+from workbench.run.measurement.measure import measure_models, refused_sizes
 from workbench.run.measurement.measured import Measurement, measurement_from_json
+from workbench.run.measurement.variants import combined
 from workbench.run.records.store import RunOrigin, model_hash
 from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.verification import Verifier

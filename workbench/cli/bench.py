@@ -84,7 +84,8 @@ def numbered(paths: Sequence[str]) -> list[str]:
 
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     """Measure, print and keep; FAILED if a variant that the backend supports could not run, else DONE."""
-    from workbench.run.measurement.measure import combined, measure_models, refused_sizes, validate_request
+    from workbench.run.measurement.measure import measure_models, refused_sizes
+    from workbench.run.measurement.variants import combined, validate_request
 
     validate_request(request.backends, request.dtypes, request.repeat)
     if note := compiler_note(request.backends, request.device):

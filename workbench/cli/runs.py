@@ -13,8 +13,8 @@ from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say
 from workbench.errors import UserError, printable
 from workbench.ir import Graph
-from workbench.run.measurement.measure import Variant
 from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.variants import Variant
 from workbench.run.records.formats import csv_of, json_of, pairs
 from workbench.run.records.store import (
     MOST,

@@ -13,8 +13,9 @@ from typing import Any
 
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special, not_written
-from workbench.run.measurement.measure import DTYPES, Variant, measure_models
+from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
+from workbench.run.measurement.variants import DTYPES, Variant
 from workbench.run.records.store import model_hash
 from workbench.run.tolerances import tolerance_for
 from workbench.run.worker.process import CancelledError

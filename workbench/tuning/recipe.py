@@ -14,7 +14,7 @@ from workbench.files import SPECIAL, is_special, write_text
 from workbench.layout.profile import load_profile
 from workbench.pass_choice import choose
 from workbench.rewrite.exactness import MODES
-from workbench.run.measurement.measure import BACKENDS, DTYPES
+from workbench.run.measurement.variants import BACKENDS, DTYPES
 from workbench.tuning.evidence import Evidence
 
 VERSION = 1

@@ -36,7 +36,7 @@ class Probe:
 
     signature: operands' types, attributes, and the numbers of small constants.
     graph:     the operator alone, with computed operands as inputs.
-    backend:   what runs it, as in `workbench.run.measurement.measure.BACKENDS`.
+    backend:   what runs it, as in `workbench.run.measurement.variants.BACKENDS`.
     """
 
     operator: str

@@ -102,7 +102,9 @@ def compared_alike(variants: Mapping[str, MeasuredVariant]) -> list[Speedup]:
 def compared_backends(variants: Mapping[str, MeasuredVariant]) -> list[Speedup]:
     """Backends and precisions on the first model: each against the first. variants: as above."""
     (first, start), *others = variants.items()
-    alike = [(label, ratio(v.times_ms, start.times_ms)) for label, v in others if v.step == start.step]
+    alike = [
+        (label, ratio(v.times_ms, start.times_ms, v.busy or start.busy)) for label, v in others if v.step == start.step
+    ]
     return [(label, speed_words(found), first) for label, found in alike if not found.ratio_busy]
 
 
@@ -114,8 +116,9 @@ def fastest_here(variants: Mapping[str, MeasuredVariant]) -> Speedup | None:
     if len({(v.backend, v.dtype) for v in variants.values()}) < 2:
         return None
     first, second, *_ = sorted(variants, key=lambda label: variants[label].latency.median_ms)
-    found = ratio(variants[first].times_ms, variants[second].times_ms)
+    best, next_ = variants[first], variants[second]
+    found = ratio(best.times_ms, next_.times_ms, best.busy or next_.busy)
     if not found.ratio_busy:
         return first, speed_words(found), second
-    is_first = found.ratio_high < 1 and variants[first].latency.min_ms < variants[second].latency.min_ms
+    is_first = found.ratio_high < 1 and best.latency.min_ms < next_.latency.min_ms
     return (first, "faster (the machine was busy, so that by how much is not said) than", second) if is_first else None

@@ -8,9 +8,9 @@ from typing import Any
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.run.measurement.measure import Variant
 from workbench.run.measurement.measured import Measurement
 from workbench.run.measurement.profiled import MeasuredLanes
+from workbench.run.measurement.variants import Variant
 
 LANE_ROUNDS = 5  # runs of each variant; lanes are compared when they are prepared
 _ONE_BY_ONE, _LANES = "torch", "lanes"

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import UserError, quoted
+from workbench.errors import quoted
 from workbench.fusion.grouped import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
@@ -30,62 +30,28 @@ from workbench.run.measurement.notes import ended_early, notes_of, why_sums_diff
 from workbench.run.measurement.other_processes import other_processes_from_json
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
-from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
+from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread, tells_of_others
+from workbench.run.measurement.variants import (
+    DTYPES,
+    OWN_TYPES,
+    WARMUP,
+    MeasureError,
+    Variant,
+    can_be_asked,
+    validate_request,
+)
 from workbench.run.npz import shape_fits
 from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
-from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerances_for
+from workbench.run.tolerances import Tolerance, tolerances_for
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import ProgressSink, RunError
 from workbench.run.worker.tensors import save_tensors
 
-_WARMUP = 3  # runs before the first that counts
-BACKENDS = {
-    "torch": "our executor, operator by operator",
-    "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
-    "torch-compile": "our executor, traced and compiled by torch.compile, on CUDA recorded",
-    "torch-compile-autotuned": "the same, each product and convolution by the fastest kernel that the compiler tries",
-    "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
-    "arena": "our executor, every value at its planned offset in one block of memory",
-    "lanes": "our executor, operators side by side where that is faster: by threads on a CPU, by streams on a GPU",
-    "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
-}
-# With their tolerance; the operands of TF32 have as many bits as those of float16.
-DTYPES = {"float32": FLOAT32, "tf32": FLOAT16, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}
 _RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result if it knows no other reason
 _AS_WRITTEN = "onnxruntime"  # the backend that runs a file as users get it
 _SAME_SEED = "Random operators were compared with the same seed on both sides; they are timed with the model's own."
-_OWN_TYPES = "ONNX Runtime is measured with the model's own types"
-
-
-class MeasureError(UserError):
-    """The request cannot be measured."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A graph and how it is run; see BACKENDS and DTYPES."""
-
-    graph: Graph
-    backend: str = "torch"
-    dtype: str = "float32"
-    step: str = ""  # the name of the graph, whatever way it is run
-
-
-def combined(graphs: Mapping[str, Graph], backends: Sequence[str], dtypes: Sequence[str]) -> dict[str, Variant]:
-    """Each graph by each backend in each element type; labels name what there is more than one of."""
-    variants = {}
-    for label, graph in graphs.items():
-        for backend in backends:
-            for dtype in dtypes:
-                named = (
-                    *([label] if len(graphs) > 1 or len(backends) * len(dtypes) == 1 else []),
-                    *([backend] if len(backends) > 1 else []),
-                    *([dtype] if len(dtypes) > 1 else []),
-                )
-                variants[", ".join(named)] = Variant(graph, backend, dtype, label)
-    return variants
 
 
 def measure_models(
@@ -96,7 +62,7 @@ def measure_models(
     backend: str = "torch",
     dtype: str = "float32",
     repeat: int | None = None,
-    warmup: int = _WARMUP,
+    warmup: int = WARMUP,
     cold: bool = False,
     operators: bool = True,
     reference: Mapping[str, np.ndarray] | None = None,
@@ -131,7 +97,7 @@ def measure_models(
     validate_request([v.backend for v in asked.values()], [v.dtype for v in asked.values()], repeat, warmup)
     given = _given_inputs(asked, inputs)
     first = next(iter(asked.values())).graph
-    wanted = {label: variant for label, variant in asked.items() if _can_be_asked(variant.backend, variant.dtype)}
+    wanted = {label: variant for label, variant in asked.items() if can_be_asked(variant.backend, variant.dtype)}
     graphs = {id(v.graph): v.graph for v in wanted.values()}
     dims = {key: {**graph.dims, **dims_of(graph, given[key])} for key, graph in graphs.items()}
     sizes = {key: estimate_bytes(graph, dims[key]) for key, graph in graphs.items()}
@@ -190,7 +156,7 @@ def measure_models(
     types = {key: infer_types(graph, dims[key]) for key, graph in graphs.items()}
     roofs = {name: None if found is None else Roofs(**found) for name, found in raw["ceilings"].items()}
     found = Measurement(
-        variants=summarize_variants(raw["variants"], wanted, types, roofs),
+        variants=summarize_variants(raw["variants"], wanted, types, roofs, device),
         machine=Machine(**raw["machine"]),
         ceilings=roofs,
         dims={**first.dims, **dims_of(first, inputs)},
@@ -219,22 +185,6 @@ def _tolerances(dtype: str, first: Graph, given: Tolerance | None) -> dict[str, 
     return {value: asdict(tolerance) for value, tolerance in found.items()}
 
 
-def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = _WARMUP) -> None:
-    """Raise MeasureError, before anything is run, if the request cannot be measured."""
-    if not (backends and dtypes):
-        raise MeasureError("There is no model to measure; name at least one.")
-    for backend in backends:
-        if backend not in BACKENDS:
-            raise MeasureError(f"There is no backend '{backend}'; use {', '.join(BACKENDS)}.")
-    for dtype in dtypes:
-        if dtype not in DTYPES:
-            raise MeasureError(f"There is no element type '{dtype}' to measure in; use {', '.join(DTYPES)}.")
-    if not any(_can_be_asked(backend, dtype) for backend in backends for dtype in dtypes):
-        raise MeasureError(f"{_OWN_TYPES}; use float32, or a torch backend for {', '.join(dict.fromkeys(dtypes))}.")
-    if (repeat is not None and repeat < 1) or warmup < 0:
-        raise MeasureError(f"{repeat} runs after {warmup} to warm up cannot be measured; ask for at least one run.")
-
-
 @contextmanager
 def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
     """Raise MeasureError within the context if a reference does not run at the requested sizes."""
@@ -248,11 +198,6 @@ def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
             f"'{model}' does not run with {asked}, perhaps because another size is fixed inside it: "
             + str(error).removeprefix(_RUN_FAILED)
         ) from None
-
-
-def _can_be_asked(backend: str, dtype: str) -> bool:
-    """Whether the backend runs models in that type. For ONNX Runtime "float32" means the model's own types."""
-    return backend != "onnxruntime" or dtype == "float32"
 
 
 def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
@@ -317,6 +262,7 @@ def summarize_variants(
     wanted: Mapping[str, Variant],
     types: Mapping[int, Mapping[str, TensorType]],
     roofs: Mapping[str, Roofs | None],
+    device: str = "cpu",
 ) -> dict[str, MeasuredVariant | FailedVariant]:
     """The worker's answers with derived numbers.
 
@@ -324,6 +270,7 @@ def summarize_variants(
     """
     firsts: dict[tuple[str, str], str] = {}  # by backend and element type
     found: dict[str, MeasuredVariant | FailedVariant] = {}
+    of_others = {label: _was_busy(raw[label], v.backend, device) for label, v in wanted.items()}
     for label, variant in wanted.items():
         answer, step = raw[label], variant.step or label
         if "failed" in answer:
@@ -332,7 +279,7 @@ def summarize_variants(
         first = firsts.setdefault((variant.backend, variant.dtype), label)
         times, cold = answer["times_ms"], answer.get("cold_times_ms")
         others = other_processes_from_json(answer.get("others"))
-        latency, busy = spread(times), is_busy(times) or (others is not None and others.crowd)
+        busy = of_others[label]
         profiled = [OperatorRun(**operator) for operator in answer["operators"]]
         operators = with_work(profiled, variant.graph, types[id(variant.graph)])
         sum_ms = sum(operator.time_ms for operator in operators)
@@ -341,18 +288,18 @@ def summarize_variants(
             backend=variant.backend,
             dtype=variant.dtype,
             times_ms=times,
-            latency=latency,
+            latency=spread(times),
             busy=busy,
             stable=is_stable(times),
             ratio_to=first,
-            ratio=ratio(times, raw[first]["times_ms"], busy),
+            ratio=ratio(times, raw[first]["times_ms"], busy or of_others[first]),
             first_result_s=answer["first_result_s"],
             cold_times_ms=cold,
             cold_median_ms=None if cold is None else spread(cold).median_ms,
             memory=memory_from_json(answer["memory"]),
             operators=[replace(operator, of_roof=share_of_roof(operator, roofs)) for operator in operators],
             sum_ms=sum_ms,
-            difference=why_sums_differ(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], busy),
+            difference=why_sums_differ(sum_ms, spread(times).median_ms, variant.backend, answer["fallbacks"], busy),
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
@@ -362,12 +309,22 @@ def summarize_variants(
     return found
 
 
+def _was_busy(answer: Mapping[str, Any], backend: str, device: str) -> bool:
+    """Whether other work disturbed a variant's runs, by the CPU that it took or by the spread of the times."""
+    if "failed" in answer:
+        return False
+    others = other_processes_from_json(answer.get("others"))
+    launched = "torch" if backend in answer["fallbacks"] else backend
+    spreads = tells_of_others(device, launched) and is_busy(answer["times_ms"])
+    return spreads or (others is not None and others.crowd)
+
+
 # ---- what else is to be said -----------------------------------------------------------
 
 
 def _left_out(asked: Mapping[str, Variant]) -> list[str]:
-    labels = [label for label, variant in asked.items() if not _can_be_asked(variant.backend, variant.dtype)]
-    return [f"{_OWN_TYPES}: {quoted(labels)} left out."] if labels else []
+    labels = [label for label, variant in asked.items() if not can_be_asked(variant.backend, variant.dtype)]
+    return [f"{OWN_TYPES}: {quoted(labels)} left out."] if labels else []
 
 
 def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import reading
-from workbench.run.measurement.statistics import RESAMPLES, Ratio, interval, is_busy, ratio
+from workbench.run.measurement.statistics import RESAMPLES, Ratio, interval, is_busy, ratio, tells_of_others
 from workbench.run.records.store import RecordsError, Run, records_of
 
 _SETTINGS = {"device_name": "device", "threads": "threads", "backend": "backend", "dtype": "precision"}
@@ -69,11 +69,12 @@ def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) ->
     times_ms: by the runs' ids. Runs measured together are resampled turn by turn, others independently.
     """
     ours, theirs = times_ms[other.id], times_ms[first.id]
+    runs = ((first, theirs), (other, ours))
+    busy = any(tells_of_others(run.device, run.backend) and is_busy(times) for run, times in runs)
     if first.measurement == other.measurement:
-        return ratio(ours, theirs)
+        return ratio(ours, theirs, busy)
     low, high = interval(_medians(ours, 0) / _medians(theirs, 1))
-    middle, busy = float(np.median(ours) / np.median(theirs)), is_busy(ours) or is_busy(theirs)
-    return Ratio(middle, low, high, busy)
+    return Ratio(float(np.median(ours) / np.median(theirs)), low, high, busy)
 
 
 def _medians(times_ms: Sequence[float], seed: int) -> Any:

@@ -17,7 +17,7 @@ from workbench.run.worker.failures import first_line
 if TYPE_CHECKING:
     from workbench.run.torch.executor import TorchExecutor
 
-Run = Callable[[], Mapping[str, Any]]
+RunOnce = Callable[[], Mapping[str, Any]]
 _WARMUP = 3  # runs before a capture, as torch requires: libraries choose their kernels then
 _MOST_NAMED = 3  # crossings
 
@@ -34,12 +34,12 @@ class Recording:
     workspaces_bytes: of these, what cuBLAS keeps, for each stream some.
     """
 
-    run: Run
+    run: RunOnce
     bytes: int
     workspaces_bytes: int
 
 
-def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: Run) -> Recording:
+def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) -> Recording:
     """The same run, recorded. Raises NotCaptured.
 
     All recordings of a process share one pool of memory: they are never replayed at once, and each computes anew

@@ -10,7 +10,7 @@ from workbench.run.measurement.profiled import Kernel, MeasuredLanes
 from workbench.run.measurement.progress import OnStage
 from workbench.run.onnxruntime.randomness import draws_numbers
 from workbench.run.torch.compilers import keep_compiled
-from workbench.run.torch.cuda_graph import NotCaptured, Recording, Run, captured
+from workbench.run.torch.cuda_graph import NotCaptured, Recording, RunOnce, captured
 from workbench.run.torch.traced import trace_run
 from workbench.run.worker.failures import first_line
 
@@ -31,7 +31,7 @@ class Prepared:
     arena:      of `arena` and `lanes` alone. lanes: of `lanes` alone.
     """
 
-    run: Run
+    run: RunOnce
     reason: str | None = None
     unrecorded: str | None = None
     recording: Recording | None = None
@@ -155,7 +155,7 @@ def lanes(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> 
     return replace(made, run=chosen.run, reason=chosen.reason, lanes=chosen.measured, recording=taken)
 
 
-def named(executor: TorchExecutor, run: Callable[[], Sequence[Any]]) -> Run:
+def named(executor: TorchExecutor, run: Callable[[], Sequence[Any]]) -> RunOnce:
     """A run whose outputs have their names."""
 
     def run_named() -> Mapping[str, Any]:

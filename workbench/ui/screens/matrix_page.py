@@ -23,7 +23,7 @@ from workbench.matrix import as_csv, batch_sizes, matrix_notes, place_words, row
 from workbench.matrix_blocks import Block, Matrix
 from workbench.matrix_record import forget_blocks
 from workbench.plans import PLANS
-from workbench.run.measurement.measure import BACKENDS, DTYPES
+from workbench.run.measurement.variants import BACKENDS, DTYPES
 from workbench.ui.screens.run_page import devices_here, limits_form
 from workbench.ui.state.kept_files import kept_file
 from workbench.ui.state.session import Opened, worker

@@ -10,7 +10,7 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.run.measurement.measure import BACKENDS, DTYPES, combined
+from workbench.run.measurement.variants import BACKENDS, DTYPES, combined
 from workbench.run.torch.compilers import compiler_note
 from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.run.worker.memory import in_bytes

@@ -10,8 +10,9 @@ from typing import Any
 import streamlit as st
 
 from workbench.ir import Graph
-from workbench.run.measurement.measure import Variant, measure_models
+from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.variants import Variant
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
 from workbench.ui.state.session import Opened, stop_checking, worker
 from workbench.ui.state.work import Report

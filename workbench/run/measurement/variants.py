@@ -1,0 +1,75 @@
+"""What is measured: a graph, the backend that runs it, and the element type of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workbench.errors import UserError
+from workbench.ir import Graph
+from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32
+
+WARMUP = 3  # runs before the first that counts
+BACKENDS = {
+    "torch": "our executor, operator by operator",
+    "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
+    "torch-compile": "our executor, traced and compiled by torch.compile, on CUDA recorded",
+    "torch-compile-autotuned": "the same, each product and convolution by the fastest kernel that the compiler tries",
+    "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
+    "arena": "our executor, every value at its planned offset in one block of memory",
+    "lanes": "our executor, operators side by side where that is faster: by threads on a CPU, by streams on a GPU",
+    "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
+}
+# With their tolerance; the operands of TF32 have as many bits as those of float16.
+DTYPES = {"float32": FLOAT32, "tf32": FLOAT16, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}
+OWN_TYPES = "ONNX Runtime is measured with the model's own types"
+
+
+class MeasureError(UserError):
+    """The request cannot be measured."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A graph and how it is run; see BACKENDS and DTYPES."""
+
+    graph: Graph
+    backend: str = "torch"
+    dtype: str = "float32"
+    step: str = ""  # the name of the graph, whatever way it is run
+
+
+def combined(graphs: Mapping[str, Graph], backends: Sequence[str], dtypes: Sequence[str]) -> dict[str, Variant]:
+    """Each graph by each backend in each element type; labels name what there is more than one of."""
+    variants = {}
+    for label, graph in graphs.items():
+        for backend in backends:
+            for dtype in dtypes:
+                named = (
+                    *([label] if len(graphs) > 1 or len(backends) * len(dtypes) == 1 else []),
+                    *([backend] if len(backends) > 1 else []),
+                    *([dtype] if len(dtypes) > 1 else []),
+                )
+                variants[", ".join(named)] = Variant(graph, backend, dtype, label)
+    return variants
+
+
+def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = WARMUP) -> None:
+    """Raise MeasureError, before anything is run, if the request cannot be measured."""
+    if not (backends and dtypes):
+        raise MeasureError("There is no model to measure; name at least one.")
+    for backend in backends:
+        if backend not in BACKENDS:
+            raise MeasureError(f"There is no backend '{backend}'; use {', '.join(BACKENDS)}.")
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            raise MeasureError(f"There is no element type '{dtype}' to measure in; use {', '.join(DTYPES)}.")
+    if not any(can_be_asked(backend, dtype) for backend in backends for dtype in dtypes):
+        raise MeasureError(f"{OWN_TYPES}; use float32, or a torch backend for {', '.join(dict.fromkeys(dtypes))}.")
+    if (repeat is not None and repeat < 1) or warmup < 0:
+        raise MeasureError(f"{repeat} runs after {warmup} to warm up cannot be measured; ask for at least one run.")
+
+
+def can_be_asked(backend: str, dtype: str) -> bool:
+    """Whether the backend runs models in that type. For ONNX Runtime "float32" means the model's own types."""
+    return backend != "onnxruntime" or dtype == "float32"
