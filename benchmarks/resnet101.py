@@ -46,24 +46,27 @@ def main() -> None:
         for number, batch in enumerate(int(size) for size in chosen.batches.split(",")):
             graph = wb.load(path, dims={"N": batch})
             found = wb.measure(
-                _variants(graph, chosen.device), device=chosen.device, dtype=chosen.dtype, repeat=chosen.repeat
+                _variants(graph, chosen.device, chosen.dtype),
+                device=chosen.device,
+                dtype=chosen.dtype,
+                repeat=chosen.repeat,
             )
             if number == 0:
                 _print_head(found, chosen.dtype)
             _print(found, batch)
 
 
-def _variants(graph, device: str) -> dict:
-    """The network with batch norms folded, and what each strategy makes of that."""
+def _variants(graph, device: str, dtype: str) -> dict:
+    """The network with batch norms folded, and what each strategy makes of that, timed on the device in the type."""
     import passes
     import workbench as wb
 
     variants = {"NCHW": wb.optimize(graph).graph}
     for name, cls in passes.compared_strategies().items():
-        field = f"{cls().name}.device"
-        options = {field: device} if "device" in cls().options() else {}
+        timed = {"device": device, "dtype": dtype}
+        options = {f"{cls().name}.{key}": value for key, value in timed.items() if key in cls().options()}
         variants[name] = wb.optimize(graph, layout=name, options=options).graph
-    by_time = {"layout_optimal.weigh": "time", "layout_optimal.device": device}
+    by_time = {"layout_optimal.weigh": "time", "layout_optimal.device": device, "layout_optimal.dtype": dtype}
     variants["optimal, time weighed"] = wb.optimize(graph, layout="optimal", options=by_time).graph
     return variants
 

@@ -248,3 +248,20 @@ def test_on_a_real_network_the_result_is_verified_and_the_times_are_told(done, t
 def test_the_command_line_prints_the_times(done, tmp_path, own_cache):
     said = done("optimize", RESNET, "-o", tmp_path / "out.onnx", "--layout", "measured", "--no-verify")
     assert "us in the other layout" in said and "all with --report" in said
+
+
+def test_times_are_of_the_element_type_that_is_asked_for(worker, own_cache):
+    """Each type has rows of its own, and the sentence of a strategy names device and type."""
+    graph = typed(CHAIN)
+    probes = probes_of(graph)
+    timer = DeviceOperatorTimer(worker)
+    whole, narrow = timer.times(probes, "cpu"), timer.times(probes, "cpu", "bfloat16")
+    assert narrow.device == f"{whole.device}, in bfloat16"
+    assert {row[2] for row in rows(own_cache)} == {whole.device, narrow.device}
+    before = rows(own_cache)
+    timer.times(probes, "cpu", "bfloat16")
+    assert rows(own_cache) == before
+    options = {"device": "cpu", "dtype": "bfloat16"}
+    context = PassContext(load_profile("cuda"), operator_timer=timer)
+    facts = run_pass(graph, with_options(LayoutMeasured, options), context).layout
+    assert facts.device == narrow.device

@@ -14,7 +14,7 @@ from workbench.fusion.problem import fusion_problem
 from workbench.fusion.traffic import stored_values, traffic
 from workbench.ir import Graph
 from workbench.layout.problem.probe import require_operator_timer
-from workbench.layout.problem.times import AUTO, DEVICES
+from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 from workbench.rewrite.passes import option
 
@@ -48,6 +48,9 @@ class FuseGroups(Pass):
     )
     measured: bool = option(False, "Keep only groups that take less time than their operators alone.")
     device: str = option(AUTO, "Where groups are timed; auto: a CUDA device if there is one.", choices=DEVICES)
+    dtype: str = option(
+        "float32", "The element type in which groups are timed: that of the run to be fast.", choices=TIMED_IN
+    )
 
     title = "Fuse operators into groups"
     live_only = True
@@ -170,7 +173,7 @@ class FuseGroups(Pass):
 
     def _times(self, whole: Graph, groups: Groups, context: PassContext) -> dict[int, GroupTime]:
         timer = require_operator_timer(context.operator_timer, context.target)
-        return group_times(whole, operators_by_group(groups.group), timer, self.device)
+        return group_times(whole, operators_by_group(groups.group), timer, self.device, self.dtype)
 
     def _rewrite(self, graph: Graph, whole: Graph, merge: Merge, name: str, holder: dict[str, str]) -> Rewrite:
         """holder: for each operator, the node that computes it now; it is updated."""

@@ -12,7 +12,7 @@ from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, wanted
-from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
+from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
 from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
@@ -44,6 +44,11 @@ class LayoutMeasured(Pass):
     title = "Layout: where measured time is saved"
 
     device: str = option(AUTO, "Where operators are timed; auto: a CUDA device if there is one.", choices=DEVICES)
+    dtype: str = option(
+        "float32",
+        "The element type in which operators are timed: that of the run to be fast.",
+        choices=TIMED_IN,
+    )
 
     own_examples = (
         Example(
@@ -86,7 +91,7 @@ class LayoutMeasured(Pass):
         target = context.target
         layouts = infer_layouts(graph)
         ways = _ways(graph, layouts, target)
-        ledger = _Ledger.filled(ways, OperatorTimes(graph, target, context.operator_timer), self.device)
+        ledger = _Ledger.filled(ways, OperatorTimes(graph, target, context.operator_timer), self.device, self.dtype)
         converted = []
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             found = _converted(graph, graph.node(name), ways.get(name), ledger, target)
@@ -121,7 +126,7 @@ class _Ledger:
     back: dict[str, int | None] = field(default_factory=dict)
 
     @classmethod
-    def filled(cls, ways: Mapping[str, _Way], times: OperatorTimes, device: str) -> _Ledger:
+    def filled(cls, ways: Mapping[str, _Way], times: OperatorTimes, device: str, dtype: str) -> _Ledger:
         """Measures all times that the walk may need. Raises UserError if nothing can be timed."""
         graph, moves = times.graph, {}
         for name, (layout, perm) in ways.items():
@@ -133,7 +138,7 @@ class _Ledger:
             times.ask_transpose(value, perm)
             times.ask_transpose(value, inverse(perm), perm)
         if ways:
-            times.take(device)
+            times.take(device, dtype)
         there = {value: times.transpose(value, perm) for value, perm in moves.items()}
         back = {value: times.transpose(value, inverse(perm), perm) for value, perm in moves.items()}
         return cls(times, there, back)

@@ -14,7 +14,7 @@ from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.problem.blocked import block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
 from workbench.layout.problem.orders import proof
-from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
+from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.layout.problem.transpose_classes import one_transpose_an_order
 from workbench.layout.problem.two_layouts import (
     LayoutProblem,
@@ -65,6 +65,11 @@ class LayoutOptimal(Pass):
         choices=(BYTES, COUNT, TIME),
     )
     device: str = option(AUTO, "Where operators are timed; auto: a CUDA device if there is one.", choices=DEVICES)
+    dtype: str = option(
+        "float32",
+        "The element type in which operators are timed: that of the run to be fast.",
+        choices=TIMED_IN,
+    )
 
     own_examples = (
         Example(
@@ -103,7 +108,7 @@ class LayoutOptimal(Pass):
         layouts = infer_layouts(graph, through_reshapes=True)
         times = OperatorTimes(graph, target, context.operator_timer)
         if self.weigh == TIME:
-            problem = timed_problem(graph, layouts, target, times, self.device)
+            problem = timed_problem(graph, layouts, target, times, self.device, self.dtype)
         else:
             problem = layout_problem(graph, layouts, target, self.weigh)
         solved: SolvedProgram | CutSolution

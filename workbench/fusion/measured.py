@@ -29,7 +29,7 @@ class GroupTime:
 
 
 def group_times(
-    graph: Graph, groups: Mapping[int, Sequence[int]], timer: OperatorTimer, device: str
+    graph: Graph, groups: Mapping[int, Sequence[int]], timer: OperatorTimer, device: str, dtype: str
 ) -> dict[int, GroupTime]:
     """The time of each group of more than one operator.
 
@@ -41,7 +41,7 @@ def group_times(
     whole = {number: group_probe(graph, *calls[number]) for number, members in groups.items() if len(members) > 1}
     alone = {i: kernel_probe(graph, nodes[i]) for number in whole for i in groups[number]}
     probes = [probe for probe in (*whole.values(), *alone.values()) if probe is not None]
-    times = timer.times(probes, device).by_probe if probes else {}
+    times = timer.times(probes, device, dtype).by_probe if probes else {}
     taken = {probe: time.best / 1e3 for probe, time in times.items()}
     found = {}
     for number, probe in whole.items():

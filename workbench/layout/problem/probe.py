@@ -67,8 +67,12 @@ class Times:
 class OperatorTimer(Protocol):
     """Times operators on a device."""
 
-    def times(self, probes: Sequence[Probe], device: str) -> Times:
-        """The times of all probes on `device` ("cpu", "cuda", or "auto": CUDA if available)."""
+    def times(self, probes: Sequence[Probe], device: str, dtype: str = "float32") -> Times:
+        """The times of all probes on `device` ("cpu", "cuda", or "auto": CUDA if available).
+
+        dtype: what a run computes the graph's float32 in, as in `workbench.run.measurement.variants.DTYPES`; times in
+        "mixed" are those in the narrow type, which most operators of such a run get.
+        """
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class GivenTimes:
 
     times_us: Mapping[str, float]
 
-    def times(self, probes: Sequence[Probe], device: str) -> Times:
+    def times(self, probes: Sequence[Probe], device: str, dtype: str = "float32") -> Times:
         known = (probe for probe in probes if probe.operator in self.times_us)
         return Times("given times", {probe: Time(round(self.times_us[probe.operator] * 1e3)) for probe in known})
 

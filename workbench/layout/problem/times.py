@@ -25,6 +25,7 @@ from workbench.layout.problem.probe import (
 from workbench.layout.profile import Profile
 
 AUTO, DEVICES = "auto", ("auto", "cpu", "cuda")
+TIMED_IN = ("float32", "tf32", "mixed", "float16", "bfloat16")  # the types in which operators can be timed
 
 
 class OperatorTimes:
@@ -52,10 +53,10 @@ class OperatorTimes:
         if own is not None and other is not None:
             self._pairs[node.name] = (own, other)
 
-    def take(self, device: str) -> None:
+    def take(self, device: str, dtype: str) -> None:
         """Measure what was requested. Raises UserError if there is no timer, or its device cannot be used."""
         probes = (*(probe for pair in self._pairs.values() for probe in pair), *self._moves)
-        found = require_operator_timer(self.timer, self.target).times(probes, device)
+        found = require_operator_timer(self.timer, self.target).times(probes, device, dtype)
         self.device, self._times = found.device, found.by_probe
 
     def transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> int | None:

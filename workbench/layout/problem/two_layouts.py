@@ -85,14 +85,14 @@ def layout_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh
 
 
 def timed_problem(
-    graph: Graph, layouts: dict[str, str], target: Profile, times: OperatorTimes, device: str
+    graph: Graph, layouts: dict[str, str], target: Profile, times: OperatorTimes, device: str, dtype: str
 ) -> LayoutProblem:
     """The choices of `graph`, with the times of operators and transposes on `device` as costs; `times` is filled.
 
     Raises UserError if nothing can be timed there.
     """
     _Builder(graph, layouts, target, Prices(graph, TIME, times, noting=True)).build()
-    times.take(device)
+    times.take(device, dtype)
     return _Builder(graph, layouts, target, Prices(graph, TIME, times)).build()
 
 

@@ -282,13 +282,13 @@ def summarize_variants(
         busy = of_others[label]
         profiled = [OperatorRun(**operator) for operator in answer["operators"]]
         operators = with_work(profiled, variant.graph, types[id(variant.graph)])
-        sum_ms = sum(operator.time_ms for operator in operators)
+        sum_ms, latency = sum(operator.time_ms for operator in operators), spread(times)
         found[label] = MeasuredVariant(
             step=step,
             backend=variant.backend,
             dtype=variant.dtype,
             times_ms=times,
-            latency=spread(times),
+            latency=latency,
             busy=busy,
             stable=is_stable(times),
             ratio_to=first,
@@ -299,7 +299,7 @@ def summarize_variants(
             memory=memory_from_json(answer["memory"]),
             operators=[replace(operator, of_roof=share_of_roof(operator, roofs)) for operator in operators],
             sum_ms=sum_ms,
-            difference=why_sums_differ(sum_ms, spread(times).median_ms, variant.backend, answer["fallbacks"], busy),
+            difference=why_sums_differ(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], busy, device),
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),

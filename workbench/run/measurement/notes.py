@@ -49,10 +49,20 @@ def ended_early(variants: Mapping[str, MeasuredVariant]) -> list[str]:
     return [f"Ended early, as asked, after {runs:,} {'run' if runs == 1 else 'runs'} of each variant."]
 
 
-def why_sums_differ(total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool) -> str:
+def why_sums_differ(
+    total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool, device: str = "cpu"
+) -> str:
     """The reason why the operators' times, `total` ms, do not add up to the run's `median`; "" if none was timed."""
     if not total:
         return ""
+    if device.startswith("cuda") and backend != "onnxruntime":
+        kernels = f"The kernels of the operators take {total:,.3f} ms on the device, the whole run {median:,.3f} ms"
+        if backend not in fallbacks and backend in _AS_A_WHOLE:
+            return f"{kernels}, in which they are {_AS_A_WHOLE[backend]}."
+        left = median - total
+        if left > 0:
+            return f"{kernels}: {left:,.3f} ms ({left / median:.0%}) is launching them one by one."
+        return f"{kernels}: their launches are hidden behind them."
     both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
     if backend in _AS_A_WHOLE and backend not in fallbacks:
         how = _AS_A_WHOLE[backend]

@@ -26,16 +26,16 @@ class DeviceOperatorTimer:
         self._worker = worker
         self._on_share = on_share or _unheard
 
-    def times(self, probes: Sequence[Probe], device: str) -> Times:
+    def times(self, probes: Sequence[Probe], device: str, dtype: str = "float32") -> Times:
         """The times of all probes. Raises RunError if the device fails, CacheError if the file of times fails."""
         from workbench.run.measurement.timing_cache import times_of
         from workbench.run.worker.client import Worker
 
         once = tuple(dict.fromkeys(probes))
         if self._worker is not None:
-            return times_of(self._worker, once, device, self._on_share)
+            return times_of(self._worker, once, device, dtype, self._on_share)
         with Worker() as worker:
-            return times_of(worker, once, device, self._on_share)
+            return times_of(worker, once, device, dtype, self._on_share)
 
 
 def _unheard(words: str, share: float) -> None:

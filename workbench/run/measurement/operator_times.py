@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from workbench.run.inputs import seed_inputs
+from workbench.run.measurement.device_times import device_times_ms
 from workbench.run.measurement.profile import profile
+from workbench.run.torch.executor import MIXED
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.runners import check_device, open_executor
 
@@ -19,15 +21,18 @@ _BUDGET_S = 4.0  # seconds for the rounds of one request, after the fewest
 
 
 def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Nanoseconds of every node of `model`, which are run by turns on seeded inputs.
+    """Nanoseconds of every node of `model`, which are run by turns on seeded inputs; on CUDA those of its kernels.
 
+    dtype: of the run; in a mixed one most operators get the narrow type, in which all are timed.
     backend: "torch", or "fused": each node by its fastest kernel, as far as it has one.
     Returns `times`: node -> [the fastest, the distance of the lower quartile from it].
     Progress: {"done", "total"} after every round.
     """
     check_device(request["device"])
     gpu = request["device"] if request["device"].startswith("cuda") else None
-    executor = open_executor(request["model"], request["device"], None)
+    narrow = "bfloat16" if gpu is None else "float16"
+    dtype = narrow if request["dtype"] == MIXED else request["dtype"]
+    executor = open_executor(request["model"], request["device"], dtype)
     tensors = executor.upload(seed_inputs(executor.graph))
     if request["backend"] == "fused":
         from workbench.run.torch.fused.choosing import choose_kernels
@@ -49,6 +54,7 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
         report({"done": turn + 1, "total": _WARMUP + MOST_ROUNDS})
         if turn + 1 >= _WARMUP + LEAST_ROUNDS and time.monotonic() > ends:
             break
+    found |= {} if gpu is None else device_times_ms(executor, tensors)
     return {"times": {name: _nanoseconds(times_ms) for name, times_ms in found.items()}}
 
 

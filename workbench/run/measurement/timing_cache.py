@@ -42,26 +42,26 @@ def cache_file() -> Path:
     return cache_folder() / "operator_times.sqlite"
 
 
-def times_of(worker: Worker, probes: Sequence[Probe], device: str, on_share: OnShare) -> Times:
+def times_of(worker: Worker, probes: Sequence[Probe], device: str, dtype: str, on_share: OnShare) -> Times:
     """The times of the probes; those that are not cached are measured now, in `worker`.
 
     on_share: is called with the progress, in words and from 0 to 1; may raise to stop.
     Raises RunError if the device cannot be used, CacheError if the file of times cannot be.
     """
-    place, name, versions = _place(worker, device)
+    place, name, versions = _place(worker, device, dtype)
     with _cache(cache_file()) as cache:
         known = dict(_remembered(cache, probes, name, versions))
         missing = [probe for probe in probes if probe not in known]
         for batch, done in _batches(missing):
             on_share(f"timing operators on {place}, {done:,} of {len(missing):,} done", done / len(missing))
-            taken = _taken(worker, batch, place)
+            taken = _taken(worker, batch, place, dtype)
             _remember(cache, taken, name, versions)
             known.update(taken)
     return Times(name, known)
 
 
-def _place(worker: Worker, device: str) -> tuple[str, str, str]:
-    """(device, its name, the versions) for `device`, which may be AUTO."""
+def _place(worker: Worker, device: str, dtype: str) -> tuple[str, str, str]:
+    """(device, its name with the element type, the versions) for `device`, which may be AUTO."""
     found = worker.request("devices")
     known: Mapping[str, Mapping[str, Any]] = {entry["device"]: entry for entry in found["devices"]}
     gpu = next((name for name in known if name.startswith("cuda")), None)
@@ -71,7 +71,8 @@ def _place(worker: Worker, device: str) -> tuple[str, str, str]:
         raise RunError(f"Operators cannot be timed on '{device}': {have}", "load")
     entry = known[place]
     threads = f", {entry['threads']} threads" if "threads" in entry else ""
-    return place, f"{entry['name']}{threads}", json.dumps(found["versions"], sort_keys=True)
+    kind = "" if dtype == "float32" else f", in {dtype}"
+    return place, f"{entry['name']}{threads}{kind}", json.dumps(found["versions"], sort_keys=True)
 
 
 # ---- measuring ------------------------------------------------------------------------
@@ -97,26 +98,27 @@ def _operand_bytes(probe: Probe) -> int:
     return sum(type_.bytes or 0 for type_ in types if type_ is not None)
 
 
-def _taken(worker: Worker, probes: Sequence[Probe], device: str) -> dict[Probe, Time]:
+def _taken(worker: Worker, probes: Sequence[Probe], device: str, dtype: str) -> dict[Probe, Time]:
     """The times of a batch, without those of probes that do not run."""
     try:
-        found = _run(worker, probes, device)
+        found = _run(worker, probes, device, dtype)
     except RunError as error:
         if error.stage == "process" or len(probes) == 1:
             if error.stage == "process":
                 raise
             return {}
         half = len(probes) // 2
-        return {**_taken(worker, probes[:half], device), **_taken(worker, probes[half:], device)}
+        return {**_taken(worker, probes[:half], device, dtype), **_taken(worker, probes[half:], device, dtype)}
     return {probe: Time(*found[f"p{index}"]) for index, probe in enumerate(probes)}
 
 
-def _run(worker: Worker, probes: Sequence[Probe], device: str) -> Mapping[str, list[int]]:
+def _run(worker: Worker, probes: Sequence[Probe], device: str, dtype: str) -> Mapping[str, list[int]]:
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="times-"))
     try:
         export_onnx(_side_by_side(probes), folder / "operators.onnx", check=False)
         model = str(folder / "operators.onnx")
-        return worker.request("operator_times", model=model, device=device, backend=probes[0].backend)["times"]
+        backend = probes[0].backend
+        return worker.request("operator_times", model=model, device=device, dtype=dtype, backend=backend)["times"]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -27,7 +27,7 @@ class NotCaptured(Exception):
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordedRun:
     """run: replays; its outputs are overwritten by the next replay.
 
     bytes: the most that torch's allocator had given away at once while it was recorded, beside what was there before.
@@ -39,7 +39,7 @@ class Recording:
     workspaces_bytes: int
 
 
-def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) -> Recording:
+def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) -> RecordedRun:
     """The same run, recorded. Raises NotCaptured.
 
     All recordings of a process share one pool of memory: they are never replayed at once, and each computes anew
@@ -76,7 +76,7 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
         graph.replay()
         return results
 
-    return Recording(replay, most, workspaces)
+    return RecordedRun(replay, most, workspaces)
 
 
 def why_not(executor: TorchExecutor, tensors: Mapping[str, Any], error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from workbench.ir import Graph, Node
 from workbench.ops.lazy import torch as late_torch
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     import torch
 
 _MOST_HELD = 16  # tensors of one call that its sizes alone decide
-
-
-class Body(Protocol):
-    """A body, function or graph as steps, as a call runs it."""
-
-    def execute(self, inputs: Sequence[Any], captured: Sequence[Any]) -> tuple[Any, ...]: ...
 
 
 @dataclass(slots=True, eq=False)

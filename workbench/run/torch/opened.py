@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.run.measurement.device_times import device_times_ms, with_device_times
 from workbench.run.measurement.profile import PROFILED, RunProfile, median_operators, profile
 from workbench.run.measurement.profiled import LiveMemory, Memory, OperatorRun, Peak
 from workbench.run.measurement.progress import OnStage
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.passing import measure_passing, most_allocated
-from workbench.run.torch.cuda_graph import Recording
+from workbench.run.torch.cuda_graph import RecordedRun
 from workbench.run.torch.executor import TF32, outputs_to_numpy
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
@@ -159,7 +160,7 @@ class TorchRun:
     def _planned_bytes(self) -> int:
         return 0 if self._arena is None else len(self._arena.bytes)
 
-    def _memory_of_recording(self, found: Recording, timeline: tuple[LiveMemory, ...], at_peak: Peak) -> Memory:
+    def _memory_of_recording(self, found: RecordedRun, timeline: tuple[LiveMemory, ...], at_peak: Peak) -> Memory:
         planned = self._planned_bytes
         arena = f"the arena ({planned / 1e6:,.3f} MB), " if planned else ""
         computed = "what else is computed" if planned else "computed values"
@@ -188,7 +189,10 @@ class TorchRun:
 
     def operators(self) -> list[OperatorRun]:
         found = median_operators(self._profiles)
-        if self._gpu is None or self._executor.dtype != TF32:
+        if self._gpu is None:
+            return found
+        found = with_device_times(found, device_times_ms(self._executor, self._tensors))
+        if self._executor.dtype != TF32:
             return found
         return [replace(one, dtype=TF32) if one.dtype == "float32" else one for one in found]
 

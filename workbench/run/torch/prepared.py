@@ -10,7 +10,7 @@ from workbench.run.measurement.profiled import Kernel, MeasuredLanes
 from workbench.run.measurement.progress import OnStage
 from workbench.run.onnxruntime.randomness import draws_numbers
 from workbench.run.torch.compilers import keep_compiled
-from workbench.run.torch.cuda_graph import NotCaptured, Recording, RunOnce, captured
+from workbench.run.torch.cuda_graph import NotCaptured, RecordedRun, RunOnce, captured
 from workbench.run.torch.traced import trace_run
 from workbench.run.worker.failures import first_line
 
@@ -34,7 +34,7 @@ class Prepared:
     run: RunOnce
     reason: str | None = None
     unrecorded: str | None = None
-    recording: Recording | None = None
+    recording: RecordedRun | None = None
     kernels: Sequence[Kernel] = ()
     packed_bytes: int = 0
     arena: ArenaRun | None = None
