@@ -23,10 +23,11 @@ from workbench.run.measurement.profiled import Kernel
 from workbench.run.measurement.variants import combined
 from workbench.run.torch.compilers import compiler_note, missing_compiler
 from workbench.run.torch.executor import TorchExecutor
-from workbench.run.torch.fused import choosing, products
+from workbench.run.torch.fused import choosing, compiling_ahead, products
 from workbench.run.torch.fused.behind import Behind
 from workbench.run.torch.fused.choosing import choose_kernels
 from workbench.run.torch.fused.product import ConstantProduct
+from workbench.run.torch.fused.tracing import trace_group
 
 IMAGES = "float[2,4,9,8] x, float[2,6,9,8] r"  # for convolutions
 GIVEN = {"x": normal(2, 4, 9, 8), "r": normal(2, 6, 9, 8)}
@@ -49,9 +50,10 @@ def kernels_of(graph: Graph, inputs: dict, expected: dict, rtol: float = 1e-5) -
     """The kernels chosen for a graph, whose results are `expected` in the deciding run and in later ones."""
     executor = TorchExecutor(grouped(graph))
     tensors = executor.upload(inputs)
-    seen: list[tuple[int, int]] = []
-    chosen = choose_kernels(executor, tensors, lambda number, count: seen.append((number, count))).kernels
-    assert seen == [(number, len(chosen)) for number in range(1, len(chosen) + 1)]
+    seen: list[str] = []
+    chosen = choose_kernels(executor, tensors, seen.append).kernels
+    words = [f"choosing the kernel of group {number:,} of {len(chosen):,}" for number in range(1, len(chosen) + 1)]
+    assert [said for said in seen if said.startswith("choosing")] == words
     for _ in range(2):
         for name, array in executor.run(inputs).items():
             np.testing.assert_allclose(array, expected[name], rtol=rtol, atol=2e-6)
@@ -284,7 +286,7 @@ def test_the_weights_are_not_held_twice(by_onednn):
     held = weights(w="6,4,3,3", b="6", k="6,1,1")
     graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ c = Conv<pads=[1,1,1,1]>(x, w, b)  y = Mul(c, k) }}")
     executor = TorchExecutor(grouped(graph))
-    chosen = choose_kernels(executor, executor.upload(GIVEN), lambda number, count: None)
+    chosen = choose_kernels(executor, executor.upload(GIVEN), lambda words: None)
     assert chosen.packed_bytes == 4 * (6 * 4 * 9 + 6)
     assert [tuple(weight.shape) for weight in executor.weights] == [(6, 1, 1)]
 
@@ -299,7 +301,7 @@ def test_other_types_than_float32_are_left_to_torch():
     )
     executor = TorchExecutor(grouped(graph), dtype="bfloat16")
     tensors = executor.upload({"x": normal(1, 4, 5, 5)})
-    (kernel,) = choose_kernels(executor, tensors, lambda number, count: None).kernels
+    (kernel,) = choose_kernels(executor, tensors, lambda words: None).kernels
     assert kernel.how == "operator by operator: products are calls for float32 alone"
 
 
@@ -386,7 +388,7 @@ def test_without_a_compiler_operators_write_into_their_operands(case, in_place):
     expected = TorchExecutor(graph).run(inputs)
     before = {name: array.copy() for name, array in inputs.items()}
     executor = TorchExecutor(grouped(graph))
-    (kernel,) = choose_kernels(executor, executor.upload(inputs), lambda number, count: None).kernels
+    (kernel,) = choose_kernels(executor, executor.upload(inputs), lambda words: None).kernels
     ending = "s write into their" if written > 1 else "s writes into its"
     assert (kernel.by, kernel.how) == ("in place", f"{written} of {calls} call{ending} operand: {LACKS}")
     assert kernel.source.count("_.default") + kernel.source.count("_.Tensor") == written
@@ -456,7 +458,7 @@ def test_it_is_measured_beside_the_others(compiler, shared_worker):
     assert ran.fallbacks == {}
     assert found.variants["torch"].kernels == ()
     assert sorted(name for kernel in ran.kernels for name in kernel.operators) == ["Conv_c", "Exp_y", "Mul_m", "Relu_a"]
-    assert "compiling group 1 of 1" in said
+    assert "choosing the kernel of group 1 of 1" in said
     assert [operator.name for operator in ran.operators] == [kernel.group for kernel in ran.kernels]
     elements = 2 * 6 * 9 * 8
     assert sum(operator.flops for operator in ran.operators) == elements * (2 * 4 * 9 + 1) + 3 * elements
@@ -472,3 +474,37 @@ def test_groups_of_a_pass_are_those_that_run(compiler):
     inputs = {"x": normal(4, 8), "r": normal(4, 8)}
     kernels = kernels_of(after, inputs, outputs(graph, inputs))
     assert [kernel.operators for kernel in kernels] == [("Mul_a", "Sigmoid_s")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(missing_compiler("cpu") is not None, reason="no C++ compiler")
+def test_groups_are_compiled_side_by_side_and_found_in_the_cache(tmp_path, monkeypatch):
+    """Four groups by two processes, into a cache that is empty; then nothing is left to compile."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiling_ahead, "_FEWEST", 2)
+    traced = {}
+    for width in (8, 16, 24, 32):
+        graph = grouped(
+            typed(f"g (float[4,{width}] x) => (float[4,{width}] y) {{ a = Exp(x)  y = Softmax<axis=1>(a) }}")
+        )
+        executor = TorchExecutor(graph)
+        operand = executor.upload({"x": normal(4, width)})["x"]
+        with executor.computing():
+            traced[width] = trace_group(executor.program, [operand])
+    done: list[int] = []
+    compiling_ahead.compile_ahead(traced, 4, done.append)
+    assert done[0] == 0 and done == sorted(done) and len(list(tmp_path.rglob("groups/*"))) == 4
+    compiled = set(tmp_path.rglob("*.so"))
+    assert len(compiled) >= 4
+    for group in traced.values():
+        with torch.inference_mode():
+            torch._inductor.compile(group.module, group.tensors)(*group.tensors)
+    assert set(tmp_path.rglob("*.so")) == compiled
+    compiling_ahead.compile_ahead(traced, 4, lambda count: pytest.fail("it was compiled before"))
+
+
+def test_few_groups_or_cores_are_no_reason_to_start_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiling_ahead.subprocess, "Popen", lambda *given, **named: pytest.fail("started"))
+    compiling_ahead.compile_ahead(dict.fromkeys(range(15)), 16, lambda count: None)
+    compiling_ahead.compile_ahead(dict.fromkeys(range(99)), 2, lambda count: None)

@@ -261,7 +261,6 @@ def test_times_are_of_the_element_type_that_is_asked_for(worker, own_cache):
     before = rows(own_cache)
     timer.times(probes, "cpu", "bfloat16")
     assert rows(own_cache) == before
-    options = {"device": "cpu", "dtype": "bfloat16"}
     context = PassContext(load_profile("cuda"), operator_timer=timer)
-    facts = run_pass(graph, with_options(LayoutMeasured, options), context).layout
-    assert facts.device == narrow.device
+    step = run_pass(LayoutMeasured(device="cpu", dtype="bfloat16"), graph, context)
+    assert step.layout.device == narrow.device

@@ -34,7 +34,7 @@ def device_times_ms(executor: TorchExecutor, tensors: Mapping[str, Any]) -> dict
         for step in program.steps:
             results = program.results(step, registers)
             if step.one_node is None and step.node.name:
-                found[step.node.name] = _times_ms(lambda: program.results(step, registers))  # noqa: B023
+                found[step.node.name] = kernel_times_ms(lambda: program.results(step, registers))  # noqa: B023
             for register, value in zip(step.outputs, results, strict=False):
                 registers[register] = value
             for register in step.frees:
@@ -53,7 +53,8 @@ def with_device_times(operators: Sequence[OperatorRun], times_ms: Mapping[str, S
     return found
 
 
-def _times_ms(run: Callable[[], Any]) -> list[float]:
+def kernel_times_ms(run: Callable[[], Any]) -> list[float]:
+    """Some times of the kernels that a function launches on the current CUDA device; none if it cannot be recorded."""
     import torch
 
     try:

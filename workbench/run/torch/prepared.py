@@ -50,7 +50,7 @@ def fused(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> 
     """Each group of operators by the fastest of the kernels that can compute it; on CUDA recorded."""
     from workbench.run.torch.fused.choosing import choose_kernels
 
-    chosen = choose_kernels(executor, tensors, lambda number, count: say(f"compiling group {number:,} of {count:,}"))
+    chosen = choose_kernels(executor, tensors, say)
     made = Prepared(eager(executor, tensors, say).run, kernels=chosen.kernels, packed_bytes=chosen.packed_bytes)
     return recorded(executor, tensors, made)
 

@@ -7,7 +7,9 @@ operands of the same shapes, strides and types are compiled and timed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,13 +17,18 @@ from typing import TYPE_CHECKING, Any
 from workbench.fusion.group_calls import group_call, group_function
 from workbench.ops import fusion_kind_of
 from workbench.ops.fusion_kinds import FUSABLE, REDUCTION
+from workbench.run.measurement.device_times import kernel_times_ms
 from workbench.run.measurement.profiled import Kernel
+from workbench.run.measurement.progress import OnStage
+from workbench.run.torch.compilers import missing_compiler
+from workbench.run.torch.fused.compiling_ahead import compile_ahead
 from workbench.run.torch.fused.in_place import in_place_calls
 from workbench.run.torch.fused.inductor import compile_group
 from workbench.run.torch.fused.joins import write_in_place
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.products import LIBRARIES, Fastest, has_product, product_calls
 from workbench.run.torch.fused.structure import structure_of
+from workbench.run.torch.fused.tracing import TracedGroup, trace_group
 from workbench.run.torch.fused.trials import fastest_ms
 from workbench.run.torch.instruction import Instruction
 from workbench.run.torch.program import Program
@@ -33,7 +40,6 @@ if TYPE_CHECKING:
 
 # Calls of these leave channels-last results, on which the next ones are faster than it shows here.
 _ALLOWED = {"inductor": 1.0, "in place": 1.0, **dict.fromkeys(LIBRARIES, 4 / 3)}  # of the time one by one
-OnGroup = Callable[[int, int], None]
 
 
 @dataclass
@@ -56,20 +62,22 @@ class _Group:
     constants: Mapping[int, torch.Tensor]
 
 
-def choose_kernels(executor: TorchExecutor, tensors: Mapping[str, Any], on_group: OnGroup) -> Chosen:
-    """Run once, and replace the groups of the executor's program by kernels.
+def choose_kernels(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Chosen:
+    """Run once, and replace the groups of the executor's program by kernels. What the compiler has to compile for that
+    is compiled before, side by side.
 
-    on_group: is called before each group with its number, from 1, and their count.
+    say: is called with what is done, group by group; may raise to stop.
     """
     found = ((place, _group(executor, step)) for place, step in enumerate(executor.program.steps))
     groups = {place: group for place, group in found if group is not None}
     chooser = _Chooser(str(executor.device), executor.is_float32)
     chosen = Chosen()
     lowerings: dict[int, Lowering] = {}
+    _compile_ahead(executor, tensors, groups.values(), say)
 
     def deciding(place: int, group: _Group) -> Callable[..., Any]:
         def run(call: Any, *operands: Any) -> Any:
-            on_group(len(chosen.kernels) + 1, len(groups))
+            say(f"choosing the kernel of group {len(chosen.kernels) + 1:,} of {len(groups):,}")
             kernel, lowering = chooser.decide(group, operands)
             chosen.kernels.append(kernel)
             chosen.packed_bytes += lowering.packed_bytes
@@ -87,6 +95,32 @@ def choose_kernels(executor: TorchExecutor, tensors: Mapping[str, Any], on_group
     write_in_place(executor.program, lowerings)
     executor.program.drop_unread_constants()
     return chosen
+
+
+def _compile_ahead(
+    executor: TorchExecutor, tensors: Mapping[str, Any], groups: Collection[_Group], say: OnStage
+) -> None:
+    """Runs once operator by operator, for the operands of every group."""
+    device, traced = str(executor.device), dict[Hashable, TracedGroup]()
+    if missing_compiler(device) is not None:
+        return
+
+    def tracing(group: _Group) -> Callable[..., Any]:
+        def run(call: Any, *operands: Any) -> Any:
+            structure = structure_of(group.body.graph, operands, frozenset(group.constants))
+            if structure not in traced and is_compiled(group.body, device):
+                with suppress(NoLowering):
+                    traced[structure] = trace_group(group.body, operands)
+            return group.body.call(call, *operands)
+
+        return run
+
+    for group in groups:
+        group.step.run = tracing(group)
+    executor.program.steps_changed()
+    executor.run_tensors(tensors)
+    count = len(traced)
+    compile_ahead(traced, os.cpu_count() or 1, lambda done: say(f"compiling groups, {done:,} of {count:,} done"))
 
 
 def _group(executor: TorchExecutor, step: Instruction) -> _Group | None:
@@ -157,10 +191,10 @@ class _Chooser:
 
     def _other(self, group: _Group, operands: Sequence[Any], values: Mapping[str, Any]) -> Lowering:
         """Another lowering than operator by operator. Raises NoLowering."""
-        outside = {step.node.op for step in group.body.steps if step.one_node is not None}
+        outside = _outside(group.body)
         if outside:
             raise NoLowering(f"ONNX Runtime runs {', '.join(sorted(outside))}")
-        if self.device == "cpu" and has_product(group.body):
+        if not is_compiled(group.body, self.device):
             return self._by_calls(group, values)
         try:
             return compile_group(group.body, operands, self.device)
@@ -173,8 +207,12 @@ class _Chooser:
         return product_calls(group.body, group.constants, values, self.fastest)
 
     def _milliseconds(self, lowerings: Sequence[Lowering], operands: Sequence[Any]) -> list[float]:
-        """The fastest run of each, by turns, until the device has finished."""
+        """Of each the fastest of a few runs: by turns; on CUDA of its kernels alone, as they will be recorded."""
         runs = [partial(one.run, None, *(operands[place] for place in one.places)) for one in lowerings]
+        if self.device != "cpu":
+            recorded = [kernel_times_ms(run) for run in runs]
+            if all(recorded):
+                return [min(times) for times in recorded]
         return fastest_ms(runs, self._finish)
 
     def _finish(self) -> None:
@@ -182,6 +220,16 @@ class _Chooser:
             import torch
 
             torch.cuda.synchronize(self.device)
+
+
+def is_compiled(body: Program, device: str) -> bool:
+    """Whether the compiler is tried on a group: on a CPU not where it has a product, which libraries compute."""
+    return not _outside(body) and (device != "cpu" or not has_product(body))
+
+
+def _outside(body: Program) -> set[str]:
+    """The operators that ONNX Runtime runs."""
+    return {step.node.op for step in body.steps if step.one_node is not None}
 
 
 def _one_by_one(body: Program) -> Lowering:
