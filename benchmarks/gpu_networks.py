@@ -1,0 +1,205 @@
+"""Networks as torch users write them, with random weights: what `on_gpu.py` compares plain torch with, and exports.
+
+ResNet (He, Zhang, Ren, Sun 2016), BERT (Devlin et al. 2019), ViT (Dosovitskiy et al. 2021), ConvNeXt (Liu et al. 2022)
+and a block of Llama (Touvron et al. 2023) in the sizes of their papers. small: the same with few and narrow layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+Network = tuple[nn.Module, tuple[torch.Tensor, ...]]
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, entering: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.first = _normed(nn.Conv2d(entering, width, 1, bias=False))
+        self.second = _normed(nn.Conv2d(width, width, 3, stride, 1, bias=False))
+        self.third = _normed(nn.Conv2d(width, 4 * width, 1, bias=False))
+        changes = stride > 1 or entering != 4 * width
+        self.skip = _normed(nn.Conv2d(entering, 4 * width, 1, stride, bias=False)) if changes else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.second(F.relu(self.first(x))))
+        return F.relu(self.third(y) + self.skip(x))
+
+
+def _normed(convolution: nn.Conv2d) -> nn.Sequential:
+    return nn.Sequential(convolution, nn.BatchNorm2d(convolution.out_channels))
+
+
+def resnet(blocks: tuple[int, ...], width: int = 64) -> nn.Module:
+    layers: list[nn.Module] = [_normed(nn.Conv2d(3, width, 7, 2, 3, bias=False)), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    entering = width
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            layers.append(Bottleneck(entering, width << stage, 2 if stage and not block else 1))
+            entering = 4 * width << stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(entering, 1000))
+
+
+class ConvNeXtBlock(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.depthwise, self.norm = nn.Conv2d(width, width, 7, 1, 3, groups=width), nn.LayerNorm(width, eps=1e-6)
+        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
+        return x + (self.scale * self.outer(F.gelu(self.inner(y)))).permute(0, 3, 1, 2)
+
+
+class ChannelNorm(nn.LayerNorm):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def convnext(blocks: tuple[int, ...], width: int = 96) -> nn.Module:
+    layers: list[nn.Module] = [nn.Conv2d(3, width, 4, 4), ChannelNorm(width, eps=1e-6)]
+    for stage, count in enumerate(blocks):
+        if stage:
+            layers += [ChannelNorm(width, eps=1e-6), nn.Conv2d(width, 2 * width, 2, 2)]
+            width *= 2
+        layers += [ConvNeXtBlock(width) for _ in range(count)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(width), nn.Linear(width, 1000))
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
+        return self.output(F.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2))
+
+
+class EncoderLayer(nn.Module):
+    """before: whether a part normalizes what it reads, as ViT does, or its sum with that, as BERT does."""
+
+    def __init__(self, width: int, heads: int, before: bool) -> None:
+        super().__init__()
+        self.before, self.attention = before, Attention(width, heads)
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.before:
+            x = x + self.attention(self.first(x))
+            return x + self.outer(F.gelu(self.inner(self.second(x))))
+        x = self.first(x + self.attention(x))
+        return self.second(x + self.outer(F.gelu(self.inner(x))))
+
+
+class Bert(nn.Module):
+    def __init__(self, layers: int, width: int, heads: int, length: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(30522, width), nn.Parameter(torch.randn(1, length, width))
+        self.norm = nn.LayerNorm(width)
+        self.layers = nn.Sequential(*(EncoderLayer(width, heads, False) for _ in range(layers)))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.layers(self.norm(self.words(ids) + self.places))
+        return hidden
+
+
+class VisionTransformer(nn.Module):
+    def __init__(self, layers: int, width: int, heads: int, side: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 16, 16)
+        self.first, self.places = nn.Parameter(torch.zeros(1, 1, width)), nn.Parameter(
+            torch.randn(1, (side // 16) ** 2 + 1, width)
+        )
+        self.layers = nn.Sequential(*(EncoderLayer(width, heads, True) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.patches(x).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.first.expand(x.shape[0], -1, -1), tokens], 1) + self.places
+        found: torch.Tensor = self.head(self.norm(self.layers(tokens))[:, 0])
+        return found
+
+
+class LlamaBlock(nn.Module):
+    """One token with a cache of keys and values: [batch, heads, past, size]."""
+
+    def __init__(self, width: int, heads: int, inner: int) -> None:
+        super().__init__()
+        self.heads, self.size = heads, width // heads
+        self.first, self.second = (nn.Parameter(torch.ones(width)) for _ in range(2))
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = _scaled(x, self.first)
+        query, key, value = (
+            part(y).unflatten(-1, (self.heads, self.size)).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        x = x + self.output(F.scaled_dot_product_attention(query, keys, values).transpose(1, 2).flatten(2))
+        y = _scaled(x, self.second)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y)), keys, values
+
+
+def _scaled(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * weight
+
+
+def _images(batch: int, side: int) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(batch, 3, side, side),)
+
+
+def _resnet(blocks: tuple[int, ...]) -> Callable[[int, bool], Network]:
+    return lambda batch, small: (resnet((1, 1) if small else blocks, 8 if small else 64), _images(batch, 64 if small else 224))
+
+
+def _bert(batch: int, small: bool) -> Network:
+    layers, width, heads, length = (2, 64, 4, 16) if small else (12, 768, 12, 128)
+    return Bert(layers, width, heads, length), (torch.randint(0, 30522, (batch, length)),)
+
+
+def _vit(batch: int, small: bool) -> Network:
+    layers, width, heads, side = (2, 64, 4, 64) if small else (12, 768, 12, 224)
+    return VisionTransformer(layers, width, heads, side), _images(batch, side)
+
+
+def _convnext(batch: int, small: bool) -> Network:
+    return convnext((1, 1) if small else (3, 3, 9, 3), 16 if small else 96), _images(batch, 64 if small else 224)
+
+
+def _llama(batch: int, small: bool) -> Network:
+    width, heads, inner, past = (64, 4, 128, 16) if small else (4096, 32, 11008, 512)
+    cache = torch.randn(batch, heads, past, width // heads)
+    return LlamaBlock(width, heads, inner), (torch.randn(batch, 1, width), cache, cache.clone())
+
+
+NETWORKS: dict[str, Callable[[int, bool], Network]] = {
+    "resnet50": _resnet((3, 4, 6, 3)),
+    "bert": _bert,
+    "vit_b16": _vit,
+    "convnext_t": _convnext,
+    "llama_block": _llama,
+    "resnet101": _resnet((3, 4, 23, 3)),
+}
+
+
+def network(name: str, batch: int, small: bool) -> Network:
+    """The module, for inference, and inputs of it, both seeded."""
+    torch.manual_seed(0)
+    module, inputs = NETWORKS[name](batch, small)
+    return module.eval(), inputs
+
+
+def exported(module: nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> Path:
+    """An ONNX file of it, by the exporter that needs nothing but onnx."""
+    torch.onnx.export(module, inputs, str(path), dynamo=False, opset_version=17)
+    return path
