@@ -57,7 +57,8 @@ def test_backends_and_precisions_are_measured_together(optimized):
     conv = operators[operators["operator"] == "Conv"].iloc[0]
     assert conv["GFLOP/s"] > 0
     assert conv["of the roof (%)"] > 0
-    assert len(at.get("download_button")) == 4  # the variants as CSV, all as JSON, operators, memory at the peak
+    # the variants, all numbers, all over time, operators, memory at the peak
+    assert [offer.label for offer in offered(at)] == ["CSV", "JSON", "Trace (Perfetto)", "CSV", "CSV"]
     peak = next(d.value for d in at.dataframe if "kept for" in d.value)
     assert (peak["size (MB)"] > 0).all()
     assert "one by one, the whole run" in words(at)

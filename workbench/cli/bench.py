@@ -28,13 +28,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     input_arguments(command)
     measure_arguments(command)
     command.add_argument("--json", metavar="R.json", help="write every number")
+    command.add_argument("--trace", metavar="T.json", help="write operators, nodes and memory over time, for Perfetto")
 
 
 def run(chosen: argparse.Namespace) -> int:
     from workbench.io import load_model
 
     dims = parse_dims(chosen.dims)
-    check_writes([chosen.json], chosen.models, [chosen.inputs])
+    check_writes([chosen.json, chosen.trace], chosen.models, [chosen.inputs])
     loaded: dict[str, Any] = {}
     for path in chosen.models:
         if path not in loaded:
@@ -52,6 +53,7 @@ def run(chosen: argparse.Namespace) -> int:
         seed=chosen.seed,
         given=dims,
         json=chosen.json,
+        trace=chosen.trace,
     )
     return bench_command(models, request)
 
@@ -71,6 +73,7 @@ class BenchRequest:
     seed: int
     given: Collection[str]
     json: str | None
+    trace: str | None
 
 
 def numbered(paths: Sequence[str]) -> list[str]:
@@ -85,6 +88,7 @@ def numbered(paths: Sequence[str]) -> list[str]:
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     """Measure, print and keep; FAILED if a variant that the backend supports could not run, else DONE."""
     from workbench.run.measurement.measure import measure_models, refused_sizes
+    from workbench.run.measurement.trace import trace_document
     from workbench.run.measurement.variants import combined, validate_request
 
     validate_request(request.backends, request.dtypes, request.repeat)
@@ -110,6 +114,8 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     _print_bench(found)
     if request.json:
         write_json(request.json, found.to_json())
+    if request.trace:
+        write_json(request.trace, trace_document(found, {label: variant.graph for label, variant in variants.items()}))
     keep_bench(found, variants, models)
     return FAILED if found.failures else DONE
 

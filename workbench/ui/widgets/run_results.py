@@ -16,6 +16,7 @@ from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.formatting import compared_alike, compared_backends, fastest_here, figures, machine_words
 from workbench.run.measurement.measured import MeasuredVariant, Measurement
 from workbench.run.measurement.profiled import OperatorRun
+from workbench.run.measurement.trace import trace_document
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.kernels import kernels_of
 from workbench.ui.widgets.numbers import (
@@ -54,10 +55,12 @@ def results(opened: Opened, found: Measurement) -> None:
         st.caption(markdown_escaped(note))
     rows = [{"variant": label, **measured_cells(figures(variant))} for label, variant in ran.items()]
     show_table(rows, first=("variant", *MEASURED, "error against ONNX Runtime"))
-    machine, as_csv, as_json = st.columns([6, 1, 1], vertical_alignment="center")
+    machine, as_csv, as_json, as_trace = st.columns([9, 2, 2, 3], vertical_alignment="center")
     machine.caption(markdown_escaped(machine_words(found.machine)))
     download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
     download_button(as_json, "JSON", json.dumps(found.to_json(), indent=1), "run.json", "run_json")
+    trace = json.dumps(trace_document(found, opened.measured_graphs))
+    download_button(as_trace, "Trace (Perfetto)", trace, "trace.json", "run_trace")
     kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
     st.caption(markdown_escaped("Peak memory is of " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
     names = ["Latency and memory", "Operators", "Memory at the peak"]
