@@ -115,8 +115,9 @@ class VisionTransformer(nn.Module):
     def __init__(self, layers: int, width: int, heads: int, side: int) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, 16, 16)
-        self.first, self.places = nn.Parameter(torch.zeros(1, 1, width)), nn.Parameter(
-            torch.randn(1, (side // 16) ** 2 + 1, width)
+        self.first, self.places = (
+            nn.Parameter(torch.zeros(1, 1, width)),
+            nn.Parameter(torch.randn(1, (side // 16) ** 2 + 1, width)),
         )
         self.layers = nn.Sequential(*(EncoderLayer(width, heads, True) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
@@ -142,7 +143,8 @@ class LlamaBlock(nn.Module):
     def forward(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = _scaled(x, self.first)
         query, key, value = (
-            part(y).unflatten(-1, (self.heads, self.size)).transpose(1, 2) for part in (self.query, self.key, self.value)
+            part(y).unflatten(-1, (self.heads, self.size)).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
         )
         keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
         x = x + self.output(F.scaled_dot_product_attention(query, keys, values).transpose(1, 2).flatten(2))
@@ -159,7 +161,10 @@ def _images(batch: int, side: int) -> tuple[torch.Tensor, ...]:
 
 
 def _resnet(blocks: tuple[int, ...]) -> Callable[[int, bool], Network]:
-    return lambda batch, small: (resnet((1, 1) if small else blocks, 8 if small else 64), _images(batch, 64 if small else 224))
+    return lambda batch, small: (
+        resnet((1, 1) if small else blocks, 8 if small else 64),
+        _images(batch, 64 if small else 224),
+    )
 
 
 def _bert(batch: int, small: bool) -> Network:

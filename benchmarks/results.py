@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import benchmarks.results_heads as heads  # noqa: E402
+from benchmarks.gpu_section import section  # noqa: E402
 from benchmarks.simplify_models import bert_of  # noqa: E402
 
 BEFORE_DECLARED_RULES = "3e820f1"  # of git, 2026-11-23
@@ -211,6 +212,12 @@ def tuning(chosen: Chosen) -> str:
     return heads.TUNING + _run("tune.py")
 
 
+def on_gpu(chosen: Chosen) -> str:
+    """What `on_gpu.py` has left on machines with a GPU, the newest first; nothing runs here."""
+    folders = sorted((HERE / "gpu_results").iterdir(), reverse=True)
+    return heads.ON_GPU + "\n".join(f"### {folder.name}\n\n{section(folder)}" for folder in folders)
+
+
 PARTS = (
     engine,
     verified,
@@ -244,6 +251,7 @@ PARTS = (
     rivals,
     tuning,
     sweep,
+    on_gpu,
 )
 
 
@@ -258,7 +266,9 @@ def main() -> None:
     texts = _parts_of(PAGE.read_text()) if given.only else {}
     for part in PARTS:
         if given.only in (None, part.__name__):
-            texts[part.__name__] = f"{part(chosen).rstrip()}\n\nMeasured {_today()} on {_machine()}; {_versions()}.\n"
+            made = part(chosen).rstrip()
+            here = "" if part is on_gpu else f"\n\nMeasured {_today()} on {_machine()}; {_versions()}."
+            texts[part.__name__] = f"{made}{here}\n"
     marked = (f"{_mark(part.__name__)}\n{texts[part.__name__]}" for part in PARTS if part.__name__ in texts)
     PAGE.write_text("\n".join((heads.HEAD, *marked)))
 

@@ -333,3 +333,11 @@ caches and with their passes and verification; "share" is the time of the one ov
 then compared by 200 turns: "ratio" is the time of `tune`'s over that of the best of all. The aims are 1.03 and a third.
 
 """
+
+ON_GPU = """## On a GPU
+
+`benchmarks/on_gpu.py`, one folder of `benchmarks/gpu_results` after the other, each with its date and card. Times are
+the device's own, by events; "recorded" is a CUDA graph. "of plain torch" is the time of our fastest over that of the
+fastest of plain torch.
+
+"""

@@ -1,5 +1,6 @@
 """The benchmark that needs a GPU to say much runs on the CPU at a small size; mixed precision is what autocast does."""
 
+import json
 import subprocess
 import sys
 
@@ -9,6 +10,8 @@ import pytest
 
 import passes
 from benchmarks import lanes
+from benchmarks.gpu_section import section
+from benchmarks.on_gpu import run_part
 from sample_models.resnet import RESNET_101, resnet
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
@@ -131,3 +134,30 @@ def test_written_beside_the_original():
 @pytest.mark.slow
 def test_opens_of_few():
     assert [row[0] for row in table_of("opens.py", 24)] == ["1 to 20", "21 to 24"]
+
+
+@pytest.mark.slow
+def test_what_only_a_gpu_shows_runs_on_a_cpu_too(tmp_path):
+    """Every part with narrow networks; started again, nothing is done twice; the section has a table of each."""
+    out = tmp_path / "results"
+    command = ["on_gpu.py", "--device", "cpu", "--small", "--minutes", "6", "--out", str(out)]
+    first = printed(*command)
+    assert [line for line in first if ": done after" not in line] == []
+    assert {row["kind"] for row in rows_of(out, "conformance")} <= {"native", "fallback", "refused", "disputed"}
+    assert {row["outcome"] for row in rows_of(out, "tests")} <= {"passed", "skipped"}
+    ran = [row for row in rows_of(out, "networks") if "failed" not in row]
+    assert {row["who"] for row in ran} == {"torch", "ours"} and all(row["median_ms"] > 0 for row in ran)
+    again = printed(*command)
+    assert all(line.endswith(": done before") for line in again)
+    text = section(out)
+    assert text.count("| --- |") >= 5 and "| resnet50 | 1 | float32 |" in text
+
+
+@pytest.mark.slow
+def test_a_part_of_the_gpu_benchmark_ends_at_its_limit_with_the_rows_that_it_has(tmp_path):
+    assert run_part("conformance", tmp_path, "cpu", True, 0.2) == "ended at its limit"
+    assert not (tmp_path / "conformance.done").exists()
+
+
+def rows_of(folder, part):
+    return [json.loads(line) for line in (folder / f"{part}.jsonl").read_text(encoding="utf-8").splitlines()]
