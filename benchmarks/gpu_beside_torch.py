@@ -17,10 +17,12 @@ _TURNS = 20
 
 @dataclass(frozen=True)
 class Place:
-    """device: "cuda" or "cpu". small: narrow networks, few runs: for a look at whether everything runs."""
+    """device: "cuda" or "cpu". small: narrow networks, few runs: for a look at whether everything runs. folder: of what
+    is found."""
 
     device: str
     small: bool
+    folder: Path
 
     @property
     def batches(self) -> tuple[int, ...]:

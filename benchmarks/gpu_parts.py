@@ -16,7 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.ir import Graph
+    from workbench.run.measurement.measured import MeasuredVariant, Measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -48,7 +52,7 @@ def tests(place: Place) -> Iterator[Row]:
 def conformance(place: Place) -> Iterator[Row]:
     """ONNX's cases, eager and, on CUDA, recorded, by several processes."""
     shares = 2 if place.small else _SHARES
-    command = [sys.executable, __file__, "share_of_conformance", "-", place.device, str(int(place.small))]
+    command = [sys.executable, __file__, "share_of_conformance", str(place.folder), place.device, str(int(place.small))]
     ran = [
         subprocess.Popen([*command, str(share), str(shares)], stdout=subprocess.PIPE, text=True)
         for share in range(shares)
@@ -115,19 +119,26 @@ def _measured(place: Place, name: str, dtypes: tuple[str, ...], backends: tuple[
         onnx.save(random_light(name, narrow=8 if place.small else 1), Path(folder) / "network.onnx")
         graph = wb.optimize(wb.load(Path(folder) / "network.onnx"), preset="simplify").graph
         found = wb.measure(combined({name: graph}, ways, own), device=place.device, repeat=place.turns)
+        keep_for_the_app(place, found, {name: graph})
     for label in found.variants:
         if label in found.failures:
             yield {"network": name, "variant": label, "failed": found.failures[label]}
             continue
-        ran = found.ran[label]
-        row = {"network": name, "variant": label, "median_ms": ran.latency.median_ms, "p90_ms": ran.latency.p90_ms}
-        row |= {"peak_bytes": ran.memory.peak_bytes, "workspaces_bytes": ran.memory.workspaces_bytes}
-        row |= {
-            "memory": ran.memory.kind,
-            "fallbacks": dict(ran.fallbacks),
-            "equal": None if ran.error is None else ran.error.ok,
-        }
-        yield row | {"operators_ms": ran.sum_ms, "difference": ran.difference}
+        yield {"network": name, "variant": label, **_figures(found.ran[label])}
+
+
+def _figures(ran: MeasuredVariant) -> Row:
+    return {
+        "median_ms": ran.latency.median_ms,
+        "p90_ms": ran.latency.p90_ms,
+        "operators_ms": ran.sum_ms,
+        "difference": ran.difference,
+        "peak_bytes": ran.memory.peak_bytes,
+        "workspaces_bytes": ran.memory.workspaces_bytes,
+        "memory": ran.memory.kind,
+        "fallbacks": dict(ran.fallbacks),
+        "equal": None if ran.error is None else ran.error.ok,
+    }
 
 
 def profiler(place: Place) -> Iterator[Row]:
@@ -171,6 +182,8 @@ def oneflow(place: Place) -> Iterator[Row]:
 
     import workbench as wb
     from sample_models.resnet import RESNET_101, resnet
+    from workbench.run.inputs import seed_inputs
+    from workbench.run.measurement.measure import measure_models
     from workbench.run.measurement.variants import Variant
 
     dtype = "mixed"
@@ -185,10 +198,44 @@ def oneflow(place: Place) -> Iterator[Row]:
                 timed = {"layout_measured.device": place.device, "layout_measured.dtype": dtype}
                 options = timed if layout == "measured" else {}
                 made[layout] = wb.optimize(graph, layout=layout, options=options).graph
-            variants = {label: Variant(one, "torch", dtype, label) for label, one in made.items()}
-            found = wb.measure(variants, device=place.device, repeat=place.turns, operators=False)
+            backend = "cuda-graphs" if place.device == "cuda" else "torch"
+            variants = {label: Variant(one, backend, dtype, label) for label, one in made.items()}
+            # Compared with nothing: ONNX Runtime on a CPU takes minutes for a batch of 64.
+            found = measure_models(variants, inputs=seed_inputs(graph), device=place.device, repeat=place.turns)
+            keep_for_the_app(place, found, made)
             for label, ran in found.ran.items():
                 yield {"batch": batch, "strategy": label, "median_ms": ran.latency.median_ms, "ratio": ran.ratio.ratio}
+
+
+def fusions(place: Place) -> Iterator[Row]:
+    """What is fused in transformers: a bias with GELU, and with Dropout's mask and the residual."""
+    import workbench as wb
+    from workbench.run.measurement.variants import combined
+
+    rows, width = (64, 64) if place.small else (4096, 4096)
+    x, b = f"float[{rows},{width}]", f"float[{width}]"
+    texts = {
+        "bias + GELU": f"g ({x} x, {b} b) => ({x} y) {{ s = Add(x, b)  y = Gelu(s) }}",
+        "bias + mask + residual": f"g ({x} x, {b} b, {x} m, {x} r) => ({x} y)"
+        " { s = Add(x, b)  d = Mul(s, m)  y = Add(d, r) }",
+    }
+    backends = ["cuda-graphs", "fused"] if place.device == "cuda" else ["torch", "fused"]
+    dtype = "float16" if place.device == "cuda" else "float32"
+    for name, text in texts.items():
+        file = place.folder / "fusion.txt"
+        file.write_text(f'<ir_version: 10, opset_import: ["": 20]>\n{text}', encoding="utf-8")
+        found = wb.measure(combined({name: wb.load(file)}, backends, [dtype]), device=place.device, repeat=place.turns)
+        for label, ran in found.ran.items():
+            yield {"network": name, "variant": label, **_figures(ran)}
+
+
+def keep_for_the_app(place: Place, found: Measurement, graphs: Mapping[str, Graph]) -> None:
+    """In FOLDER/runs.sqlite, which Runs and Measure open anywhere: WORKBENCH_RUNS_URL=sqlite:///FOLDER/runs.sqlite."""
+    from workbench.run.records.store import RunOrigin, keep, model_hash
+
+    hashes = {name: model_hash(graph) for name, graph in graphs.items()}
+    origins = {label: RunOrigin(hashes[ran.step], ran.step) for label, ran in found.ran.items()}
+    keep(found, origins, f"sqlite:///{(place.folder / 'runs.sqlite').resolve()}")
 
 
 PARTS: Mapping[str, Callable[[Place], Iterator[Row]]] = {
@@ -200,13 +247,14 @@ PARTS: Mapping[str, Callable[[Place], Iterator[Row]]] = {
     "oneflow": oneflow,
     "lanes": lanes,
     "memory": memory,
+    "fusions": fusions,
 }
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     name, folder, device, small, *more = sys.argv[1:]
-    place = Place(device, small == "1")
+    place = Place(device, small == "1", Path(folder))
     if name == "share_of_conformance":
         for row in share_of_conformance(place, *map(int, more)):
             print(json.dumps(row), flush=True)

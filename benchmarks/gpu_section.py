@@ -130,6 +130,7 @@ _WRITERS: Mapping[str, Callable[[Rows], str]] = {
     "oneflow": _oneflow,
     "lanes": lambda rows: f"Operators side by side:\n\n{_measured(rows)}",
     "memory": lambda rows: f"Memory:\n\n{_measured(rows)}",
+    "fusions": lambda rows: f"Fused in transformers, [4096, 4096]:\n\n{_measured(rows)}",
 }
 
 

@@ -29,6 +29,7 @@ SHARES: Mapping[str, float] = {
     "oneflow": 0.2,
     "lanes": 0.15,
     "memory": 0.15,
+    "fusions": 0.1,
 }
 
 

@@ -15,6 +15,7 @@ from benchmarks.on_gpu import run_part
 from sample_models.resnet import RESNET_101, resnet
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
+from workbench.run.records.store import find_runs
 from workbench.run.torch.executor import TorchExecutor
 
 
@@ -147,6 +148,8 @@ def test_what_only_a_gpu_shows_runs_on_a_cpu_too(tmp_path):
     assert {row["outcome"] for row in rows_of(out, "tests")} <= {"passed", "skipped"}
     ran = [row for row in rows_of(out, "networks") if "failed" not in row]
     assert {row["who"] for row in ran} == {"torch", "ours"} and all(row["median_ms"] > 0 for row in ran)
+    runs = find_runs(url=f"sqlite:///{out / 'runs.sqlite'}")
+    assert {run.label for run in runs} >= {"arena", "lanes", "optimal"}
     again = printed(*command)
     assert all(line.endswith(": done before") for line in again)
     text = section(out)
