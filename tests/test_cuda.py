@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import torch
 
+import workbench as wb
 from sample_models.light import random_light
 from tests.commands import RESNET
 from workbench.io import load_model
@@ -172,3 +173,21 @@ def test_onnx_runtime_on_the_gpu(worker, graph, inputs, reference):
 
 def test_the_command(done):
     assert "CUDA allocator" in done("bench", Path(RESNET), "--device", "cuda", "--repeat", 2)
+
+
+@pytest.mark.parametrize("backend", ["torch", "cuda-graphs", "arena", "torch-compile"])
+def test_a_compiled_graph_takes_other_numbers_and_its_outputs_stay(graph, inputs, backend):
+    compiled = wb.compile(graph, device=GPU, backend=backend)
+    others = {name: array + 1 for name, array in inputs.items()}
+    expected = [TorchExecutor(graph, device=GPU).run(given) for given in (inputs, others)]
+    found = [compiled({name: torch.from_numpy(array).to(GPU) for name, array in g.items()}) for g in (inputs, others)]
+    for right, outputs in zip(expected, found, strict=True):
+        for name, array in right.items():
+            assert outputs[name].is_cuda
+            np.testing.assert_allclose(outputs[name].cpu().numpy(), array, rtol=1e-3, atol=1e-4)
+
+
+def test_a_package_for_the_gpu_computes_what_onnx_runtime_computes(graph, tmp_path):
+    made = wb.package(graph, tmp_path / "m.pt2", device=GPU)
+    assert made.comparison.ok, made.sentence
+    assert (tmp_path / "m.pt2").is_file()

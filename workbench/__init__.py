@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from workbench.api import (
         certificate,
         check_certificate,
+        compile,
         dot,
         explain,
         export,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         measure,
         memory_plan,
         optimize,
+        package,
         reduce,
         report,
         verify,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "certificate",
     "check_certificate",
+    "compile",
     "dot",
     "explain",
     "export",
@@ -57,6 +60,7 @@ __all__ = [
     "measure",
     "memory_plan",
     "optimize",
+    "package",
     "reduce",
     "report",
     "verify",

@@ -6,7 +6,9 @@ history = wb.optimize(graph, ["fold_batchnorm", "layout_greedy"], target="cuda")
 history[1].rewrites[0].sentence
 wb.verify(graph, history.graph)
 wb.measure({"before": graph, "after": history.graph}, device="cuda")
+wb.compile(history.graph, device="cuda", backend="arena")(images)
 wb.export(history.graph, "model.opt.onnx")
+wb.package(history.graph, "model.opt.pt2", device="cuda")
 wb.report(history, "report.html")
 """
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from workbench.run.measurement.measured import Measurement
     from workbench.run.measurement.progress import OnShare
     from workbench.run.measurement.variants import Variant
+    from workbench.run.packages import PackageReport
+    from workbench.run.torch.compiling import CompiledGraph
     from workbench.summary import Summary
     from workbench.verification import Verifier
 
@@ -271,6 +275,29 @@ def export(graph: Graph, path: str | Path, **how: Any) -> ExportReport:
     from workbench.io.exporting import export_onnx
 
     return export_onnx(graph, path, **how)
+
+
+def compile(graph: Graph, *, device: str = "cpu", dtype: str = "float32", backend: str = "torch") -> CompiledGraph:
+    """The graph as a function of torch tensors or numpy arrays, which runs as `measure` runs it (`CompiledGraph`)."""
+    from workbench.run.torch.compiling import compile_graph
+
+    return compile_graph(graph, device=device, dtype=dtype, backend=backend)
+
+
+def package(
+    graph: Graph, path: str | Path, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, **how: Any
+) -> PackageReport:
+    """Compile the graph for the shapes of the inputs into a package (.pt2) that torch alone runs.
+
+    It is written if it computes what ONNX Runtime computes. how: `device` and `dtype` of `package_graph`.
+    """
+    from workbench.run.packages import package_graph
+    from workbench.verification import Verifier
+
+    original = graph.copy()
+    original.source = None  # the file of which the graph was made may take its inputs in another layout
+    with Verifier(original, inputs, seed) as verifier:
+        return package_graph(graph, path, verifier, **how)
 
 
 def certificate(

@@ -29,6 +29,7 @@ COMMANDS = (
     "explain",
     "inspect",
     "optimize",
+    "package",
     "report",
     "layouts",
     "groups",

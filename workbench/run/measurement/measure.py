@@ -32,17 +32,17 @@ from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, la
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread, tells_of_others
 from workbench.run.measurement.variants import (
-    DTYPES,
     OWN_TYPES,
     WARMUP,
     MeasureError,
     Variant,
     can_be_asked,
+    tolerances_of_run,
     validate_request,
 )
 from workbench.run.npz import shape_fits
 from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
-from workbench.run.tolerances import Tolerance, tolerances_for
+from workbench.run.tolerances import Tolerance
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
@@ -180,9 +180,7 @@ def _as_run(variant: Variant) -> Variant:
 
 def _tolerances(dtype: str, first: Graph, given: Tolerance | None) -> dict[str, Any]:
     """The tolerance of each output: `given`, else the looser of those of the element type and of the first graph."""
-    of_graph = tolerances_for(first)
-    found = {value: given or max(DTYPES[dtype], of_graph[value], key=lambda t: t.relative) for value in first.outputs}
-    return {value: asdict(tolerance) for value, tolerance in found.items()}
+    return {value: asdict(given or tolerance) for value, tolerance in tolerances_of_run(dtype, first).items()}
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from workbench.ops.lazy import torch as late_torch
 from workbench.run.held_inputs import with_held_values
 from workbench.run.torch.operator_errors import OperatorError
 from workbench.run.torch.program import Program
-from workbench.run.torch.setting import Setting
+from workbench.run.torch.setting import Setting, on_host
 
 if TYPE_CHECKING:
     import torch
@@ -74,6 +74,12 @@ class TorchExecutor:
         """The inputs on the device, floats in the type of the run; those read only by the host stay on the CPU."""
         return {name: self._uploaded(name, value) for name, value in with_held_values(self.graph, inputs).items()}
 
+    def placed(self, name: str, tensor: Any) -> Any:
+        """An input where a run reads it: on the device, floats in the type of the run, or on the CPU."""
+        if not self._setting.places_matter or name in self.program.on_cpu:
+            return on_host(tensor)
+        return self._setting.on_device(tensor)
+
     @contextmanager
     def computing(self) -> Iterator[None]:
         """The context of every run, of this thread: autocast in a mixed one, TF32 where it is asked for alone."""
@@ -123,9 +129,7 @@ class TorchExecutor:
             tensor = to_tensor(np.asarray(value))
         except CannotRun as error:
             raise UserError(f"Input '{name}' cannot be used: {error}.") from None
-        if not self._setting.places_matter or name in self.program.on_cpu:
-            return tensor
-        return self._setting.on_device(tensor)
+        return self.placed(name, tensor)
 
 
 def outputs_to_numpy(results: Mapping[str, Any]) -> dict[str, np.ndarray]:

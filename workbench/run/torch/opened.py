@@ -55,7 +55,7 @@ class TorchRun:
         self._tensors = self._executor.upload(inputs)
         prepared = PREPARATIONS[backend](self._executor, self._tensors, say)
         self._run, self._reason, self.kernels = prepared.run, prepared.reason, prepared.kernels
-        self._unrecorded, self._recording = prepared.unrecorded, prepared.recording
+        self._fallen_back, self._recording = prepared.fallbacks_of(backend), prepared.recording
         on_cpu = _distinct_bytes(self._executor.weights) + prepared.packed_bytes
         self._weights = weights if self._gpu else on_cpu
         self._arena, self.lanes = prepared.arena, prepared.lanes
@@ -63,12 +63,7 @@ class TorchRun:
 
     @property
     def fallbacks(self) -> Mapping[str, str]:
-        own = {}
-        if self._reason is not None:
-            own = {self._backend: f"runs operator by operator: {self._reason}"}
-        elif self._unrecorded is not None:
-            own = {self._backend: f"its kernels are launched one by one, not as a CUDA graph: {self._unrecorded}"}
-        return {**own, **self._executor.fallbacks}
+        return {**self._fallen_back, **self._executor.fallbacks}
 
     def outputs(self) -> dict[str, np.ndarray]:
         return outputs_to_numpy(self._run())

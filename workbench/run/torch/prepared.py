@@ -40,6 +40,14 @@ class Prepared:
     arena: ArenaRun | None = None
     lanes: MeasuredLanes | None = None
 
+    def fallbacks_of(self, backend: str) -> dict[str, str]:
+        """By the backend's name, what does not run as it would, and why; nothing if all does."""
+        if self.reason is not None:
+            return {backend: f"runs operator by operator: {self.reason}"}
+        if self.unrecorded is not None:
+            return {backend: f"its kernels are launched one by one, not as a CUDA graph: {self.unrecorded}"}
+        return {}
+
 
 def eager(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
     """Operator by operator."""

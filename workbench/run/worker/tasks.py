@@ -9,6 +9,7 @@ from typing import Any
 from workbench.run.measurement.isolated import answering
 from workbench.run.measurement.operator_times import operator_times
 from workbench.run.measurement.timing import measure_variants
+from workbench.run.torch.packaging import write_package
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.machine import devices, versions
 from workbench.run.worker.onnx_reference import run_by_reference, why_by_reference
@@ -58,6 +59,7 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], _Report], dict[str, Any]]] = {
     "operator_times": operator_times,
     "devices": _devices,
     "apart": answering(),
+    "package": write_package,
     "tool": convert_by_tool,
     "same_values": same_values,
 }

@@ -23,17 +23,28 @@ from workbench.opsets.written import AS_NEEDED, Wanted
 from workbench.pass_choice import FIX
 from workbench.reporting import history_report
 from workbench.rewrite import History
+from workbench.ui.screens.export_package import chosen_device, package_part
 from workbench.ui.state.checking import OFF
 from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification, switch_on
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.file_form import chosen_form, history_as_wanted, passes_in
-from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
+from workbench.ui.widgets.parts import (
+    command_of,
+    header,
+    markdown_escaped,
+    opened_here,
+    package_command_of,
+    package_python_of,
+    python_of,
+    show_error,
+)
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.verification import verify_end
 
+_ONNX, _PACKAGE = "ONNX", "Compiled torch package (.pt2)"
 _CERTIFICATE = "certificate.json"
 _Chosen = tuple[Wanted, bool]  # the opset and format, whether with a certificate
 _VERIFY = "verify_export"
@@ -47,7 +58,7 @@ def export_page(optimize: Any) -> None:
         return
     header(opened)
     history, spec = opened.history, opened.spec
-    form = AS_NEEDED
+    form, certified, device = AS_NEEDED, False, None
     left, right = st.columns([1, 1], gap="large")
     how = chosen_verification()
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
@@ -56,17 +67,12 @@ def export_page(optimize: Any) -> None:
         _verdict(history)
         if opened.graph.dims and not (spec is not None and FIX in dict(spec.passes)):
             _offer_fixed_dims(opened, optimize)
-        form = chosen_form(opened)
-        certified = _may_certify(opened, history) and st.checkbox(
-            "With its certificate",
-            key=f"certified_{opened.number}",
-            help="The log of all rewrites, and the bounds of layouts, groups and orders, as a file that the command "
-            "check re-checks without this program's engine.",
-        )
-        if _may_export(history):
-            if st.button("Prepare the file", type=_weight(history), key="prepare"):
-                _prepare(opened, history, (form, certified), how != OFF)
-            _download(opened, history, (form, certified))
+        if st.radio("Write", [_ONNX, _PACKAGE], horizontal=True, key=f"write_{opened.number}") == _PACKAGE:
+            device = chosen_device(opened)
+            if device is not None and not _failed(history):
+                package_part(opened, opened.graph if history is None else history.graph, device)
+        else:
+            form, certified = _onnx_part(opened, history, how)
         if history is not None and spec is not None:
             report_button(opened, history, spec)
     with right:
@@ -74,9 +80,30 @@ def export_page(optimize: Any) -> None:
         output = _file_name(opened)
         st.caption("The same as a command")
         command = command_of(opened, used, output, verified=how != OFF, form=form)
-        st.code(command + (f" --certificate {_CERTIFICATE}" if certified else ""), language="bash", wrap_lines=True)
+        command += f" --certificate {_CERTIFICATE}" if certified else ""
+        code = python_of(opened, used, output, verified=how != OFF, form=form)
+        if device is not None:
+            command += "\n" + package_command_of(opened, output, device)
+            code += "\n" + package_python_of(output, device)
+        st.code(command, language="bash", wrap_lines=True)
         st.caption("The same in Python")
-        st.code(python_of(opened, used, output, verified=how != OFF, form=form), language="python", wrap_lines=True)
+        st.code(code, language="python", wrap_lines=True)
+
+
+def _onnx_part(opened: Opened, history: History | None, how: str) -> _Chosen:
+    """The form of an ONNX file, the button that prepares it, and the file."""
+    form = chosen_form(opened)
+    certified = _may_certify(opened, history) and st.checkbox(
+        "With its certificate",
+        key=f"certified_{opened.number}",
+        help="The log of all rewrites, and the bounds of layouts, groups and orders, as a file that the command "
+        "check re-checks without this program's engine.",
+    )
+    if _may_export(history):
+        if st.button("Prepare the file", type=_weight(history), key="prepare"):
+            _prepare(opened, history, (form, certified), how != OFF)
+        _download(opened, history, (form, certified))
+    return form, certified
 
 
 def _offer_fixed_dims(opened: Opened, optimize: Any) -> None:

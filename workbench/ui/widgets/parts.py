@@ -252,6 +252,21 @@ def python_of(
     )
 
 
+def package_command_of(opened: Opened, source: str, device: str) -> str:
+    """The command that compiles the exported file for a device."""
+    words = ["python", "-m", "workbench", "package", source, "-o", _package_beside(source)]
+    return shlex.join([*words, "--device", device.partition(":")[0], *_of_the_model(opened)])
+
+
+def package_python_of(source: str, device: str) -> str:
+    """The Python code that compiles the result, behind that which makes it."""
+    return f"wb.package(history.graph, {_package_beside(source)!r}, device={device!r})"
+
+
+def _package_beside(source: str) -> str:
+    return source.removesuffix(".onnx") + ".pt2"
+
+
 def changed_options(spec: Spec) -> Mapping[str, object]:
     """Options that are not at their defaults."""
     from workbench.library import library
