@@ -263,4 +263,4 @@ def test_times_are_of_the_element_type_that_is_asked_for(worker, own_cache):
     assert rows(own_cache) == before
     context = PassContext(load_profile("cuda"), operator_timer=timer)
     step = run_pass(LayoutMeasured(device="cpu", dtype="bfloat16"), graph, context)
-    assert step.layout.device == narrow.device
+    assert step.facts.device == narrow.device

@@ -51,6 +51,7 @@ WRITE_ELSEWHERE = {
     "io/program_process.py",
     "matrix_record.py",
     "owned_folders.py",
+    "run/torch/fused/compiling_ahead.py",
     "run/worker/__main__.py",
     "run/worker/process.py",
     "run/worker/process_memory.py",

@@ -109,11 +109,13 @@ def of_variant(document: dict[str, Any], label: str) -> dict[str, Any]:
     return {"traceEvents": [event for event in document["traceEvents"] if event["pid"] == pid]}
 
 
+@pytest.mark.slow
 def test_the_document_is_json_without_nan(document):
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert not any(isinstance(value, float) and value < 0 for e in document["traceEvents"] for value in e.values())
 
 
+@pytest.mark.slow
 def test_slices_have_times_and_do_not_overlap(document):
     slices = slices_of(document)
     expected = {(label, thread) for label in BACKENDS for thread in ("operators", "nodes")}
@@ -123,6 +125,7 @@ def test_slices_have_times_and_do_not_overlap(document):
         assert one_after_the_other(events)
 
 
+@pytest.mark.slow
 def test_operators_are_those_that_were_measured(document, found):
     slices = slices_of(document)
     for label, variant in found.ran.items():
@@ -136,6 +139,7 @@ def test_operators_are_those_that_were_measured(document, found):
             assert told == [operator.bytes, operator.flops, operator.dtype, operator.of_roof]
 
 
+@pytest.mark.slow
 def test_each_operator_has_an_arrow_to_its_node(document, found, graph):
     for label in ("torch", "onnxruntime"):
         names = [operator.name for operator in found.ran[label].operators]
@@ -144,6 +148,7 @@ def test_each_operator_has_an_arrow_to_its_node(document, found, graph):
     assert [(e["name"], e["args"]["operator_type"]) for e in nodes] == [(node.name, node.op) for node in graph.nodes]
 
 
+@pytest.mark.slow
 def test_what_a_library_made_itself_has_no_node(found, graph):
     variant = found.ran["onnxruntime"]
     (first, *others) = variant.operators
@@ -153,11 +158,13 @@ def test_what_a_library_made_itself_has_no_node(found, graph):
     assert len(slices_of(document)["own", "nodes"]) == len(others)
 
 
+@pytest.mark.slow
 def test_without_a_graph_there_are_operators_alone(found):
     expected = {(label, "operators") for label in BACKENDS}
     assert set(slices_of(trace_document(found, {}))) == expected | {("fused", "kernels")}
 
 
+@pytest.mark.slow
 def test_kernels_have_arrows_to_the_nodes_in_them(document, found):
     slices, kernels = slices_of(document), found.ran["fused"].kernels
     group = next(kernel for kernel in kernels if len(kernel.operators) > 1)
@@ -173,6 +180,7 @@ def test_kernels_have_arrows_to_the_nodes_in_them(document, found):
         assert (event["dur"] == 0) == (event["name"] in IN_GROUP) == ("group" in event["args"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [0.1, 1.0, 50.0])
 def test_kernels_do_not_overlap_however_long_they_took(found, graph, times):
     """Their times are of other runs than those of the operators."""
@@ -186,6 +194,7 @@ def test_kernels_do_not_overlap_however_long_they_took(found, graph, times):
     arrows_of(document)
 
 
+@pytest.mark.slow
 def test_groups_that_a_pass_made_are_opened(graph, shared_worker):
     grouped = graph.copy()
     run_pass(FuseGroups(past_products=True), grouped, PassContext(load_profile("cpu")))
@@ -195,6 +204,7 @@ def test_groups_that_a_pass_made_are_opened(graph, shared_worker):
     assert {target for _, target in arrows} >= set(IN_GROUP)
 
 
+@pytest.mark.slow
 def test_memory_is_a_counter_at_the_operators_times(document, found):
     for label in ("torch", "fused"):
         timeline, drawn = found.ran[label].memory.timeline, slices_of(document)[label, "operators"]
@@ -209,6 +219,7 @@ def test_memory_is_a_counter_at_the_operators_times(document, found):
     assert not of_phase(of_variant(document, "onnxruntime"), "C")  # it tells no timeline
 
 
+@pytest.mark.slow
 def test_the_machine_and_what_failed_are_told(found, graph, shared_worker):
     broken = from_text("g (float[64,64] x) => (float[64,64] y) <int64[1] s = {5}> { y = Reshape(x, s) }")
     assert trace_document(found, {})["otherData"]["machine"] == found.machine.to_json()

@@ -137,8 +137,8 @@ def _resampled(call: Call, x: torch.Tensor, axis: _Axis) -> torch.Tensor:
     """The weighted sum over the taps around each place."""
     if call.attr("mode", "nearest") == "nearest":
         return x.index_select(axis.axis, call.held((axis, "nearest"), partial(_nearest, call, axis)))
-    index = call.held((axis, "taps"), lambda: _taps(call, axis).long().clamp(0, axis.length - 1))
-    weights = call.held((axis, "weights", x.dtype), lambda: _weights(call, axis).to(x.dtype))
+    index = call.held((axis, "taps"), partial(_index, call, axis))
+    weights = call.held((axis, "weights", x.dtype), partial(_weights, call, axis, x.dtype))
     view = [1] * x.dim()
     view[axis.axis] = -1
     return sum(x.index_select(axis.axis, i) * w.reshape(view) for i, w in zip(index, weights, strict=True))
@@ -155,15 +155,20 @@ def _taps(call: Call, axis: _Axis) -> torch.Tensor:
     return _coordinates(call, axis).floor() + torch.arange(1 - reach, reach + 1).unsqueeze(1)
 
 
-def _weights(call: Call, axis: _Axis) -> torch.Tensor:
-    """Of the taps, as they are; over each place they sum to 1."""
+def _index(call: Call, axis: _Axis) -> torch.Tensor:
+    """The taps, those outside moved to the edge."""
+    return _taps(call, axis).long().clamp(0, axis.length - 1)
+
+
+def _weights(call: Call, axis: _Axis, dtype: torch.dtype) -> torch.Tensor:
+    """Of the taps; over each place they sum to 1."""
     taps = _taps(call, axis)
     distance = (taps - _coordinates(call, axis)).abs() * _shrink(call, axis)
     linear = call.attr("mode") == "linear"
     weights = (1 - distance).clamp(min=0) if linear else _cubic(distance, call.attr("cubic_coeff_a", -0.75))
     if call.attr("exclude_outside", 0):
         weights = torch.where((taps < 0) | (taps >= axis.length), torch.zeros(()), weights)
-    return weights / weights.sum(0)
+    return (weights / weights.sum(0)).to(dtype)
 
 
 def _shrink(call: Call, axis: _Axis) -> float:

@@ -50,7 +50,7 @@ def tune_page(optimize: Any) -> None:
         show_error(error)
     if opened.tuned is None:
         st.caption(
-            "Nothing is tuned yet. Some 10 to 100 candidates are made and compared with your model; those with equal "
+            "Nothing is tuned yet. Some 10 to 110 candidates are made and compared with your model; those with equal "
             "graphs are measured once, and the slower half is dropped round after round, by turns on this machine."
         )
         return
