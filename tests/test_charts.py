@@ -80,6 +80,14 @@ ROWS = [
 ]
 
 
+def test_launches_are_one_bar_behind_all_operators():
+    alone, launched = strip_chart(OPERATORS, SCOPES), strip_chart(OPERATORS, SCOPES, 3.2)
+    ends = max(op.start_ms + op.time_ms for op in OPERATORS)
+    (bar,) = (trace for trace in launched.data if trace.name == "launching")
+    assert (bar.base[0], bar.x[0]) == (ends, 3.2) and "3.200 ms" in bar.customdata[0]
+    assert launched.layout.xaxis.range[1] == ends + 3.2 and len(launched.data) == len(alone.data) + 1
+
+
 def test_bars_carry_their_intervals():
     figure = bars_chart([*ROWS[:3]])
     x, y = figure.data

@@ -67,22 +67,29 @@ def roofline_chart(counted: Sequence[OperatorRun], roofs: Roofs) -> go.Figure:
     return figure
 
 
-def strip_chart(operators: Sequence[OperatorRun], scopes: Mapping[str, tuple[str, ...]]) -> go.Figure:
+def strip_chart(
+    operators: Sequence[OperatorRun], scopes: Mapping[str, tuple[str, ...]], launching_ms: float = 0.0
+) -> go.Figure:
     """When each operator ran, from left to right, under its scopes, like a flame graph ordered by time.
 
-    operators: at least one. scopes: by operator name, the outermost first.
+    operators: at least one. scopes: by operator name, the outermost first. launching_ms: of launching kernels, which
+    is one bar behind all of them.
     """
     figure = empty_figure("time since the run began (ms)", "")
     for name, colour, same in _by_type(operators):
         bars = [_Bar(op.start_ms, op.time_ms, colour, _words(op)) for op in same]
         _add_bars(figure, bars, "operator", name=plain_label(name))
+    end = max((op.start_ms + op.time_ms for op in operators), default=1.0)
+    if launching_ms:
+        words = f"launching kernels one by one<br>{launching_ms:,.3f} ms, of all operators together"
+        _add_bars(figure, [_Bar(end, launching_ms, GREY, words)], "operator", name="launching")
     depth = min(_ROWS, max((len(path) for path in scopes.values()), default=0))
     rows = ["operator", *(f"scope {level}" for level in range(depth, 0, -1))]
     for level in range(depth, 0, -1):
         bars = [_scope_bar(path, members) for path, members in _runs_of(operators, scopes, level)]
         _add_bars(figure, bars, f"scope {level}", showlegend=False, text=[bar.text for bar in bars])
     figure.update_layout(barmode="overlay", height=_AROUND + _ROW * len(rows), bargap=0.08)
-    figure.update_xaxes(range=[0, max((op.start_ms + op.time_ms for op in operators), default=1.0)])
+    figure.update_xaxes(range=[0, end + launching_ms])
     figure.update_yaxes(categoryorder="array", categoryarray=rows, rangemode="normal")
     return figure
 

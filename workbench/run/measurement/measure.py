@@ -26,7 +26,7 @@ from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
-from workbench.run.measurement.notes import ended_early, notes_of, why_sums_differ
+from workbench.run.measurement.notes import ended_early, launching_ms, notes_of, why_sums_differ
 from workbench.run.measurement.other_processes import other_processes_from_json
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
@@ -298,6 +298,7 @@ def summarize_variants(
             operators=[replace(operator, of_roof=share_of_roof(operator, roofs)) for operator in operators],
             sum_ms=sum_ms,
             difference=why_sums_differ(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], busy, device),
+            launching_ms=launching_ms(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], device),
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),

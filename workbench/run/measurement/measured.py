@@ -31,6 +31,7 @@ class MeasuredVariant:
     first_result_s: opening, compiling and one run.
     cold_times_ms: of runs after the device's cache was emptied; None if not asked for.
     sum_ms: of the operators' times; `difference` is a sentence that compares it with the run's time.
+    launching_ms: of the run on CUDA, in which no kernel runs, see `launching_ms` of `notes`.
     fallbacks: what ran in another way than requested, with the reason.
     kernels: how each group of operators ran, by the backend `fused`; else empty.
     others: what other processes took of the CPU meanwhile; None on another device, or if that is not known.
@@ -59,6 +60,7 @@ class MeasuredVariant:
     kernels: Sequence[Kernel] = ()
     lanes: MeasuredLanes | None = None
     others: OtherProcesses | None = None
+    launching_ms: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Flat: the latency's and the ratio's numbers beside the others."""
@@ -145,6 +147,7 @@ def _variant_from_json(found: Mapping[str, Any]) -> MeasuredVariant | FailedVari
         kernels=tuple(kernel_from_json(kernel) for kernel in found.get("kernels", ())),
         lanes=lanes_from_json(found.get("lanes")),
         others=other_processes_from_json(found.get("others")),
+        launching_ms=found.get("launching_ms", 0.0),
     )
 
 

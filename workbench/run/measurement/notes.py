@@ -49,6 +49,15 @@ def ended_early(variants: Mapping[str, MeasuredVariant]) -> list[str]:
     return [f"Ended early, as asked, after {runs:,} {'run' if runs == 1 else 'runs'} of each variant."]
 
 
+def launching_ms(total: float, median: float, backend: str, fallbacks: Mapping[str, str], device: str) -> float:
+    """Milliseconds of a run on CUDA in which no kernel runs, since the host launches them one by one; 0 where it does
+    not. total: of the operators' kernels. median: of the run."""
+    is_whole = backend in _AS_A_WHOLE and backend not in fallbacks
+    if not device.startswith("cuda") or is_whole or backend == "onnxruntime" or not total:
+        return 0.0
+    return max(median - total, 0.0)
+
+
 def why_sums_differ(
     total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool, device: str = "cpu"
 ) -> str:
@@ -59,9 +68,9 @@ def why_sums_differ(
         kernels = f"The kernels of the operators take {total:,.3f} ms on the device, the whole run {median:,.3f} ms"
         if backend not in fallbacks and backend in _AS_A_WHOLE:
             return f"{kernels}, in which they are {_AS_A_WHOLE[backend]}."
-        left = median - total
-        if left > 0:
-            return f"{kernels}: {left:,.3f} ms ({left / median:.0%}) is launching them one by one."
+        launching = launching_ms(total, median, backend, fallbacks, device)
+        if launching:
+            return f"{kernels}: {launching:,.3f} ms ({launching / median:.0%}) is launching them one by one."
         return f"{kernels}: their launches are hidden behind them."
     both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
     if backend in _AS_A_WHOLE and backend not in fallbacks:

@@ -106,7 +106,7 @@ def _operators(opened: Opened, variants: Mapping[str, MeasuredVariant], ceilings
     on_graph = opened.history is not None and opened.measured_spec == opened.spec
     place = " To see the times on the graph, set Colour by to Latency on the page Optimize." if on_graph else ""
     st.caption(f"When each operator ran{above}.{place}")
-    st.plotly_chart(strip_chart(operators, scopes), key="strip")
+    st.plotly_chart(strip_chart(operators, scopes, variant.launching_ms), key="strip")
     _roofline(operators, ceilings[variant.dtype])
     total = variant.sum_ms or 1.0
     rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op.time_ms)]
