@@ -21,7 +21,8 @@ from workbench.ui.widgets.profiles import choose_profile
 _ORDER, _PRESET, _NONE = "pass_order", "preset", "none"
 _MODES = {
     "exact": "Only rewrites whose results are equal to the last bit.",
-    "ieee": "Rounding may differ; NaN, infinities and -0.0 are kept, except where an intermediate result overflows.",
+    "ieee": "Rounding may differ, quantized numbers by one step; NaN, infinities and -0.0 are kept, except where an "
+    "intermediate result overflows.",
     "fast": "Also rewrites that may change signed zeros, infinities or NaN, or lose digits.",
 }
 _VERIFICATION = {EACH: "each step", END: "only the end", OFF: "off"}
@@ -87,9 +88,8 @@ def controls() -> Spec:
 
 def _mode() -> str:
     words = " ".join(f"{name}: {about}" for name, about in _MODES.items())
-    choice = st.selectbox(
-        "Exactness", list(_MODES), 1, key="mode", persist_state="session", help=markdown_escaped(words)
-    )
+    st.session_state.setdefault("mode", DEFAULT_MODE)  # a link may have set it
+    choice = st.selectbox("Exactness", list(_MODES), key="mode", persist_state="session", help=markdown_escaped(words))
     return str(choice)
 
 

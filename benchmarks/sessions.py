@@ -1,0 +1,86 @@
+"""Many people at once: `python benchmarks/sessions.py [SESSIONS]` (default: 30). It needs a Chromium.
+
+So many sessions, each in a browser's context of its own, open a sample, go to Optimize and to Memory, all before any of
+them is waited for. Then each must show its page without an exception, and the server's log must have none. Prints
+Markdown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import psutil  # noqa: E402
+
+from tests.browser import chromium, free_port, page_link, settle, wait_for_app, watched_page  # noqa: E402
+
+SAMPLES = ("ppocr_cls_v2", "conv_relu_conv_relu", "basic_pitch_nmp", "npu_path", "two_orders")
+_WORRYING = ("Traceback", "SystemError", "Uncaught")
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if sys.argv[1:] else 30
+    print("| sessions | step | s until all are there | exceptions shown | errors in the log | server MB |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        log = Path(folder) / "server.log"
+        site, pid = stack.enter_context(_app(log))
+        browser = stack.enter_context(chromium())
+        if browser is None:
+            raise SystemExit("no Chromium is found")
+        pages = [stack.enter_context(watched_page(browser)) for _ in range(count)]
+        model = str(ROOT / "sample_models" / "{}.onnx")
+        steps: dict[str, Callable[[int, Any], None]] = {
+            "open": lambda i, page: page.goto(f"{site}/?model={model.format(SAMPLES[i % len(SAMPLES)])}"),
+            "Optimize": lambda i, page: page_link(page, "Optimize").click(),
+            "Memory": lambda i, page: page_link(page, "Memory").click(),
+        }
+        for step, act in steps.items():
+            begun = time.perf_counter()
+            for i, page in enumerate(pages):
+                act(i, page)
+            for page in pages:
+                settle(page, limit_s=600)
+            shown = sum(page.locator("[data-testid=stException]").count() for page in pages)
+            text = log.read_text(encoding="utf-8", errors="replace")
+            errors = sum(text.count(word) for word in _WORRYING)
+            resident = psutil.Process(pid).memory_info().rss / 1e6
+            seconds = time.perf_counter() - begun
+            print(f"| {count} | {step} | {seconds:.0f} | {shown} | {errors} | {resident:,.0f} |", flush=True)
+
+
+@contextlib.contextmanager
+def _app(log: Path) -> Any:
+    """The app as a user starts it, what it prints in a file: its address and its process id."""
+    port = free_port()
+    options = ("--server.headless=true", "--server.address=127.0.0.1", f"--server.port={port}")
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options],
+            cwd=ROOT,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+        site = f"http://127.0.0.1:{port}"
+        try:
+            wait_for_app(site, process)
+            yield site, process.pid
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=20)
+
+
+if __name__ == "__main__":
+    main()
