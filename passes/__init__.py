@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import UserError
+from workbench.errors import UserError, closest
 from workbench.rewrite.own_tool import own_tools
 from workbench.rewrite.passes import LAYOUT_PREFIX, Pass
 
@@ -103,7 +103,8 @@ def find_pass(name: str) -> type[Pass]:
     """The pass of that name. Raises PassError, with the existing names, if there is none."""
     found = _loaded(name) if name in _modules() else own_tools(_modules()).get(name)
     if found is None:
-        raise PassError(f"there is no pass '{name}'; there are: {', '.join(all_passes())}")
+        others = {"preset": presets(), "layout strategy": strategies()}
+        raise PassError(f"there is no pass '{name}'{closest(name, all_passes(), others)}")
     if isinstance(found, str):
         raise PassError(f"pass '{name}' cannot be used, its file does not import: {found}")
     return found
@@ -132,10 +133,10 @@ def _resolved(entry: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) 
 def chosen(names: list[str] | None, preset: str, strategy: str | None) -> list[str]:
     """Names of the passes to run: those given, or the preset's, the layout strategy at its position (else last)."""
     if names is None and preset not in presets():
-        raise PassError(f"there is no preset '{preset}'; there are: {', '.join(presets())}")
+        raise PassError(f"there is no preset '{preset}'{closest(preset, presets(), {'pass': all_passes()})}")
     layout = None if strategy is None else LAYOUT_PREFIX + strategy.replace("-", "_")
-    if layout is not None and (layout not in _modules() or _strategy(layout) != strategy):
-        raise PassError(f"there is no layout strategy '{strategy}'; there are: {', '.join(strategies())}")
+    if strategy is not None and layout is not None and (layout not in _modules() or _strategy(layout) != strategy):
+        raise PassError(f"there is no layout strategy '{strategy}'{closest(strategy, strategies())}")
     order = list(names) if names is not None else list(presets()[preset]["passes"])
     if layout is not None and PLACE_OF_LAYOUT not in order and layout not in order:
         order.append(PLACE_OF_LAYOUT)

@@ -101,7 +101,7 @@ def test_a_huge_dim(run, refused, unverified, symbolic):
         (["inspect", "MODEL", "more"], "unrecognized arguments: more"),
         (["optimize", "MODEL"], "required: -o/--output"),
         (["optimize", "MODEL", "-o", "OUT", "--passes", "fold_constants,nope"], "no pass 'nope'"),
-        (["optimize", "MODEL", "-o", "OUT", "--preset", "nope"], "no preset 'nope'; there are: default"),
+        (["optimize", "MODEL", "-o", "OUT", "--preset", "nope"], "no preset 'nope'; did you mean 'none'?"),
         (["optimize", "MODEL", "-o", "OUT", "--preset", "none", "--passes", "dead_nodes"], "not allowed with"),
         (
             ["optimize", "MODEL", "-o", "OUT", "--target", "nope"],

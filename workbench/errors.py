@@ -1,11 +1,13 @@
 """The base class of errors shown to users: one sentence, no traceback."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 LONGEST_SENTENCE = 300  # characters of a sentence about what was read, which may hold names and texts of any length
 _OF_CAUSE, _OF_NAME = 120, 200
+_MOST_LISTED = 20  # names that there are
+_NEAR = 0.8  # of difflib's ratio, from which a name of another kind may be meant
 _NAME = re.compile(rf"'([^']{{{_OF_NAME}}})[^']+'")
 
 
@@ -53,6 +55,23 @@ def reading(what: str, kind: type[UserError], advice: str) -> Iterator[None]:
         raise kind(
             one_sentence(f"{what} is damaged, or not of a form that is known here ({cause}); {advice}")
         ) from error
+
+
+def closest(word: str, known: Collection[str], others: Mapping[str, Collection[str]] | None = None) -> str:
+    """A clause with the name that is meant, or with those that there are.
+
+    others: names of other kinds, by the kind, that may be meant too ("preset" -> those of presets).
+    """
+    import difflib  # for few
+
+    near = [(name, "") for name in difflib.get_close_matches(word, list(known), 1)]
+    for kind, names in (others or {}).items():
+        near += [(name, f"the {kind} ") for name in difflib.get_close_matches(word, list(names), 1, _NEAR)]
+    if near:
+        name, kind = max(near, key=lambda one: difflib.SequenceMatcher(None, word, one[0]).ratio())
+        return f"; did you mean {kind}'{name}'?"
+    listed = list(known)
+    return f"; there are: {', '.join(listed[:_MOST_LISTED])}{', ...' if len(listed) > _MOST_LISTED else ''}"
 
 
 def quoted(names: Sequence[str], most: int = 6) -> str:

@@ -61,7 +61,7 @@ def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None
         graph.source = source
         return _with_bodies(graph, path.name)
     except LoadError as error:
-        raise LoadError(f"{called}: {error}") from None
+        raise type(error)(f"{called}: {error}") from None
     except OSError as error:
         raise LoadError(f"{called}: the file cannot be read ({error.strerror or error})") from None
 

@@ -34,7 +34,7 @@ class ExportError(UserError):
     """The graph cannot be written; the message is one sentence for the user."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExportReport:
     """What was written. bytes: of all files together. checks: those passed, or why one was not made."""
 
@@ -44,6 +44,10 @@ class ExportReport:
     sha256: str
     files: tuple[Path, ...]
     checks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        checks = ", ".join(self.checks) or "nothing"
+        return f"<ExportReport: {self.path}, {self.bytes / 1e6:,.2f} MB, opset {self.written.opset}; checked: {checks}>"
 
 
 def export_onnx(

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 from workbench.files import SPECIAL, is_special
-from workbench.io.errors import LoadError
+from workbench.io.errors import LoadError, MissingFileError
 
 ONNX, TEXT, TORCH = "onnx", "text", "torch"
 GZIP, PROTO_TEXT, JSON = PACKINGS = ("gzip", "protobuf text", "json")  # of which another program needs an .onnx file
@@ -32,7 +32,7 @@ def kind_of(path: Path) -> str:
         hint = f"open '{inside[0].name}' in it" if len(inside) == 1 else "name a file in it"
         raise LoadError(f"this is a folder; {hint}")
     if not path.exists():
-        raise LoadError("there is no such file")
+        raise MissingFileError("there is no such file")
     if is_special(path):
         raise LoadError(f"{SPECIAL}; copy the model into a file first")
     with open(path, "rb") as file:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from workbench.errors import UserError, reading
+from workbench.errors import UserError, closest, reading
 from workbench.files import replacing, settings_folder
 from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
@@ -163,7 +163,7 @@ def load_profile(name: str) -> Profile:
     if name.endswith(SUFFIX):
         return _read(name, Path(name))
     if name not in profile_names():
-        raise ProfileError(f"there is no target profile '{name}'; there are: {', '.join(profile_names())}")
+        raise ProfileError(f"there is no target profile '{name}'{closest(name, profile_names())}")
     folder = BUILT_IN_FOLDER if name in built_in_names() else own_folder()
     return _read(name, folder / f"{name}{SUFFIX}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from workbench.contexts import pass_context
-from workbench.errors import UserError
+from workbench.errors import UserError, closest
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.io import load_model
 from workbench.io.dims import parse_dims
@@ -19,7 +19,6 @@ from workbench.layout.infer import declare
 from workbench.layout.profile import load_profile, profile_names
 from workbench.lessons.lesson import Fault, Lesson, LessonError, Pipeline, Stop
 from workbench.lessons.pictures import Picture, picture_of
-from workbench.lessons.reading import closest
 from workbench.pass_choice import choose
 from workbench.pipeline import run_pipeline
 from workbench.rewrite import MODES, History, Pass

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import UserError, reading
+from workbench.errors import UserError, closest, reading
 from workbench.lessons.lesson import Fault, Lesson, LessonError, Pipeline, Stop
 
 _FENCE = "---"
@@ -179,15 +178,3 @@ def _pipeline(shared: Pipeline, keys: Mapping[str, str]) -> Pipeline:
 
 def _joined(lines: Sequence[str]) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-
-
-def closest(word: str, known: Collection[str]) -> str:
-    """A clause with the name that is meant, or with those that there are."""
-    near = difflib.get_close_matches(word, list(known), 1)
-    if near:
-        return f"; did you mean '{near[0]}'?"
-    listed = list(known)
-    return f"; there are: {', '.join(listed[:_MOST_LISTED])}{', ...' if len(listed) > _MOST_LISTED else ''}"
-
-
-_MOST_LISTED = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from workbench.errors import UserError
+from workbench.errors import UserError, closest
 from workbench.lessons.lesson import Lesson
-from workbench.lessons.reading import closest, read_lesson
+from workbench.lessons.reading import read_lesson
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INSTALLED = _PACKAGE / "lesson_files"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from workbench.errors import counted
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.metrics import Measurements
@@ -38,7 +39,7 @@ class PassFacts(Protocol):
         """The facts as a sentence; "" if there is nothing to say."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Step:
     """One run of a pass: what it did, what the graph measured before and after, the verdict, the time in seconds.
 
@@ -56,6 +57,11 @@ class Step:
     facts: PassFacts | None = None
     verdict: StepVerdict | None = None
     broken_by: int | None = None
+
+    def __repr__(self) -> str:
+        nodes = f"{self.before['nodes']} nodes to {self.after['nodes']}"
+        verdict = "" if self.verdict is None else f"; {self.verdict.sentence}"
+        return f"<Step {self.pass_name}: {counted(len(self.rewrites), 'rewrite')}, {nodes}{verdict}>"
 
     @property
     def changed(self) -> bool:

@@ -41,7 +41,7 @@ class Comparison:
     sentence: str
 
 
-@dataclass
+@dataclass(repr=False)
 class Verdict:
     """ok is None if nothing could be compared; the errors are None if there was nothing to subtract.
 
@@ -55,6 +55,9 @@ class Verdict:
     tolerance: Tolerance
     sentence: str
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"<Verdict: {self.sentence}>"
 
 
 def compare(

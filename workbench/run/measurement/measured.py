@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from typing import Any
 
 from workbench.run.compare import Comparison
@@ -20,6 +21,8 @@ from workbench.run.measurement.profiled import (
 )
 from workbench.run.measurement.statistics import Ratio, Spread
 from workbench.run.worker.machine import Machine
+
+_HEADINGS = ("variant", "median ms", "+- ms", "ratio", "95 % between", "peak MB", "largest error")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,16 @@ class MeasuredVariant:
     others: OtherProcesses | None = None
     launching_ms: float = 0.0
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table says of it: median, its interval, ratio, its interval, peak in MB, largest error."""
+        between = f"{self.ratio.ratio_low:.3f} to {self.ratio.ratio_high:.3f}"
+        factor = ("busy", "-") if self.ratio.ratio_busy else (f"{self.ratio.ratio:.3f}", between)
+        largest = None if self.error is None else self.error.max_rel_error
+        error = "-" if largest is None else f"{largest:.1e}"
+        times = f"{self.latency.median_ms:,.3f}", f"{self.latency.median_error_ms:,.3f}"
+        return (*times, *factor, f"{self.memory.peak_bytes / 1e6:,.1f}", error)
+
     def to_json(self) -> dict[str, Any]:
         """Flat: the latency's and the ratio's numbers beside the others."""
         found = asdict(self)
@@ -81,7 +94,7 @@ class FailedVariant:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """Variants that were measured by turns, by label.
 
@@ -96,6 +109,29 @@ class Measurement:
     repeat: int | None
     warmup: int
     notes: Sequence[str]
+
+    def __repr__(self) -> str:
+        """A table of what ran, what failed, and the notes."""
+        rows = self._cells
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+        return "\n".join([*lines, *self._remarks])
+
+    def _repr_html_(self) -> str:
+        """The same, for a notebook."""
+        head, *rows = ([escape(cell) for cell in row] for row in self._cells)
+        lines = [f"<tr><th>{'</th><th>'.join(head)}</th></tr>"]
+        lines += [f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows]
+        return f"<table>{''.join(lines)}</table>" + "".join(f"<p>{escape(line)}</p>" for line in self._remarks)
+
+    @property
+    def _cells(self) -> list[tuple[str, ...]]:
+        """The headings, and a row for each variant that ran."""
+        return [_HEADINGS, *((label, *variant.cells) for label, variant in self.ran.items())]
+
+    @property
+    def _remarks(self) -> list[str]:
+        return [*(f"{label} failed: {sentence}" for label, sentence in self.failures.items()), *self.notes]
 
     @property
     def ran(self) -> dict[str, MeasuredVariant]:
