@@ -64,6 +64,29 @@ def test_the_installed_command_optimizes_and_measures(installed, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_plan_makes_its_models_where_it_is_installed(installed):
+    """ResNet-101, made by a file that lies among the samples."""
+    code = "from workbench.plans import PLANS; print(*map(len, PLANS['oneflow'].models()['ResNet-101'].values()))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=installed.parent,
+        env=with_package(installed),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    plain, channels_last = map(int, done.stdout.split())
+    assert 200 < plain < channels_last
+
+
+@pytest.mark.slow
+def test_the_package_says_that_it_has_types_and_what_it_needs(installed):
+    assert (installed / "workbench" / "py.typed").exists()
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    assert "Requires-Dist: omnimalloc" in metadata.read_text()
+
+
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_installed_app_opens_and_is_for_this_machine_alone(installed, browser, tmp_path):
     port = free_port()

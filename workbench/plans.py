@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,11 +20,11 @@ class NamedMatrix:
 
 
 def _resnet_101() -> Mapping[str, Mapping[str, Graph]]:
-    from sample_models.resnet import resnet
     from workbench.api import optimize
     from workbench.io.onnx_file import load_proto
+    from workbench.io.samples import FOLDER
 
-    graph = load_proto(resnet(), {"N": 1})
+    graph = load_proto(runpy.run_path(str(FOLDER / "resnet.py"))["resnet"](), {"N": 1})
     return {"ResNet-101": {"NCHW": optimize(graph).graph, "channels-last": optimize(graph, layout="optimal").graph}}
 
 
