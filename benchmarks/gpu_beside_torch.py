@@ -37,7 +37,7 @@ def networks(place: Place) -> Iterator[Row]:
     """Our backends and plain torch on the same network and inputs, by turns in one process."""
     from benchmarks.gpu_networks import NETWORKS
 
-    names = ["resnet50", "bert"] if place.small else list(NETWORKS)
+    names = ["resnet50"] if place.small else list(NETWORKS)
     for batch in place.batches:
         for name in names:
             for dtype in ("float16", "mixed") if place.device == "cuda" else ("float32",):

@@ -37,6 +37,8 @@ def _locations(path: Path) -> list[str]:
         model, _ = read_model(data)
     except MalformedProtoError:
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
+    except LoadError:  # of a missing file it is an OSError too
+        raise
     except OSError as error:
         raise LoadError(f"the file cannot be read ({error.strerror or error})") from None
     beside = Files(path.parent, data)

@@ -88,8 +88,9 @@ def controls() -> Spec:
 
 def _mode() -> str:
     words = " ".join(f"{name}: {about}" for name, about in _MODES.items())
-    st.session_state.setdefault("mode", DEFAULT_MODE)  # a link may have set it
-    choice = st.selectbox("Exactness", list(_MODES), key="mode", persist_state="session", help=markdown_escaped(words))
+    choice = st.selectbox(
+        "Exactness", list(_MODES), 1, key="mode", persist_state="session", help=markdown_escaped(words)
+    )
     return str(choice)
 
 
