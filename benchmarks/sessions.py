@@ -1,6 +1,6 @@
 """Many people at once: `python benchmarks/sessions.py [SESSIONS]` (default: 30). It needs a Chromium.
 
-So many sessions, each in a browser's context of its own, open a sample, go to Optimize and to Memory, all before any of
+So many sessions, each in a browser's context of its own, open a sample, go to Optimize and to Export, all before any of
 them is waited for. Then each must show its page without an exception, and the server's log must have none. Prints
 Markdown.
 """
@@ -44,7 +44,7 @@ def main() -> None:
         steps: dict[str, Callable[[int, Any], None]] = {
             "open": lambda i, page: page.goto(f"{site}/?model={model.format(SAMPLES[i % len(SAMPLES)])}"),
             "Optimize": lambda i, page: page_link(page, "Optimize").click(),
-            "Memory": lambda i, page: page_link(page, "Memory").click(),
+            "Export": lambda i, page: page_link(page, "Export").click(),
         }
         for step, act in steps.items():
             begun = time.perf_counter()
