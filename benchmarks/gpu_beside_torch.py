@@ -111,12 +111,9 @@ def _given(value: Any, device: Any, dtype: str, memory: Any) -> Any:
 def _recorded(run: Callable[[], Any]) -> Callable[[], Any]:
     import torch
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
+    from workbench.run.torch.cuda_graph import warm_up
+
+    warm_up(run, 3)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run()

@@ -8,9 +8,6 @@ Markdown.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 import psutil  # noqa: E402
 
-from tests.browser import chromium, free_port, page_link, settle, wait_for_app, watched_page  # noqa: E402
+from tests.browser import chromium, page_link, running_app, settle, watched_page  # noqa: E402
 
 SAMPLES = ("ppocr_cls_v2", "conv_relu_conv_relu", "basic_pitch_nmp", "npu_path", "two_orders")
 _WORRYING = ("Traceback", "SystemError", "Uncaught")
@@ -35,7 +32,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         log = Path(folder) / "server.log"
-        site, pid = stack.enter_context(_app(log))
+        site, pid = stack.enter_context(running_app(log=stack.enter_context(log.open("wb"))))
         browser = stack.enter_context(chromium())
         if browser is None:
             raise SystemExit("no Chromium is found")
@@ -58,28 +55,6 @@ def main() -> None:
             resident = psutil.Process(pid).memory_info().rss / 1e6
             seconds = time.perf_counter() - begun
             print(f"| {count} | {step} | {seconds:.0f} | {shown} | {errors} | {resident:,.0f} |", flush=True)
-
-
-@contextlib.contextmanager
-def _app(log: Path) -> Any:
-    """The app as a user starts it, what it prints in a file: its address and its process id."""
-    port = free_port()
-    options = ("--server.headless=true", "--server.address=127.0.0.1", f"--server.port={port}")
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options],
-            cwd=ROOT,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
-        site = f"http://127.0.0.1:{port}"
-        try:
-            wait_for_app(site, process)
-            yield site, process.pid
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(timeout=20)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
@@ -128,18 +128,20 @@ def guarded(browser: Browser, address: str) -> Iterator[Page]:
 
 
 @contextlib.contextmanager
-def running_app(*words: str, address: str = "127.0.0.1", folder: Path = ROOT) -> Iterator[tuple[str, int]]:
+def running_app(
+    *words: str, address: str = "127.0.0.1", folder: Path = ROOT, log: int | IO[bytes] = subprocess.DEVNULL
+) -> Iterator[tuple[str, int]]:
     """The address and the process id of the app, started as a user starts it, stopped in the end.
 
-    words: more of the command line; address: where it listens; folder: in which it is started.
+    words: more of the command line; address: where it listens; folder: in which it is started; log: takes what it prints.
     """
     port = free_port()
     options = ("--server.headless=true", f"--server.address={address}", f"--server.port={port}", *words)
     process = subprocess.Popen(
         [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options],
         cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
         env={key: value for key, value in os.environ.items() if not key.startswith("STREAMLIT_")},
         start_new_session=True,
     )

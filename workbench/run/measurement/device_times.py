@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.run.measurement.profiled import OperatorRun
+from workbench.run.torch.cuda_graph import warm_up
 
 if TYPE_CHECKING:
     from workbench.run.torch.executor import TorchExecutor
@@ -72,11 +73,7 @@ def _replayed_ms(run: Callable[[], Any], count: int) -> list[float]:
     """The times of a recording of so many runs."""
     import torch
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        run()
-    torch.cuda.current_stream().wait_stream(side)
+    warm_up(run, 1)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(count):

@@ -50,12 +50,7 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
     try:
         # The current stream is set here, so that it is restored if a capture fails.
         with torch.cuda.device(executor.device), torch.cuda.stream(torch.cuda.current_stream(executor.device)):
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                for _ in range(_WARMUP):
-                    run()
-            torch.cuda.current_stream().wait_stream(side)
+            warm_up(run, _WARMUP)
             if executor.fallbacks:
                 raise NotCaptured(f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which is not recorded")
             torch.cuda.synchronize()
@@ -77,6 +72,18 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
         return results
 
     return RecordedRun(replay, most, workspaces)
+
+
+def warm_up(run: Callable[[], Any], times: int) -> None:
+    """Run on a side stream of the current device, as torch asks for before a capture."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(times):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
 
 
 def why_not(executor: TorchExecutor, tensors: Mapping[str, Any], error: BaseException) -> str:

@@ -21,7 +21,7 @@ from workbench.run.measurement.device_times import kernel_times_ms
 from workbench.run.measurement.profiled import Kernel
 from workbench.run.measurement.progress import OnStage
 from workbench.run.torch.compilers import missing_compiler
-from workbench.run.torch.fused.compiling_ahead import compile_ahead
+from workbench.run.torch.fused.compiling_ahead import compile_ahead, processes_for, was_compiled
 from workbench.run.torch.fused.in_place import in_place_calls
 from workbench.run.torch.fused.inductor import compile_group
 from workbench.run.torch.fused.joins import write_in_place
@@ -102,13 +102,14 @@ def _compile_ahead(
 ) -> None:
     """Runs once operator by operator, for the operands of every group."""
     device, traced = str(executor.device), dict[Hashable, TracedGroup]()
-    if missing_compiler(device) is not None:
+    cores = os.cpu_count() or 1
+    if processes_for(len(groups), cores) < 2 or missing_compiler(device) is not None:
         return
 
     def tracing(group: _Group) -> Callable[..., Any]:
         def run(call: Any, *operands: Any) -> Any:
             structure = structure_of(group.body.graph, operands, frozenset(group.constants))
-            if structure not in traced and is_compiled(group.body, device):
+            if structure not in traced and is_compiled(group.body, device) and not was_compiled(structure):
                 with suppress(NoLowering):
                     traced[structure] = trace_group(group.body, operands)
             return group.body.call(call, *operands)
@@ -120,7 +121,7 @@ def _compile_ahead(
     executor.program.steps_changed()
     executor.run_tensors(tensors)
     count = len(traced)
-    compile_ahead(traced, os.cpu_count() or 1, lambda done: say(f"compiling groups, {done:,} of {count:,} done"))
+    compile_ahead(traced, cores, lambda done: say(f"compiling groups, {done:,} of {count:,} done"))
 
 
 def _group(executor: TorchExecutor, step: Instruction) -> _Group | None:

@@ -34,9 +34,8 @@ def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compile
     """
     import torch
 
-    marks = {_mark(structure): group for structure, group in groups.items()}
-    missing = {mark: group for mark, group in marks.items() if not mark.exists()}
-    processes = min(cores // 2, _MOST_PROCESSES, len(missing) // _FEWEST)
+    missing = {_mark(structure): group for structure, group in groups.items() if not was_compiled(structure)}
+    processes = processes_for(len(missing), cores)
     if processes < 2:
         return
     # What generated code depends on, and so the cache's key too.
@@ -58,6 +57,16 @@ def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compile
             for process in started:
                 process.kill()
                 process.wait()
+
+
+def processes_for(groups: int, cores: int) -> int:
+    """How many processes so many groups pay for; of fewer than two there is nothing to gain."""
+    return min(cores // 2, _MOST_PROCESSES, groups // _FEWEST)
+
+
+def was_compiled(structure: Hashable) -> bool:
+    """Whether the cache has a group of that structure, compiled here before."""
+    return _mark(structure).exists()
 
 
 def _mark(structure: Hashable) -> Path:
