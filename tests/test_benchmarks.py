@@ -141,7 +141,7 @@ def test_opens_of_few():
 def test_what_only_a_gpu_shows_runs_on_a_cpu_too(tmp_path):
     """Every part with narrow networks; started again, nothing is done twice; the section has a table of each."""
     out = tmp_path / "results"
-    command = ["on_gpu.py", "--device", "cpu", "--small", "--minutes", "6", "--out", str(out)]
+    command = ["on_gpu.py", "--device", "cpu", "--small", "--minutes", "60", "--out", str(out)]
     first = printed(*command)
     assert [line for line in first if ": done after" not in line] == []
     assert {row["kind"] for row in rows_of(out, "conformance")} <= {"native", "fallback", "refused", "disputed"}
