@@ -1,17 +1,21 @@
 # make run: the app on a sample model.  make test: what is quick, and one of each slow kind.
 # make test-all: every test.  make check: ruff and mypy.  make check-js: eslint and tsc (needs npm).
-# make docs: the documents as a site, in site/.  make setup: .venv alone.
+# make docs: the documents as a site, in site/.  make setup: .venv alone, with the project itself (editable).
+# make requirements: the versions of requirements*.txt, anew from pyproject.toml.
+# make test-oldest: some of the tests with the oldest versions that pyproject.toml allows.
+# make coverage: which lines the quick tests of PYTEST_ARGS run, as a figure (all quick ones without it: minutes).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
 PYTEST_ARGS ?=
+TORCH := torch==2.13.0
 
 # Tests start some hundred processes, each of which would compile every module anew: 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all check check-js docs
+.PHONY: setup run test test-all check check-js docs requirements coverage test-oldest
 
 setup: $(VENV)/.installed
 run: $(VENV)/.installed
@@ -22,6 +26,25 @@ test: $(VENV)/.installed-dev check
 
 test-all: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --run-slow $(PYTEST_ARGS)
+
+coverage: $(VENV)/.installed-dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --skip-empty
+
+OLDEST := $(addprefix tests/test_,cli_optimize.py pipeline.py passes.py verify_end.py networkx.py placement.py \
+	layout_optimal.py exact.py executor.py measured.py load.py written_opset.py without_torch.py)
+test-oldest: .venv-oldest/.installed
+	.venv-oldest/bin/python -m pytest $(PYTEST_ARGS) $(OLDEST)
+
+.venv-oldest/.installed: requirements-oldest.txt requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -r requirements-oldest.txt
+	grep -E '^(hypothesis|pytest|z3-solver)==' requirements-dev.txt >.venv-oldest/tests.txt
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c requirements-oldest.txt -r .venv-oldest/tests.txt
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -44,13 +67,30 @@ docs: .venv-docs/.installed
 	.venv-docs/bin/pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	touch $@
 
-$(VENV)/.installed: requirements.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Graph Workbench needs Python 3.11 or newer: make PYTHON=python3.11 setup")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+# pyproject.toml says which packages, uv which versions: those that the files have, as long as they fit.
+UV := .venv-requirements/bin/uv pip compile --quiet --annotation-style line --custom-compile-command "make requirements"
+NEWEST := $(UV) --universal --fork-strategy fewest
+requirements: .venv-requirements/.installed
+	echo '$(TORCH)' >.venv-requirements/torch.txt
+	$(NEWEST) pyproject.toml --extra all --constraint .venv-requirements/torch.txt --python-version 3.11 -o requirements.txt
+	$(NEWEST) pyproject.toml --extra all --group dev --constraint requirements.txt --python-version 3.11 -o requirements-dev.txt
+	$(NEWEST) --group docs --python-version 3.11.5 -o requirements-docs.txt
+	$(UV) pyproject.toml --extra torch --resolution lowest-direct --python-version 3.11 --python-platform linux -o requirements-oldest.txt
+
+.venv-requirements/.installed:
+	$(PYTHON) -m venv .venv-requirements
+	.venv-requirements/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
 	touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt requirements-rivals.txt requirements-ray.txt requirements-saturation.txt $(VENV)/.installed
+# torch comes first, so that no other package pulls another build of it; of the project itself only links are laid.
+$(VENV)/.installed: requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Graph Workbench needs Python 3.11 or newer: make PYTHON=python3.11 setup")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@

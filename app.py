@@ -6,10 +6,10 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 import workbench.ui
-from workbench.ui.browsers import NamedBrowsers
-from workbench.ui.own_site import OwnSite
-from workbench.ui.serving import serving
+from workbench.ui.server.browsers import NamedBrowsers
+from workbench.ui.server.origin_guard import OriginGuard
+from workbench.ui.server.serving import serving
 
 _PAGES = Path(workbench.ui.__path__[0]) / "main.py"
 
-app = st.App(_PAGES, middleware=[Middleware(OwnSite), Middleware(NamedBrowsers)], lifespan=serving)
+app = st.App(_PAGES, middleware=[Middleware(OriginGuard), Middleware(NamedBrowsers)], lifespan=serving)

@@ -52,7 +52,7 @@ def row(model: Path, pipeline: str, folder: Path, repeat: int) -> str:
 def bound(said: str) -> str:
     """What `check` printed of a bound, in a word."""
     if "the solver says" in said or "the search says" in said:
-        return "a word"
+        return "claimed"
     if "of the network in the certificate" in said or "of the program in the certificate" in said:
         return "of its network" if "claims no minimum" not in said else "not claimed"
     if "proven" in said:

@@ -111,7 +111,7 @@ def _given(value: Any, device: Any, dtype: str, memory: Any) -> Any:
 def _recorded(run: Callable[[], Any]) -> Callable[[], Any]:
     import torch
 
-    from workbench.run.torch.cuda_graph import warm_up
+    from workbench.run.torch.executor.cuda_graph import warm_up
 
     warm_up(run, 3)
     graph = torch.cuda.CUDAGraph()
@@ -159,7 +159,7 @@ def _ours(place: Place, path: Path, inputs: Any, dtype: str) -> Iterator[tuple[s
     graphs = {"": plain}
     if inputs[0].dim() == 4:
         timed = {f"layout_measured.{key}": value for key, value in (("device", place.device), ("dtype", dtype))}
-        graphs[", measured layouts"] = wb.optimize(plain, layout="measured", options=timed).graph
+        graphs[", measured layouts"] = wb.optimize(plain, layout="measured", options=timed, target="cuda").graph
     backends = (
         ["torch", "cuda-graphs", "torch-compile", "fused"] if place.device == "cuda" else ["torch", "torch-compile"]
     )

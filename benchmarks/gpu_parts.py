@@ -64,8 +64,8 @@ def conformance(place: Place) -> Iterator[Row]:
 
 def share_of_conformance(place: Place, share: int, shares: int) -> Iterator[Row]:
     from tests import conformance as cases
-    from workbench.run.torch.cuda_graph import NotCaptured, captured
-    from workbench.run.torch.executor import TorchExecutor
+    from workbench.run.torch.executor.cuda_graph import NotCaptured, captured
+    from workbench.run.torch.executor.executor import TorchExecutor
 
     class OnDevice:
         """An executor whose outputs are brought back; on CUDA its second run is recorded, where that can be."""
@@ -197,7 +197,7 @@ def oneflow(place: Place) -> Iterator[Row]:
             for layout in ("insert-and-cancel", "greedy", "record-then-insert", "optimal", "measured"):
                 timed = {"layout_measured.device": place.device, "layout_measured.dtype": dtype}
                 options = timed if layout == "measured" else {}
-                made[layout] = wb.optimize(graph, layout=layout, options=options).graph
+                made[layout] = wb.optimize(graph, layout=layout, options=options, target="cuda").graph
             backend = "cuda-graphs" if place.device == "cuda" else "torch"
             variants = {label: Variant(one, backend, dtype, label) for label, one in made.items()}
             # Compared with nothing: ONNX Runtime on a CPU takes minutes for a batch of 64.

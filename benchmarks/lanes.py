@@ -49,8 +49,8 @@ def main() -> None:
 
 def measured(path: Path, device: str) -> list[str]:
     import workbench as wb
-    from workbench.lanes.found import find_lanes
     from workbench.run.measurement.lane_times import LANE_ROUNDS, lane_variants, ran_on_lanes
+    from workbench.streams.analysis import find_lanes
 
     graph = wb.load(path)
     by_model = find_lanes(graph)

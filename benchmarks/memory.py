@@ -163,7 +163,7 @@ def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
 
 
 def instances(folder: Path) -> None:
-    from workbench.memory.minimalloc import read_packing
+    from workbench.memory.blocks.minimalloc import read_packing
     from workbench.memory.planners import pack, planners
 
     row(["instance", "at least", *planners(), "exact is", "s"])

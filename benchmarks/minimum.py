@@ -74,7 +74,7 @@ def _growth(blocks: int) -> None:
     from workbench.layout.infer import infer_layouts
     from workbench.layout.problem.two_layouts import layout_problem
     from workbench.layout.profile import load_profile
-    from workbench.layout.solver.minimum_cut import solve_cut
+    from workbench.solvers.minimum_cut import solve_cut
 
     graph = residual_chain(blocks)
     whole, cuts = [], []

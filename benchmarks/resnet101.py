@@ -65,9 +65,9 @@ def _variants(graph, device: str, dtype: str) -> dict:
     for name, cls in passes.compared_strategies().items():
         timed = {"device": device, "dtype": dtype}
         options = {f"{cls().name}.{key}": value for key, value in timed.items() if key in cls().options()}
-        variants[name] = wb.optimize(graph, layout=name, options=options).graph
+        variants[name] = wb.optimize(graph, layout=name, options=options, target="cuda").graph
     by_time = {"layout_optimal.weigh": "time", "layout_optimal.device": device, "layout_optimal.dtype": dtype}
-    variants["optimal, time weighed"] = wb.optimize(graph, layout="optimal", options=by_time).graph
+    variants["optimal, time weighed"] = wb.optimize(graph, layout="optimal", options=by_time, target="cuda").graph
     return variants
 
 

@@ -19,9 +19,9 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from workbench.api import optimize  # noqa: E402
-from workbench.rivals import ORIGINAL, OURS, RivalResult, compare_rivals, rivals_here  # noqa: E402
 from workbench.run.worker.client import Worker  # noqa: E402
-from workbench.verification import Verifier  # noqa: E402
+from workbench.study.compare_tools.comparing import ORIGINAL, OURS, RivalResult, compare_rivals, rivals_here  # noqa: E402
+from workbench.verification.verifier import Verifier  # noqa: E402
 
 Found = Mapping[str, RivalResult]
 _LONGEST = 110  # characters of a sentence in a table

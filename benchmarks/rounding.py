@@ -23,9 +23,9 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from workbench.ir import DataType, Graph, Node, constant  # noqa: E402
-from workbench.run.torch.executor import TorchExecutor  # noqa: E402
-from workbench.run.worker.runners import open_session, run_session  # noqa: E402
-from workbench.verification import Verifier  # noqa: E402
+from workbench.run.onnxruntime.sessions import open_session, run_session  # noqa: E402
+from workbench.run.torch.executor.executor import TorchExecutor  # noqa: E402
+from workbench.verification.verifier import Verifier  # noqa: E402
 
 Tensors = Mapping[str, np.ndarray]
 

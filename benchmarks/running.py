@@ -34,7 +34,8 @@ def main() -> None:
     from benchmarks.layouts import free_batch
     from sample_models.light import random_light
     from workbench.run.measurement.formatting import machine_words
-    from workbench.run.measurement.variants import DTYPES, Variant
+    from workbench.run.measurement.variants import Variant
+    from workbench.run.tolerances import DTYPES
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1)
@@ -49,7 +50,7 @@ def main() -> None:
         onnx.save(model, path)
         graph = wb.load(path, dims={"N": chosen.batch})
         folded = wb.optimize(graph).graph
-        last = wb.optimize(graph, layout="optimal").graph
+        last = wb.optimize(graph, layout="optimal", target="cuda").graph
         compiled = ("torch-compile",) if chosen.device == "cpu" else ("cuda-graphs", "torch-compile")
         first = {"torch, NCHW": Variant(folded), "torch, channels-last": Variant(last)}
         for backend in compiled:

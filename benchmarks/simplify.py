@@ -301,7 +301,7 @@ def check(original: str, *results: str) -> None:
 
     import workbench as wb
     from workbench.errors import UserError
-    from workbench.verification import Verifier
+    from workbench.verification.verifier import Verifier
 
     found: dict[str, dict] = {}
     for path in (original, *results):

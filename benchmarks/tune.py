@@ -9,9 +9,9 @@ many turns as the last round of a tuning has, in lots beside the best so far. Wh
 judged by a third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's
 time, both choices, and the ratio of tune's choice to the other with its 95 % interval; at most 1.03, and a third, are
 the aims.
-The second table checks what the search assumes (`workbench/tuning/latency.py`): by how much the best pipeline of each
-backend is faster than its plainest, and than its best preset; and the time of its plainest pipeline, and of its best,
-over that of the best of all.
+The second table checks what the search assumes (`workbench/study/tuning/latency.py`): by how much the best pipeline of
+each backend is faster than its plainest, and than its best preset; and the time of its plainest pipeline, and of its
+best, over that of the best of all.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from workbench.run.measurement.measure import measure_models  # noqa: E402
 from workbench.run.measurement.measured import Measurement  # noqa: E402
 from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
 from workbench.run.measurement.variants import Variant  # noqa: E402
-from workbench.tuning.budget import Budget, parse_budget  # noqa: E402
-from workbench.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
-from workbench.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_TWINS, SPANS_OF_COMPILER  # noqa: E402
-from workbench.tuning.measuring import LotMeasurer  # noqa: E402
-from workbench.tuning.pipelines import Configuration  # noqa: E402
-from workbench.tuning.recipe import Recipe  # noqa: E402
-from workbench.tuning.tune import TuneRequest, arms_of, prepared, tune  # noqa: E402
-from workbench.verification import Verifier  # noqa: E402
+from workbench.study.tuning.budget import Budget, parse_budget  # noqa: E402
+from workbench.study.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
+from workbench.study.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_TWINS, SPANS_OF_COMPILER  # noqa: E402
+from workbench.study.tuning.measuring import LotMeasurer  # noqa: E402
+from workbench.study.tuning.pipelines import Configuration  # noqa: E402
+from workbench.study.tuning.recipe import Recipe  # noqa: E402
+from workbench.study.tuning.tune import TuneRequest, arms_of, prepared, tune  # noqa: E402
+from workbench.verification.verifier import Verifier  # noqa: E402
 
 CORPUS = ROOT.parent / "shared" / "corpus"
 MODELS = (

@@ -24,9 +24,9 @@ from benchmarks.engine import compile_modules  # noqa: E402
 ONE_RUN = """
 import sys
 import onnxruntime
-from workbench.imports import import_onnx_ir
+from workbench.support.imports import import_onnx_ir
 import_onnx_ir()
-from workbench.run.worker.runners import open_session, run_session
+from workbench.run.onnxruntime.sessions import open_session, run_session
 from workbench.run.worker.tensors import load_tensors
 run_session(open_session(sys.argv[1], "disabled", arena=False), load_tensors(sys.argv[2]))
 """
@@ -45,7 +45,7 @@ def save_inputs(model: Path, file: Path) -> None:
     """The inputs on which the verification of the model runs."""
     from workbench.api import load
     from workbench.run.worker.tensors import save_tensors
-    from workbench.verification import Verifier
+    from workbench.verification.verifier import Verifier
 
     with Verifier(load(model)) as verifier:
         save_tensors(file, verifier.inputs)

@@ -24,7 +24,7 @@ SLOWER = 1.01
 def main() -> None:
     import workbench as wb
     from workbench.run.measurement.statistics import ratio, spread
-    from workbench.verification import Verifier
+    from workbench.verification.verifier import Verifier
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", type=Path)

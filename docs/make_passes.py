@@ -1,6 +1,7 @@
 """Write docs/passes.md from the passes themselves: `python docs/make_passes.py`."""
 
 import sys
+import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -17,12 +18,16 @@ def document() -> str:
         "Made by `python docs/make_passes.py` from the files in `passes/`; the examples are tests.",
         "## Presets",
     ]
-    for name, preset in passes.presets().items():
-        order = ", ".join(f"`{item}`" for item in preset["passes"])
-        parts.append(f"`{name}`: {preset['title']}. In order: {order}.")
+    for name, entry in passes.presets().items():
+        parts.append(f"`{name}`: {entry['title']}:\n\n```text\n{_by_lines(entry['pipeline'])}\n```")
     for name, cls in passes.all_passes().items():
         parts += [f"## `{name}`: {cls.title}", f"```text\n{explain(name).partition(chr(10))[2].strip()}\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _by_lines(pipeline: str) -> str:
+    """The pipeline's text without the line breaks of its file, a few passes a line."""
+    return textwrap.fill(" ".join(pipeline.replace(",", ", ").split()).replace("( ", "(").replace(", )", ")"), 100)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def main() -> None:
         click(link("Open"))
         click(page.locator(".st-key-sample_ppocr_cls_v2 button"))
         click(link("Memory"))
-        page.get_by_text("Two beside each other").click()
+        page.get_by_text("Side by side").click()
         settle(page)
         shot("memory", 1150)
         click(link("Open"))

@@ -1,5 +1,5 @@
 """The optimizations, one per file, in folders by kind; files here and in the folders are discovered, and so are the
-user's own tools (`workbench/rewrite/own_tool.py`).
+user's own tools (`workbench/external/own_tool.py`).
 
 A file that does not import is not skipped: `broken()` returns its error, the
 app shows it as a red card, and a test fails.
@@ -11,17 +11,16 @@ import importlib
 import inspect
 import pkgutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from workbench.errors import UserError, closest
-from workbench.rewrite.own_tool import own_tools
-from workbench.rewrite.passes import LAYOUT_PREFIX, Pass
+from workbench.external.own_tool import own_tools
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.rewrite.core.passes import Pass
 
 RUNTIMES = ("onnxruntime",)
-PLACE_OF_LAYOUT = "layout"  # in a preset: the position of the chosen layout strategy
 
 
 class PassError(UserError):
@@ -31,12 +30,12 @@ class PassError(UserError):
 @cache
 def _modules() -> Mapping[str, tuple[str, ...]]:
     """The modules of the passes by the name of their file; more than one is a fault."""
-    found: dict[str, tuple[str, ...]] = {}
+    results: dict[str, tuple[str, ...]] = {}
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         if not module.ispkg:
             name = module.name.rpartition(".")[2]
-            found[name] = (*found.get(name, ()), module.name)
-    return dict(sorted(found.items()))
+            results[name] = (*results.get(name, ()), module.name)
+    return dict(sorted(results.items()))
 
 
 @cache
@@ -68,78 +67,75 @@ def _every() -> Mapping[str, type[Pass] | str]:
 
 def all_passes() -> Mapping[str, type[Pass]]:
     """Every pass by name, in the order of the names; the user's own tools are last."""
-    found = _every()
-    return {name: one for name, one in found.items() if not isinstance(one, str)}
+    result = _every()
+    return {name: one for name, one in result.items() if not isinstance(one, str)}
 
 
 def broken() -> Mapping[str, str]:
     """Files that do not import or hold no pass, each with its error."""
-    found = _every()
-    return {name: fault for name, fault in found.items() if isinstance(fault, str)}
+    result = _every()
+    return {name: fault for name, fault in result.items() if isinstance(fault, str)}
 
 
-def strategies() -> Mapping[str, type[Pass]]:
+def strategies() -> Mapping[str, type[LayoutStrategy]]:
     """The layout strategies by the name that `--layout` takes: "record-then-insert"."""
-    named = all_passes().items()
-    return {_strategy(name): cls for name, cls in named if name.startswith(LAYOUT_PREFIX)}
+    return {cls.strategy: cls for cls in all_passes().values() if issubclass(cls, LayoutStrategy)}
 
 
-def compared_strategies() -> Mapping[str, type[Pass]]:
-    """The strategies that are compared with each other: all but demonstrations, which are wrong on purpose."""
-    return {name: cls for name, cls in strategies().items() if not cls.demonstration}
+def compared_strategies() -> Mapping[str, type[LayoutStrategy]]:
+    """The strategies that are compared with each other: all but demonstrations, which are wrong on purpose, and
+    those that lack a package here."""
+    return {name: cls for name, cls in strategies().items() if not (cls.demonstration or cls.missing())}
 
 
-def broken_strategies() -> Mapping[str, str]:
-    """Layout strategies whose files do not import, by the name that `--layout` would take, each with its error."""
-    found = {name: fault for name, fault in broken().items() if name.startswith(LAYOUT_PREFIX)}
-    return {_strategy(name): fault for name, fault in found.items()}
-
-
-def _strategy(pass_name: str) -> str:
-    return pass_name.removeprefix(LAYOUT_PREFIX).replace("_", "-")
+def all_names() -> Collection[str]:
+    """The names of all files of passes and of the user's own tools; no file is imported."""
+    return {*_modules(), *own_tools(_modules())}
 
 
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name. Raises PassError, with the existing names, if there is none."""
-    found = _loaded(name) if name in _modules() else own_tools(_modules()).get(name)
-    if found is None:
+    result = _loaded(name) if name in _modules() else own_tools(_modules()).get(name)
+    if result is None:
         others = {"preset": presets(), "layout strategy": strategies()}
         raise PassError(f"there is no pass '{name}'{closest(name, all_passes(), others)}")
-    if isinstance(found, str):
-        raise PassError(f"pass '{name}' cannot be used, its file does not import: {found}")
-    return found
+    if isinstance(result, str):
+        raise PassError(f"pass '{name}' cannot be used, its file does not import: {result}")
+    return result
 
 
-def passes_for(runtime: str) -> list[str]:
-    """The passes that write a runtime's own operators: those of the preset of its name. Raises PassError."""
+def runtime_preset(runtime: str) -> str:
+    """The text of the passes that write a runtime's own operators: the preset of its name. Raises PassError."""
     if runtime not in RUNTIMES:
         raise PassError(f"there are no passes for '{runtime}'; there are some for: {', '.join(RUNTIMES)}")
-    return list(presets()[runtime]["passes"])
+    return preset_text(runtime)
 
 
 @cache
-def presets() -> Mapping[str, Mapping[str, Any]]:
-    """The presets of presets.toml: each has a title and an ordered list of passes."""
-    table = tomllib.loads((Path(__file__).parent / "presets.toml").read_text(encoding="utf-8"))
+def presets() -> Mapping[str, Mapping[str, str]]:
+    """The presets of presets.toml: each has a title and the text of its pipeline, or is an alias of another."""
+    table: dict[str, dict[str, str]] = tomllib.loads(
+        (Path(__file__).parent / "presets.toml").read_text(encoding="utf-8")
+    )
     return {name: _resolved(entry, table) for name, entry in table.items()}
 
 
-def _resolved(entry: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _resolved(entry: Mapping[str, str], table: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
     if "alias" not in entry:
         return entry
-    return {"title": f"The same as {entry['alias']}", "passes": table[entry["alias"]]["passes"]}
+    alias = entry["alias"]
+    return {"title": f"The same as {alias}", "alias": alias, "pipeline": table[alias]["pipeline"]}
 
 
-def chosen(names: list[str] | None, preset: str, strategy: str | None) -> list[str]:
-    """Names of the passes to run: those given, or the preset's, the layout strategy at its position (else last)."""
-    if names is None and preset not in presets():
-        raise PassError(f"there is no preset '{preset}'{closest(preset, presets(), {'pass': all_passes()})}")
-    layout = None if strategy is None else LAYOUT_PREFIX + strategy.replace("-", "_")
-    if strategy is not None and layout is not None and (layout not in _modules() or _strategy(layout) != strategy):
-        raise PassError(f"there is no layout strategy '{strategy}'{closest(strategy, strategies())}")
-    order = list(names) if names is not None else list(presets()[preset]["passes"])
-    if layout is not None and PLACE_OF_LAYOUT not in order and layout not in order:
-        order.append(PLACE_OF_LAYOUT)
-    if layout is None:
-        return [name for name in order if name != PLACE_OF_LAYOUT]
-    return [layout if name == PLACE_OF_LAYOUT else name for name in order]
+def preset_text(name: str) -> str:
+    """The text of the preset's pipeline. Raises PassError if there is none of that name."""
+    if name not in presets():
+        raise PassError(f"there is no preset '{name}'{closest(name, presets(), {'pass': all_passes()})}")
+    return presets()[name]["pipeline"]
+
+
+def find_strategy(name: str) -> type[LayoutStrategy]:
+    """The layout strategy of that name. Raises PassError, with the existing names, if there is none."""
+    if name not in strategies():
+        raise PassError(f"there is no layout strategy '{name}'{closest(name, strategies())}")
+    return strategies()[name]

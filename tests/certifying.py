@@ -18,7 +18,7 @@ from workbench.checker.checking import Checked
 from workbench.checker.records import content_digest
 from workbench.layout.profile import load_profile
 from workbench.memory.planning import MemoryPlan
-from workbench.pipeline import start
+from workbench.pipeline.running import start
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Certified:
 def certified(model: Path, folder: Path, dims: dict[str, int] | None = None, **words: Any) -> Certified:
     """A model optimized with these words of `wb.optimize`, and the certificate."""
     found = Certified(model, folder / "out.onnx", folder / "certificate.json")
-    history = wb.optimize(wb.load(model, dims), **words)
+    history = wb.optimize(wb.load(model, dims), **{"target": "cuda", **words})
     wb.export(history.graph, found.output)
     wb.certificate(history, model, found.output, found.path)
     return found

@@ -26,7 +26,7 @@ import onnx
 
 from tests.conftest import ROOT
 from workbench.errors import LONGEST_SENTENCE, UserError
-from workbench.tuning.recipe import toml_text
+from workbench.study.tuning.recipe import toml_text
 
 SLOWEST_S = 60  # of one file; it is stopped then, and shown
 EXTREMES = (0, 1, -1, 2, 7, 127, 255, 2**31 - 1, 2**31, -(2**31), 2**53, 2**63 - 1, -(2**63))
@@ -261,9 +261,9 @@ def a_database(path: Path, random: random.Random) -> None:
 
 def _read_model(path: Path) -> None:
     import workbench as wb
+    from workbench.explanations.summary import summarize
     from workbench.io.proto_file import declared_types, open_proto
     from workbench.memory.planning import plan_memory, sharing_of
-    from workbench.summary import summarize
 
     graph = wb.load(path)
     summarize(graph)
@@ -310,7 +310,7 @@ def _read_program(path: Path) -> None:
 
 
 def _read_recipe(path: Path) -> None:
-    from workbench.tuning.recipe import load_recipe
+    from workbench.study.tuning.recipe import load_recipe
 
     load_recipe(path)
 
@@ -357,7 +357,7 @@ def _read_profile(path: Path) -> None:
 
 
 def _read_packing(path: Path) -> None:
-    from workbench.memory.minimalloc import read_packing
+    from workbench.memory.blocks.minimalloc import read_packing
     from workbench.memory.planners import pack, planner_of
 
     pack(read_packing(str(path)), planner_of("greedy_by_size"), 1)
@@ -394,7 +394,7 @@ def _read_database(path: Path) -> None:
 
 def _make_matrix_record(path: Path) -> None:
     from tests.recording import record
-    from workbench.matrix_blocks import Block
+    from workbench.study.sweep.blocks import Block
 
     found = record({"as loaded": [1.0, 2.0, 3.0], "optimized": [1.0, 1.5, 2.0]})
     blocks = [Block(f"key {batch}", "m.onnx", batch, "cpu", found) for batch in (1, 8)]
@@ -402,8 +402,8 @@ def _make_matrix_record(path: Path) -> None:
 
 
 def _read_matrix_record(path: Path) -> None:
-    from workbench.matrix_blocks import Block
-    from workbench.matrix_record import record_at
+    from workbench.study.sweep.blocks import Block
+    from workbench.study.sweep.record import record_at
 
     blocks = [Block(f"key {batch}", "m.onnx", batch, "cpu", None) for batch in (1, 8)]
     record_at(path).read(blocks)
@@ -416,7 +416,7 @@ _TUNING = {
 
 
 def _read_tuning_record(path: Path) -> None:
-    from workbench.tuning.measuring import read_record
+    from workbench.study.tuning.measuring import read_record
 
     read_record(path)
 
@@ -425,7 +425,7 @@ _TOOL = 'title = "Mine"\ncommand = "shrink {input} -o {output}"\nabout = "It shr
 
 
 def _read_tool(path: Path) -> None:
-    from workbench.rewrite.own_tool import TOOLS_VARIABLE, own_tools
+    from workbench.external.own_tool import TOOLS_VARIABLE, own_tools
 
     folder = path.with_name("tools")
     folder.mkdir(exist_ok=True)

@@ -21,20 +21,22 @@ import onnxruntime
 import passes
 from tests.cutting_down import cut_down, with_outputs
 from tests.random_graphs import random_graph
+from workbench.external.tool_pass import ToolPass
 from workbench.inference.evaluate import RANDOM
 from workbench.io.exporting import to_bytes
 from workbench.ir import DataType, Graph, Node, TensorType, graph_text
 from workbench.ir.types import constant
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.pipeline import run_pipeline
+from workbench.pipeline.pipeline import Pipeline
+from workbench.pipeline.running import run_pipeline
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import MODES, Example, History, Pass, PassContext, Rewrite, Rule, with_options
-from workbench.rewrite import passes as running
-from workbench.rewrite.rule import FindRewrite
-from workbench.rewrite.tool_pass import ToolPass
+from workbench.rewrite.core import passes as running
+from workbench.rewrite.core.rule import FindRewrite
 from workbench.run.compare import compare
 from workbench.run.inputs import output_orders, permute_inputs, turned
-from workbench.run.onnxruntime.randomness import is_random
+from workbench.run.randomness import is_random
 from workbench.run.tolerances import BITS, tolerances_for
 
 Arrays = dict[str, np.ndarray]
@@ -60,23 +62,20 @@ class Plan:
     target: str = "cuda"
 
     def run(self, graph: Graph) -> History:
-        context = PassContext(load_profile(self.target), self.mode, GivenTimes({"Transpose": 1}))
+        context = PassContext(load_profile(self.target), GivenTimes({"Transpose": 1}), mode=self.mode)
         return run_pipeline(graph, self.passes, context, check_each=True)
 
     @property
     def is_fixpoint(self) -> bool:
-        return self.passes[-1].name == "repeat" and not any(pass_.is_layout for pass_ in self.passes)
+        return self.passes[-1].name == "repeat" and Pipeline(self.passes).strategy is None
 
     def __str__(self) -> str:
         return f"{self.title}, {self.mode}, {self.target}"
 
 
 def preset(name: str, mode: str, layout: str | None = None, target: str = "cuda") -> Plan:
-    names = passes.chosen(None, name, layout)
-    made: list[Pass] = []
-    for each in names:
-        made.append(passes.find_pass(each)().behind(made))
-    return Plan(f"{name}{f' with {layout}' if layout else ''}", tuple(made), mode, target)
+    made = choose(preset=name, layout=layout).passes
+    return Plan(f"{name}{f' with {layout}' if layout else ''}", made, mode, target)
 
 
 def fused(plan: Plan, grouping: str) -> Plan:
@@ -85,8 +84,7 @@ def fused(plan: Plan, grouping: str) -> Plan:
 
 def alone(fragment: Fragment, mode: str) -> Plan:
     cls, example = fragment.cls, fragment.example
-    earlier = [passes.find_pass(name)() for name in example.behind]
-    return Plan(cls().name, (with_options(cls, example.options).behind(earlier),), mode, example.target)
+    return Plan(cls().name, (with_options(cls, example.options),), mode, example.target)
 
 
 # ---- one graph ---------------------------------------------------------------------------
@@ -109,7 +107,7 @@ def failure(graph: Graph, plan: Plan, seed: int = 0, fired: Counter | None = Non
     except Exception as error:
         return f"exception: {type(error).__name__}: {error}"
     if fired is not None:
-        fired.update(r.rule for step in history for r in step.rewrites)
+        fired.update(r.pass_name for step in history for r in step.rewrites)
     found = history.graph
     if not compared:
         return ""
@@ -133,7 +131,7 @@ def failure(graph: Graph, plan: Plan, seed: int = 0, fired: Counter | None = Non
 
 def _second(found: Graph, plan: Plan) -> str:
     """The first rewrite of a second run, or ""."""
-    return next((f"{r.rule}: {r.sentence}" for step in plan.run(found) for r in step.rewrites), "")
+    return next((f"{r.pass_name}: {r.sentence}" for step in plan.run(found) for r in step.rewrites), "")
 
 
 def opened(graph: Graph) -> onnxruntime.InferenceSession:
@@ -211,7 +209,7 @@ def _excused(graph: Graph, plan: Plan, inputs: Arrays, expected: Arrays, found: 
         numbers = _run(opened(seen), seen, inputs)
         if any(_beyond(array, mode) for array in (*numbers.values(), *(inputs.values() if mode == "fast" else ()))):
             return True
-        if any(pass_.is_layout for pass_ in plan.passes) and _order_decides(graph, {**inputs, **numbers}):
+        if Pipeline(plan.passes).strategy is not None and _order_decides(graph, {**inputs, **numbers}):
             return True
         return any(_as_far(graph, seed, numbers, inputs, expected, found) for seed in range(3))
     except Exception:  # the graph with all its values as outputs is none that runs

@@ -20,6 +20,8 @@ class Numbers:
     """How one kind of numbers computes; `facts` is what is known of values that came up."""
 
     def __init__(self) -> None:
+        self.name = ""  # of the element type, where the kind has several
+        self.not_taken: frozenset[str] = frozenset()  # operations that no graph has for them
         self.operations: dict[str, Callable] = {"minus_zero": lambda *values: z3.BoolVal(False)}
         self.facts: list[z3.BoolRef] = []
 
@@ -34,6 +36,7 @@ class _Integers(Numbers):
     def __init__(self, bits: int, signed: bool) -> None:
         super().__init__()
         self.bits, self.signed = bits, signed
+        self.name = f"{'' if signed else 'u'}int{bits}"
         less = operator.lt if signed else z3.ULT
         zero = z3.BitVecVal(0, bits)
         self.operations |= {
@@ -59,6 +62,7 @@ class _Integers(Numbers):
             "widen": lambda x: (z3.SignExt if signed else z3.ZeroExt)(x.size(), x),
             "narrow": lambda x: z3.Extract(x.size() // 2 - 1, 0, x),
         }
+        self.not_taken = frozenset() if signed else frozenset({"neg", "relu"})  # by ONNX's operators
 
     def variable(self, name: str) -> z3.ExprRef:
         return z3.BitVec(name, self.bits)
@@ -221,6 +225,7 @@ def _power(base: z3.ExprRef, exponent: z3.ExprRef) -> z3.ExprRef:
 
 NUMBERS: dict[str, tuple[Callable[[], Numbers], ...]] = {
     "integers": tuple(lambda b=b, s=s: _Integers(b, s) for b in (8, 64) for s in (True, False)),
+    "signed integers": tuple(lambda b=b: _Integers(b, True) for b in (8, 64)),
     "booleans": (Booleans,),
     "floats": (_Floats,),
     "sizes": (_Sizes,),

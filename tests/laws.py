@@ -1,10 +1,11 @@
 """The laws of rules, and their proofs by z3.
 
-`workbench.rewrite.laws` says how a law is written.
+`workbench.rewrite.patterns.laws` says how a law is written.
 
-The kinds are integers, booleans, floats, sizes and reals. Where a law names none, it holds for integers,
+The kinds are integers, signed integers, booleans, floats, sizes and reals. Where a law names none, it holds for integers,
 booleans and floats where its rule is exact to the last bit, and else for reals; each as far as there
-are its operators. Integers wrap around, of 8 and of 64 bits, with and without a sign. Floats are
+are its operators. Integers wrap around, of 8 and of 64 bits, with and without a sign; a law whose left side has
+Neg or Relu says nothing of those without one, which they do not take. Floats are
 those of 16 bits, rounded to nearest even; NaN equals NaN, and 0.0 does not equal -0.0. Which of two
 zeros min and max give is not known, only that it is the same one every time. Sizes of axes, and places
 along them, are whole numbers from 0 that never overflow. Variables named p, q and r are booleans in
@@ -23,7 +24,7 @@ import z3
 
 from tests.law_numbers import NUMBERS, Booleans, NoProof, Numbers
 from workbench.rewrite import Exactness
-from workbench.rewrite.laws import KINDS, Law, read_laws
+from workbench.rewrite.patterns.laws import KINDS, Law, read_laws
 
 SECONDS = 120  # of one proof; most take less than one
 _TRUTHS = frozenset("pqr")
@@ -133,16 +134,30 @@ def _proof(law: Law, exactness: Exactness) -> Proof:
     asked = law.kinds or (("integers", "booleans", "floats") if exactness is Exactness.BITS else ("reals",))
     proved, missing = [], ""
     for kind in asked:
-        try:
-            wrong = next(filter(None, (_counterexample(law, make()) for make in NUMBERS[kind])), "")
-        except NoProof as unknown:
-            missing = f"z3 has no {unknown} for {kind}"
-            continue
-        if wrong:
-            return Proof(wrong=f"is wrong for {kind}: {wrong}")
-        proved.append(kind)
+        types = [make() for make in NUMBERS[kind]]
+        lacking = ""
+        for numbers in types:
+            try:
+                wrong = _counterexample(law, numbers)
+            except NoProof as unknown:
+                lacking = f"z3 has no {unknown} for {kind}"
+                continue
+            if wrong:
+                return Proof(wrong=f"is wrong for {kind}{f' ({numbers.name})' if numbers.name else ''}: {wrong}")
+            if kind not in proved:
+                proved.append(kind)
+        missing = missing if kind in proved else lacking
     enough = proved and (not law.kinds or len(proved) == len(law.kinds))
     return Proof(tuple(proved), missing="" if enough else missing)
+
+
+def _require_taken(left: ast.AST, numbers: Numbers) -> None:
+    """Raises NoProof if no graph computes the left side with these numbers: the law says nothing of them then."""
+    for part in ast.walk(left):
+        is_negated = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub)
+        name = "neg" if is_negated else part.func.id if isinstance(part, ast.Call) else ""
+        if name in numbers.not_taken and not (is_negated and isinstance(part.operand, ast.Constant)):
+            raise NoProof(name)
 
 
 def _counterexample(law: Law, numbers: Numbers) -> str:
@@ -151,6 +166,7 @@ def _counterexample(law: Law, numbers: Numbers) -> str:
     named = {part.id for tree in trees for part in ast.walk(tree) if isinstance(part, ast.Name)}
     if named <= _TRUTHS and not isinstance(numbers, Booleans):
         raise NoProof("number in it")
+    _require_taken(trees[0], numbers)
     *sides, condition = [_value(tree, numbers) for tree in trees]
     _alike(sides)
     solver = z3.Solver()

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.layout.cost import bound_shape
 from workbench.memory.planning import MemoryPlan, PlannedValue
 
 

@@ -18,10 +18,10 @@ from typing import Any
 import psutil
 import pytest
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -r requirements-ray.txt")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from workbench.cluster.jobs import Site  # noqa: E402
+from workbench.study.cluster.jobs import Site  # noqa: E402
 
 
 @dataclass

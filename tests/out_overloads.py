@@ -25,7 +25,7 @@ from workbench.errors import UserError
 from workbench.io.onnx_file import load_proto
 from workbench.run.torch.arena.kernels import writing_calls
 from workbench.run.torch.arena.out_kernels import out_variant, with_kernel
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 EQUAL, LEFT, WRONG = "equal", "left", "wrong"
 _POISON = 0xFF

@@ -10,13 +10,13 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 import passes as library
-from workbench.cli.printing import verdict_word
 from workbench.io import load_model
 from workbench.io.samples import samples
 from workbench.rewrite import History
+from workbench.run.compare import verdict_word
 from workbench.ui.state import session
 from workbench.ui.state.session import Opened
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 LIMIT_S = 180
 STRATEGIES = tuple(library.compared_strategies())

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from workbench.ir import Edit, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Rewrite, Rule
-from workbench.rewrite.algebra import algebraic_rule
+from workbench.rewrite.patterns.algebra import algebraic_rule
 
 def times_zero(graph, node, options):
     zero = graph.constant(node.inputs[1])

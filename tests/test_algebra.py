@@ -6,9 +6,10 @@ import pytest
 import passes
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import from_text, graph_text
+from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, Example, NoMatch
-from workbench.rewrite.algebra import algebraic_rule, same_shape
-from workbench.rewrite.laws import Number, Operation, Variable, read_laws, read_term
+from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape
+from workbench.rewrite.patterns.laws import Number, Operation, Variable, read_laws, read_term
 
 FLOATS = "float[2,3] x, float[2,3] z, float[2,3] w"
 
@@ -309,8 +310,8 @@ def test_every_value_that_a_rule_makes_has_a_type(name):
     cls = passes.all_passes()[name]
     for rule in cls.rules:
         graph = typed(rule.example.before)
-        pass_ = cls().behind([passes.all_passes()[earlier]() for earlier in rule.example.behind])
-        for found in pass_.run(graph, rule.example.context):
+        pass_ = cls()
+        for found in pass_.run(graph, example_context(rule.example)):
             graph.apply(found.edit)
             made = {value for node in found.edit.insert for value in node.outputs if graph.has_value(value)}
             assert not [value for value in made if graph.type(value) is None], found.sentence

@@ -12,7 +12,7 @@ from tests.running import outputs, random_inputs
 from workbench.io import load_model
 from workbench.io.samples import FOLDER, samples
 from workbench.layout.profile import load_profile
-from workbench.pipeline import run_pipeline
+from workbench.pipeline.running import run_pipeline
 from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.ui.state.address import address_of
 from workbench.ui.widgets.steps import STEP
@@ -39,7 +39,7 @@ def test_a_sample_of_algebra_shows_its_rule_at_the_moment_that_it_names(sample):
     assert (shows.mode or DEFAULT_MODE) == rule.example.mode and list(shows.passes) == [name]
     graph = load_model(sample.file, sample.dims)
     made = [passes.find_pass(each)() for each in shows.passes]
-    done = run_pipeline(graph, made, PassContext(load_profile("cuda"), shows.mode or DEFAULT_MODE))
+    done = run_pipeline(graph, made, PassContext(load_profile("cuda"), mode=shows.mode or DEFAULT_MODE))
     sentences = [rewrite.sentence for rewrite in done[shows.step].rewrites]
     assert sentences[shows.rewrite - 1] == rule.example.sentences[-1]
     given = random_inputs(graph)

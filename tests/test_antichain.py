@@ -11,13 +11,13 @@ import workbench as wb
 from sample_models.light import random_light
 from tests.slow import slow_unless
 from tests.test_lanes import random_after
-from workbench.lanes.dependencies import closure
-from workbench.lanes.found import find_lanes
-from workbench.memory.antichain import heaviest_antichain
-from workbench.memory.interval_order import interval_steps
-from workbench.memory.local_search import improved
-from workbench.memory.packing import MemoryBlock, Packing, check_offsets
+from workbench.memory.blocks.antichain import heaviest_antichain
+from workbench.memory.blocks.interval_order import interval_steps
+from workbench.memory.blocks.local_search import improved
+from workbench.memory.blocks.packing import MemoryBlock, Packing, check_offsets
 from workbench.memory.planners import pack, planner_of
+from workbench.streams.analysis import find_lanes
+from workbench.streams.dependencies import closure
 
 
 def random_together(seed: int) -> tuple[list[int], frozenset[tuple[int, int]]]:

@@ -30,17 +30,18 @@ from tests.pages import (
     words,
 )
 from tests.slow import slow_unless
+from workbench.explanations.reporting import layout_step
 from workbench.io.samples import samples
 from workbench.layout.profile import profile_names
-from workbench.reporting import layout_step
+from workbench.registry.pass_choice import choose
 from workbench.run.worker.client import Worker
 from workbench.ui.state import session
+from workbench.ui.state.commands import python_of
 from workbench.ui.state.session import open_uploads
-from workbench.ui.widgets.parts import python_of
 
 SAMPLES = [sample.file.stem for sample in samples() if sample.group in ("Real networks", "Layouts", "Patterns")]
 SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")
-PRESET = [name for name in library.presets()["default"]["passes"] if name != library.PLACE_OF_LAYOUT]
+PRESET = list(choose().names)
 COMBINED = [
     pytest.param(stem, strategy, profile, marks=[] if stem in SMALL[:2] else [pytest.mark.slow])
     for number, stem in enumerate(SAMPLES)
@@ -176,7 +177,7 @@ def test_every_strategy_and_profile(optimize_page, stem, strategy, profile):
     at.selectbox(key="target").set_value(profile)
     fine(at.run())
     spec = at.session_state["opened"].spec
-    assert spec.profile.name == profile and library.strategies()[strategy]().name in dict(spec.passes)
+    assert spec.profile.name == profile and library.strategies()[strategy]().name in spec.pipeline.names
     assert len(history(at)) == len(PRESET) + 2
     assert verdicts(at) == {"equal"}
 
@@ -204,7 +205,10 @@ def test_passes_move_up_and_down_and_back():
     titles = [step.title for step in history(at).steps[1:3]]
     fine(at.button(key=f"down_{first}").click().run())
     assert [step.title for step in history(at).steps[1:3]] == titles[::-1]
-    assert at.session_state["pass_order"][1:3] == [second, first]  # behind fix_dims, which is off
+    assert at.session_state["pass_order"][2:4] == [
+        second,
+        first,
+    ]  # behind fix_dims, which is off, and the begin of the fixpoint
     fine(at.button(key=f"up_{first}").click().run())
     assert [step.title for step in history(at).steps[1:3]] == titles
     fine(at.checkbox(key=f"on_{first}").set_value(False).run())
@@ -219,7 +223,7 @@ def test_a_strategy_chosen_in_a_session_from_a_link_takes_the_place_that_it_has_
     def chosen(at: AppTest, *strategies: str) -> list[str]:
         for strategy in strategies:
             fine(at.radio(key="strategy").set_value(strategy).run())
-        return [name for name, _ in at.session_state["opened"].spec.passes]
+        return list(at.session_state["opened"].spec.pipeline.names)
 
     first = through_optimize("conv_relu_conv_relu", ("preset", preset))
     passes = chosen(first, before)
@@ -238,8 +242,7 @@ def test_every_preset_can_be_chosen_and_left(preset):
     at = through_optimize("ppocr_cls_v2")
     nodes = len(history(at).graph)
     fine(at.selectbox(key="preset").select(preset).run())
-    wanted = [name for name in library.presets()[preset]["passes"] if name != library.PLACE_OF_LAYOUT]
-    assert [step.pass_name for step in history(at).steps[1:]] == wanted
+    assert [step.pass_name for step in history(at).steps[1:]] == list(choose(preset=preset).names)
     assert verdicts(at) <= {"equal"}
     if preset == "simplify":
         assert len(history(at).graph) < nodes
@@ -266,7 +269,7 @@ def test_an_option_reaches_the_pass_and_the_command():
     pass_name, _, field = name.partition(".")
     step = next(s for s in at.session_state["opened"].history.steps if s.pass_name == pass_name)
     assert step.options[field] == number.value
-    assert f"--option {name}={number.value}" in at.code[0].value
+    assert f"{field}={number.value}" in at.code[0].value
 
 
 @pytest.mark.slow
@@ -294,8 +297,8 @@ def failing_pass(folder: Path) -> None:
         '''"""Wrong on purpose."""
 from dataclasses import dataclass
 from workbench.ir import Edit
-from workbench.rewrite.passes import Pass
-from workbench.rewrite.rule import Rewrite
+from workbench.rewrite.core.passes import Pass
+from workbench.rewrite.core.rule import Rewrite
 
 
 @dataclass(frozen=True)

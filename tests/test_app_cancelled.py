@@ -8,6 +8,8 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
 from workbench.layout.profile import load_profile
+from workbench.pipeline.pipeline import Pipeline
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import LeftOut
 from workbench.ui.state.histories import history_of
 from workbench.ui.state.session import Opened, Spec, worker
@@ -17,7 +19,7 @@ NAMES = ("fold_constants", "fold_batchnorm", "cancel_transposes", "dead_nodes")
 
 
 def spec_of(*names: str, left_out: tuple[LeftOut, ...] = ()) -> Spec:
-    return Spec(tuple((name, ()) for name in names), load_profile("cuda"), left_out=left_out)
+    return Spec(choose(list(names)), load_profile("cuda"), left_out=left_out)
 
 
 def silent(words: str, share: float | None) -> None:
@@ -54,7 +56,7 @@ def test_only_the_passes_from_the_changed_one_on_run_again():
 
 def test_a_pass_that_is_left_out_has_no_step_and_shifts_none():
     opened = opened_sample("conv_relu_conv_relu")
-    whole = (LeftOut("fold_batchnorm", ""),)
+    whole = (LeftOut("fold_batchnorm", None),)
     history_of(opened, spec_of(*NAMES[:3], left_out=whole), silent)
     found = history_of(opened, spec_of("fold_constants", "fold_batchnorm", "dead_nodes", left_out=whole), silent)
     assert [step.pass_name for step in found.steps] == ["as loaded", "fold_constants", "dead_nodes"]
@@ -89,7 +91,7 @@ def cancelled(stem: str, keep: bool) -> tuple[Opened, Spec]:
     fine(at.run())
     opened = at.session_state["opened"]
     spec, done = opened.spec, opened.history.steps[:3]
-    opened.spec, opened.history.steps = Spec(spec.passes[:2], spec.profile, spec.mode), done
+    opened.spec, opened.history.steps = Spec(Pipeline(spec.pipeline.passes[:2]), spec.profile, spec.mode), done
     opened.history.graph = opened.history.at(2)
     if not keep:
         opened.history, opened.spec = None, None
@@ -100,13 +102,13 @@ def cancelled(stem: str, keep: bool) -> tuple[Opened, Spec]:
 
 def test_a_cancelled_pipeline_shows_what_was_done_and_waits_for_a_word():
     at, opened = cancelled("conv_relu_conv_relu", keep=True)
-    count = len(opened.spec.passes)
+    count = len(opened.spec.pipeline.passes)
     fine(at.run())
     assert f"The pipeline was cancelled after {count} of" in words(at)
     assert steps(at)[-1]["#"].lstrip("> ") in ("0", "1", "2")
     fine(next(b for b in at.button if b.label == "Run the rest").click().run())
     assert verdicts(at) == {"equal"}
-    assert len(opened.history) == 1 + len(opened.spec.passes) > 3 and "cancelled" not in words(at)
+    assert len(opened.history) == 1 + len(opened.spec.pipeline.passes) > 3 and "cancelled" not in words(at)
 
 
 def test_a_pipeline_that_was_cancelled_before_anything_was_done():

@@ -14,7 +14,7 @@ from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from tests.running import typed
 from workbench.api import DEFAULT_TARGET
 from workbench.layout.profile import load_profile
-from workbench.pipeline import start
+from workbench.pipeline.running import start
 from workbench.ui.state.extracting import bounds_of, put_part_back
 from workbench.view.ids import GROUP_ID
 from workbench.view.scene import View

@@ -7,14 +7,15 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, words
 from workbench.layout.profile import load_profile
+from workbench.registry.pass_choice import choose
 from workbench.run.npz import InputError
+from workbench.ui.state.commands import python_of
 from workbench.ui.state.histories import checking_of, history_of
 from workbench.ui.state.model_inputs import use_inputs
 from workbench.ui.state.session import Spec
-from workbench.ui.widgets.parts import python_of
 from workbench.view.scopes import MAIN, inner_graphs
 
-SPEC = Spec((("fold_batchnorm", ()),), load_profile("cuda"))
+SPEC = Spec(choose("fold_batchnorm"), load_profile("cuda"))
 
 
 class Upload(io.BytesIO):
@@ -88,7 +89,7 @@ def test_the_layout_of_an_input_can_be_declared():
     field.set_value("NCHW")
     fine(next(button for button in at.button if button.label == "Declare").click().run())
     assert opened.summary.inputs[1].layout == "NCHW"
-    history = history_of(opened, Spec((("layout_greedy", ()),), load_profile("npu")), lambda words, share: None)
+    history = history_of(opened, Spec(choose("layout_greedy"), load_profile("npu")), lambda words, share: None)
     checking_of(opened, history, 1, "each")
     opened.checking.wait(180)
     assert history[1].verdict.ok

@@ -14,11 +14,11 @@ from workbench.run.measurement.measured import FailedVariant
 from workbench.run.worker.client import RunError
 from workbench.ui.screens import layouts_page
 from workbench.ui.state import snapshots
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import use_inputs
 from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.strategies import layouts_of
 from workbench.ui.state.work import Stopped
-from workbench.ui.widgets.parts import markdown_escaped
 
 
 def compared(stem: str, target: str = "cuda"):

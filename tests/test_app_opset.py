@@ -9,6 +9,7 @@ from tests.loading import saved
 from tests.pages import fine, opened_file, page, words
 from tests.test_written_opset import GELU
 from workbench.layout.profile import load_profile
+from workbench.registry.pass_choice import choose
 from workbench.ui.state import histories
 from workbench.ui.state.session import Spec
 
@@ -16,7 +17,7 @@ from workbench.ui.state.session import Spec
 @pytest.fixture
 def opened(tmp_path):
     found = opened_file(saved(tmp_path, GELU, header='<ir_version: 6, opset_import: ["": 12]>\n'))
-    spec = Spec((("recompose_gelu", ()),), load_profile("cuda"))
+    spec = Spec(choose("recompose_gelu"), load_profile("cuda"))
     histories.history_of(found, spec, lambda *_: None)
     return found
 

@@ -10,6 +10,7 @@ import pytest
 from tests.pages import fine, opened_sample, page, words
 from tests.test_compile import compiles
 from workbench.layout.profile import load_profile
+from workbench.registry.pass_choice import choose
 from workbench.ui.state import histories
 from workbench.ui.state.session import Spec
 
@@ -24,7 +25,7 @@ print(list(result.shape))
 def opened_package(*passes):
     opened = opened_sample("conv_relu_conv_relu")
     if passes:
-        spec = Spec(tuple((name, ()) for name in passes), load_profile("cuda"))
+        spec = Spec(choose(list(passes)), load_profile("cuda"))
         histories.history_of(opened, spec, lambda *_: None)
     at = fine(page("export", opened).run())
     return opened, fine(at.radio(key=f"write_{opened.number}").set_value("Compiled torch package (.pt2)").run())

@@ -4,7 +4,7 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
 from workbench.layout.profile import Profile, built_in_names, load_profile, profile_names, save_profile
-from workbench.ui.widgets.parts import markdown_escaped
+from workbench.ui.state.markdown import markdown_escaped
 
 
 @pytest.fixture(autouse=True)

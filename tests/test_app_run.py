@@ -20,7 +20,7 @@ from workbench.run.inputs import seed_inputs
 from workbench.ui.screens import run_page
 from workbench.ui.state import session
 from workbench.ui.state.session import Opened
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 
 @pytest.fixture(scope="module")

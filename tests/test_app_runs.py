@@ -196,8 +196,8 @@ def test_what_a_page_measured_is_kept_with_its_pipeline():
     keep_measured(opened, record({"as loaded": [2.0, 2.0], "last": [1.0, 1.0]}), pipelines)
     loaded, result = find_runs(model_hash=model_hash(opened.graph))
     assert (loaded.pipeline, loaded.model_name) == ("", opened.title)
-    assert result.pipeline.startswith("python -m workbench optimize ") and "layout_greedy" in result.pipeline
-    assert "layout_greedy" not in pipeline_until(opened, last - 1)
+    assert result.pipeline.startswith("python -m workbench optimize ") and "layout{strategy=greedy}" in result.pipeline
+    assert "strategy=greedy" not in pipeline_until(opened, last - 1)
 
 
 def test_a_measurement_that_cannot_be_kept_is_still_shown(opened, monkeypatch):

@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from tests.browser import guarded, running_app, settle
 from tests.conftest import ROOT
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
-from workbench.pass_choice import choose
-from workbench.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
+from workbench.registry.pass_choice import choose
+from workbench.study.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
 from workbench.ui.screens import tune_page
 from workbench.ui.state.kept_files import kept_file
 
@@ -48,7 +48,7 @@ def test_the_smallest_file_is_found_and_its_pipeline_is_used_on_optimize(at, tmp
     optimize.session_state["pipeline_wished"] = tune_page._wished(recipe)
     fine(optimize.run())
     passes = choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
-    assert [(name, dict(options)) for name, options in opened.spec.passes] == [(p.name, p.options()) for p in passes]
+    assert opened.spec.pipeline.passes == passes.passes
 
 
 def test_a_budget_that_is_no_time_is_a_sentence(at):

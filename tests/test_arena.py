@@ -18,7 +18,7 @@ from tests.running import typed
 from tests.slow import slow_unless
 from tests.test_memory_sharing import random_graph
 from workbench.io.samples import samples
-from workbench.memory.packing import OverlapError
+from workbench.memory.blocks.packing import OverlapError
 from workbench.memory.planners import planners
 from workbench.memory.planning import MemoryPlan
 from workbench.run.inputs import seed_inputs
@@ -26,9 +26,9 @@ from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import Variant, combined
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.out_kernels import out_variant, shapes_further_results
-from workbench.run.torch.arena.passing import measure_passing
 from workbench.run.torch.arena.planned import plan_of_run
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.arena.scratch import measure_passing
+from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def planned(graph, planner="exact", dtype=None):

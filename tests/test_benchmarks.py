@@ -16,7 +16,7 @@ from sample_models.resnet import RESNET_101, resnet
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
 from workbench.run.records.store import find_runs
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def printed(script, *words):

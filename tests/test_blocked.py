@@ -20,7 +20,7 @@ from workbench.layout.classes import class_of
 from workbench.layout.infer import infer_layouts, is_cnn
 from workbench.layout.profile import ProfileError, check_profile, load_profile
 from workbench.ops import NotPermutable
-from workbench.ops.permutation.blocking import blocked_form
+from workbench.ops.permuted_blocks import blocked_form
 from workbench.rewrite import PassContext, run_pass
 from workbench.view.node_style import OWN, TARGET, box_kind_of
 

@@ -17,7 +17,7 @@ from workbench.ops import contracts
 from workbench.ops.blocked import blocked, blocked_function, blocked_op, parse_blocked, unblocked
 from workbench.ops.npu import is_own, own_function
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def window(draw: random.Random, op: str) -> dict:

@@ -8,6 +8,7 @@ from tests.test_exactness import RULES, assert_as_exact, hostile_inputs
 from workbench.io import LoadError, load_model
 from workbench.io.exporting import to_bytes
 from workbench.ir import Edit, constant, from_text
+from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass, with_options
 
 VARIANTS = [range(4), pytest.param(range(4, 16), marks=pytest.mark.slow)]
@@ -69,7 +70,7 @@ def test_operands_of_other_shapes_give_what_they_gave(cls, rule, variants, tmp_p
         if before is None:
             continue
         after = before.copy()
-        step = run_pass(with_options(cls, example.options), after, example.context, check_each=True)
+        step = run_pass(with_options(cls, example.options), after, example_context(example), check_each=True)
         if not step.rewrites:
             continue
         inputs = hostile_inputs(before, exactness, int(random.integers(0, 100)), 2)
@@ -90,6 +91,6 @@ def test_variants_reach_the_rules(tmp_path):
         example = rule.example
         graph = varied(example.before, np.random.default_rng(1), tmp_path / "m.onnx")
         if graph is not None:
-            step = run_pass(with_options(cls, example.options), graph, example.context)
+            step = run_pass(with_options(cls, example.options), graph, example_context(example))
             acted += bool(step.rewrites)
     assert acted > len(RULES) // 4

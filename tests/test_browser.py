@@ -200,7 +200,7 @@ def test_a_killed_run_is_a_message_and_the_next_works(page, app):
     go(page, "Measure")
     start_measuring(page, LONG)
     page.get_by_text(re.compile(r"Measuring [^:]*: (warming up|run \d+)")).wait_for()
-    workers = [p for p in psutil.Process(app[1]).children(recursive=True) if "workbench.run.worker" in p.cmdline()]
+    workers = [p for p in psutil.Process(app[1]).children(recursive=True) if "workbench.run.tasks" in p.cmdline()]
     assert workers  # one that measures, one that computes outputs
     for worker in workers:
         worker.kill()

@@ -146,7 +146,7 @@ def test_a_bound_that_the_flow_does_not_prove(cut):
     def change(content):
         evidence(content)["bound"] -= 1
 
-    assert "is said to be 3,071, and is 3,072" in refusal(cut, change)
+    assert "is claimed to be 3,071, and is 3,072" in refusal(cut, change)
 
 
 def test_what_no_cut_affects(cut):
@@ -155,7 +155,7 @@ def test_what_no_cut_affects(cut):
         told["always"] += told["unit"]
         told["bound"] += 1
 
-    assert "is said to reach 3,073 bytes, and the output's Transposes make 3,072" in refusal(cut, change)
+    assert "is claimed to reach 3,073 bytes, but the output's Transposes make 3,072" in refusal(cut, change)
 
 
 # ---- the log ---------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ def test_a_cost_that_the_graph_has_not(program):
         told["costs"] = [cost // 2 for cost in told["costs"]]
         told["cost"] = sum(told["costs"][column] for column in told["solution"]) + told["constant"]
 
-    assert "is said to reach 602,112 bytes, and the output's Transposes make 1,204,224" in refusal(program, change)
+    assert "is claimed to reach 602,112 bytes, but the output's Transposes make 1,204,224" in refusal(program, change)
 
 
 def test_groups_that_the_log_has_not(grouping):
@@ -466,7 +466,7 @@ def test_a_peak_that_does_not_add_up(order):
     def change(content):
         evidence(content)["peak"] -= 1
 
-    assert refusal(order, change) == "the peak of step 2, evidence is said to be 16,383 bytes and adds up to 16,384"
+    assert refusal(order, change) == "the peak of step 2, evidence is claimed to be 16,383 bytes and adds up to 16,384"
 
 
 def test_an_operand_of_another_size_that_is_overwritten(order):

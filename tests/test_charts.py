@@ -8,8 +8,8 @@ from workbench.charts.matrix import bars_chart, by_batch_chart
 from workbench.charts.operators import counted_operators, roofline_chart, strip_chart
 from workbench.charts.runs import Bar, quartiles_chart
 from workbench.charts.variants import HEIGHT, latency_chart, log_ticks, memory_chart
-from workbench.run.measurement.ceilings import Roofs
-from workbench.run.measurement.profiled import LiveMemory, OperatorRun
+from workbench.run.profiling.ceilings import Roofs
+from workbench.run.profiling.profiled import LiveMemory, OperatorRun
 
 
 def test_a_run_without_operators_has_an_empty_strip():

@@ -9,20 +9,22 @@ import passes as library
 from tests.commands import NPU, RESNET
 from tests.making import discover_again
 from workbench.api import layouts
+from workbench.explanations.reporting import history_report
 from workbench.io import load_model
-from workbench.reporting import history_report
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
 WRONG = '''"""A strategy that is wrong."""
 from dataclasses import dataclass
 from workbench.ir import Edit
-from workbench.rewrite import Rewrite, Pass
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.rewrite import Rewrite
 
 @dataclass(frozen=True)
-class LayoutWrong(Pass):
+class LayoutWrong(LayoutStrategy):
     """Makes the first Relu a Sigmoid."""
     title = "Wrong on purpose"
+    strategy = "wrong"
 
     def rewrites(self, graph, context):
         node = next(n for n in graph.nodes if n.op == "Relu")
@@ -84,7 +86,7 @@ def test_a_strategy_whose_file_does_not_import_is_named(run, tmp_path, monkeypat
     finally:
         discover_again()
     assert code == 0 and "half-done" not in said
-    assert "strategy 'half-done' is missing, its file does not import: ModuleNotFoundError" in noted
+    assert "pass 'layout_half_done' is missing, its file does not import: ModuleNotFoundError" in noted
 
 
 def test_the_library_gives_the_histories():

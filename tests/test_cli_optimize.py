@@ -12,6 +12,7 @@ import pytest
 import passes as library
 from tests.commands import NHWC, NPU, OCR, RESNET, operators, report_of
 from tests.making import discover_again
+from workbench.registry.pass_choice import choose
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -34,7 +35,7 @@ STEP = {
 def test_the_report(done, tmp_path):
     report = report_of(done, tmp_path, RESNET, "--layout", "greedy", "--verify", "each")
     steps, totals = report["steps"], report["totals"]
-    expected = library.chosen(None, "default", "greedy")
+    expected = list(choose(layout="greedy").names)
     assert [step["pass"] for step in steps] == expected and len(expected) == 11
     assert all(step.keys() >= STEP for step in steps)
     assert totals.keys() == STEP - {"pass"}
@@ -72,9 +73,7 @@ def test_passes_run_in_the_order_given(done, tmp_path):
 
 
 def test_presets(done, tmp_path):
-    assert [s["pass"] for s in report_of(done, tmp_path, NPU)["steps"]] == [
-        name for name in library.presets()["default"]["passes"] if name != "layout"
-    ]
+    assert [s["pass"] for s in report_of(done, tmp_path, NPU)["steps"]] == list(choose().names)
     assert report_of(done, tmp_path, NPU, "--preset", "none")["steps"] == []
     report = report_of(done, tmp_path, NPU, "--preset", "none", "--layout", "record-then-insert")
     assert [step["pass"] for step in report["steps"]] == ["layout_record_then_insert"]
@@ -145,6 +144,7 @@ WRONG = '''
 """A pass with a fault, for a test."""
 from dataclasses import dataclass
 
+from workbench.registry.pass_choice import choose
 from workbench.ir import Edit
 from workbench.rewrite import Rewrite, Pass
 

@@ -104,7 +104,7 @@ def test_external_data_stays_readable(done, tmp_path, model, checks):
         ("import sys; sys.exit(0)", "exits with 0 on the model itself; it must exit with 1 while the fault shows"),
         (
             "import sys; print('no model'); sys.exit(3)",
-            "exits with 3 on the model itself; it must exit with 1 while the fault shows (the last that it said: no model)",
+            "exits with 3 on the model itself; it must exit with 1 while the fault shows (its last line: no model)",
         ),
         (
             "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",

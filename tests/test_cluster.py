@@ -15,18 +15,18 @@ import pytest
 from benchmarks.sweep import simulate
 from tests.commands import SAMPLES
 from tests.conftest import ROOT
-from workbench.cluster import travelling_files
-from workbench.cluster.jobs import JobsProgress, OnThisMachine
-from workbench.cluster.travelling_files import ReceivedFiles, check_size, manifest_of, pieces_of
 from workbench.errors import UserError
 from workbench.io import LoadError, load_model
 from workbench.io.model_files import files_of
-from workbench.matrix import run_matrix
-from workbench.matrix_blocks import Matrix
-from workbench.model_variants import model_with_passes
-from workbench.owned_folders import owned_folder
 from workbench.run.records.store import find_runs
 from workbench.run.worker.machine import source_digest
+from workbench.study.cluster import travelling_files
+from workbench.study.cluster.jobs import JobsProgress, OnThisMachine
+from workbench.study.cluster.travelling_files import ReceivedFiles, check_size, manifest_of, pieces_of
+from workbench.study.sweep.blocks import Matrix
+from workbench.study.sweep.matrix import run_matrix
+from workbench.study.sweep.model_variants import model_with_passes
+from workbench.support.owned_folders import owned_folder
 
 SMALL = SAMPLES / "conv_relu_conv_relu.onnx"
 
@@ -111,7 +111,7 @@ def test_a_model_that_is_too_large_is_not_sent(monkeypatch):
 def test_the_folder_of_a_killed_process_is_removed_by_the_next_one(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code = (
-        "import sys, time; from workbench.owned_folders import owned_folder\n"
+        "import sys, time; from workbench.support.owned_folders import owned_folder\n"
         "with owned_folder('left-') as folder: print(folder, flush=True); time.sleep(60)"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}

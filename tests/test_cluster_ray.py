@@ -25,15 +25,15 @@ from tests.commands import SAMPLES, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.nodes import Counting, Nodes, Priority, running_nodes
 from tests.test_tuning import Unmeasuring
-from workbench.cluster import on_ray, start
-from workbench.cluster.jobs import Executor, OnThisMachine
-from workbench.cluster.start import executor_on
-from workbench.matrix import rows_of, run_matrix
-from workbench.matrix_blocks import Block, Matrix
-from workbench.model_variants import model_with_passes
 from workbench.run.worker.device_queue import turn
-from workbench.tuning.job import TuneJob
-from workbench.tuning.tune import TuneRequest
+from workbench.study.cluster import on_ray, start
+from workbench.study.cluster.jobs import Executor, OnThisMachine
+from workbench.study.cluster.start import executor_on
+from workbench.study.sweep.blocks import Block, Matrix
+from workbench.study.sweep.matrix import rows_of, run_matrix
+from workbench.study.sweep.model_variants import model_with_passes
+from workbench.study.tuning.job import TuneJob
+from workbench.study.tuning.tune import TuneRequest
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ import torch
 
 from tests.running import typed
 from workbench.ir import from_text
-from workbench.run.torch import expressions
-from workbench.run.torch.codegen import generated, source
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor import expressions
+from workbench.run.torch.executor.codegen import generated, source
+from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.run.torch.executor.operator_errors import OperatorError
 from workbench.run.torch.fused.choosing import choose_kernels
-from workbench.run.torch.operator_errors import OperatorError
 
 CALLS = {  # by what is written, a graph
     "v1.exp()": "g (float[2,3] x) => (float[2,3] y) { y = Exp (x) }",
@@ -123,7 +123,7 @@ def test_a_graph_with_bodies_runs_by_its_steps_and_a_body_that_runs_again_does_n
     executor = TorchExecutor(from_text(text))
     seen = []
     write = lambda program: (seen.append(program.graph.name), generated(program))[1]  # noqa: E731
-    monkeypatch.setattr("workbench.run.torch.program.generated", write)
+    monkeypatch.setattr("workbench.run.torch.executor.program.generated", write)
     for condition, y in ((True, [-1, 2]), (False, [1, 2]), (True, [-1, 2])):
         ours = executor.run({"c": np.array(condition), "x": np.array([1, -2], np.float32)})
         np.testing.assert_array_equal(ours["y"], y)

@@ -7,7 +7,7 @@ import pytest
 from tests.running import typed
 from workbench.api import optimize
 from workbench.ir import constant
-from workbench.rewrite.content import attribute_key, elements_key
+from workbench.rewrite.core.content import attribute_key, elements_key
 
 STRINGS = """g (string[2] x) => (string[2] y) <string[2] a = {"s", "t"}, string[2] b = {"s", "t"}> {
     p = StringConcat(x, a)  y = StringConcat(p, b)

@@ -18,8 +18,8 @@ from workbench.errors import UserError
 from workbench.io.onnx_file import load_proto
 from workbench.ir.text import from_text
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch.crossings import crossings_of
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.crossings import crossings_of
+from workbench.run.torch.executor.executor import TorchExecutor
 
 # Operators that cross in ONNX's own cases, and why they have to.
 CROSSING = {
@@ -102,7 +102,7 @@ def test_resize_keeps_what_its_sizes_decide(mode):
 @pytest.mark.parametrize("path", ["resnet50_narrow.onnx", "ppocr_cls_v2.onnx", "basic_pitch_nmp.onnx", "npu_path.onnx"])
 @pytest.mark.parametrize("layout", [None, "optimal"])
 def test_networks_stay_on_the_device(path, layout):
-    graph = wb.optimize(wb.load(ROOT / "sample_models" / path), preset="simplify", layout=layout).graph
+    graph = wb.optimize(wb.load(ROOT / "sample_models" / path), preset="simplify", layout=layout, target="cuda").graph
     assert crossings(graph, seed_inputs(graph)) == []
 
 
@@ -113,7 +113,7 @@ def test_an_image_enlarged_in_the_layout_of_the_hardware_stays_on_the_device():
         '{ a = Conv<pads=[1,1,1,1]>(x, w)  b = Resize<mode="nearest">(a, , twice)'
         "  y = Conv<pads=[1,1,1,1]>(b, w) }"
     )
-    changed = wb.optimize(graph, preset="simplify", layout="optimal").graph
+    changed = wb.optimize(graph, preset="simplify", layout="optimal", target="cuda").graph
     assert any("NHWC" in node.op_type for node in changed.nodes)
     assert crossings(changed, seed_inputs(changed)) == []
 

@@ -16,16 +16,16 @@ from tests.commands import RESNET
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.run.inputs import seed_inputs
-from workbench.run.measurement.ceilings import ceilings
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import combined
-from workbench.run.torch.cuda_graph import captured
-from workbench.run.torch.executor import TorchExecutor
-from workbench.run.torch.lanes.choosing import copied, has_same_bits
-from workbench.run.torch.lanes.launches import launches_of
-from workbench.run.torch.lanes.streams import StreamedRun
+from workbench.run.profiling.ceilings import ceilings
+from workbench.run.torch.executor.cuda_graph import captured
+from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.opened import TorchRun
 from workbench.run.torch.prepared import named
+from workbench.run.torch.streams.choosing import copied, has_same_bits
+from workbench.run.torch.streams.cuda_streams import StreamedRun
+from workbench.run.torch.streams.launches import launches_of
 from workbench.run.worker.client import RunError, Worker
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from workbench.layout.solver.minimum_cut import (
+from workbench.solvers.minimum_cut import (
     FIRST_SIDE,
     LAST_SIDE,
     Choice,

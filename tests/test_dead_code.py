@@ -14,7 +14,7 @@ from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, constant
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.rewrite.casts import is_one_cast, keeps_numbers
+from workbench.rewrite.analyses.casts import is_one_cast, keeps_numbers
 
 END = 2**63 - 1
 BOUNDS = (0, 1, 2, 5, 6, 7, 1000, 2**31 - 1, END, -1, -2, -6, -7, -1000, -(2**63))
@@ -23,7 +23,7 @@ STEPS = (1, 1, 1, 2, 3, -1, -2)
 
 def run(pass_, text, mode="exact"):
     graph = typed(text)
-    run_pass(pass_, graph, PassContext(load_profile("cuda"), mode), check_each=True)
+    run_pass(pass_, graph, PassContext(load_profile("cuda"), mode=mode), check_each=True)
     return graph
 
 

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.running import typed
 from workbench import api
 from workbench.rewrite import Exactness
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

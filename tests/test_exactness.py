@@ -1,16 +1,15 @@
 """Every rule on hostile values and on empty and single axes: the results are as exact as the rule says."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import passes
 from tests.running import outputs, typed
-from workbench.explanation import explain_pass
+from workbench.explanations.explanation import explain_pass
 from workbench.ir import DataType
+from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass, with_options
-from workbench.rewrite.greedy_driver import follow_rules
+from workbench.rewrite.core.greedy_driver import follow_rules
 
 RULES = [
     pytest.param(cls, rule, id=f"{name}-{rule.name}")
@@ -81,7 +80,7 @@ def test_rule_is_as_exact_as_it_says(cls, rule, seeds):
     """The whole example, its rewrites carried out, on several hostile inputs; symbolic dims are 0, 1, 2 and 3."""
     example = rule.example
     before, after = typed(example.before), typed(example.before)
-    run_pass(with_options(cls, example.options), after, example.context)
+    run_pass(with_options(cls, example.options), after, example_context(example))
     symbolic = any(not isinstance(d, int) for name in before.inputs for d in before.tensor_type(name).shape)
     ran = 0
     for seed in seeds:
@@ -104,7 +103,7 @@ def test_up_to_1e18_no_infinity_and_no_nan_comes_or_goes(cls, rule, monkeypatch)
     monkeypatch.setattr("tests.test_exactness.PLAIN_FLOATS", LARGE_FLOATS)
     example = rule.example
     before, after = typed(example.before), typed(example.before)
-    run_pass(with_options(cls, example.options), after, example.context)
+    run_pass(with_options(cls, example.options), after, example_context(example))
     for seed in SEEDS:
         inputs = hostile_inputs(before, rule.exactness, seed, 2)
         expected = outputs(before, inputs)
@@ -144,7 +143,7 @@ def test_gelu_of_what_overflows_before_it_is_halved_is_the_number_as_its_pass_sa
     cls = passes.all_passes()["recompose_gelu"]
     rule = cls.rules[index]
     before, after = typed(rule.example.before), typed(rule.example.before)
-    run_pass(cls(), after, rule.example.context)
+    run_pass(cls(), after, example_context(rule.example))
     x = {"x": np.array([[3e38, 1e38, np.inf]], dtype=np.float32)}
     np.testing.assert_array_equal(outputs(before, x)["y"], np.array([[overflowed, 1e38, np.inf]], np.float32))
     np.testing.assert_array_equal(outputs(after, x)["y"], x["x"])
@@ -157,6 +156,8 @@ def test_example_is_marked_with_the_first_mode_in_which_it_happens(cls, rule):
     if rule.exactness in (Exactness.ROUNDING, Exactness.STEP):
         graph = typed(rule.example.before)
         step = run_pass(
-            with_options(cls, rule.example.options), graph, dataclasses.replace(rule.example.context, mode="exact")
+            with_options(cls, rule.example.options),
+            graph,
+            example_context(rule.example).in_mode("exact"),
         )
         assert not any(rewrite.sentence == rule.example.sentences[-1] for rewrite in step.rewrites)

@@ -10,8 +10,8 @@ import torch
 from tests.running import normal, typed
 from workbench.errors import UserError
 from workbench.ir import from_text
-from workbench.run.torch.executor import OperatorError, TorchExecutor
-from workbench.run.torch.host_placement import host_values
+from workbench.run.torch.executor.executor import OperatorError, TorchExecutor
+from workbench.run.torch.executor.host_placement import host_values
 
 # ---- control flow, functions, sequences ------------------------------------------------
 

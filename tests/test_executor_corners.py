@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.running import outputs, typed
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 ENDS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1.17549435e-38, 3.4e38, -3.4e38)
 CORNERS = np.array([*ENDS, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 7, -7, 100, -100], np.float32)
@@ -169,3 +169,13 @@ def test_a_loop_of_no_turns_gives_empty_results_of_the_bodys_rank_and_type(turns
     ours, theirs = TorchExecutor(graph).run(inputs), outputs(graph, inputs)
     for name, array in theirs.items():
         assert_same(ours[name], array, name)
+
+
+@pytest.mark.parametrize("mode", ["", '<mode="bilinear">', '<mode="bicubic">', '<mode="nearest">'])
+def test_the_modes_of_a_grid_sample_before_opset_20(mode):
+    text = f"""<ir_version: 8, opset_import: ["": 16]> g (float[1,1,4,4] x, float[1,3,3,2] c) => (float[1,1,3,3] y) {{
+        y = GridSample{mode}(x, c)
+    }}"""
+    random = np.random.default_rng(0)
+    x, c = (random.uniform(-1, 1, size).astype(np.float32) for size in ((1, 1, 4, 4), (1, 3, 3, 2)))
+    assert_same(*both(text, x=x, c=c), atol=1e-6)

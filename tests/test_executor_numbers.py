@@ -15,7 +15,7 @@ from workbench.ir import Graph, from_text
 from workbench.ops import contract_of, contracts
 from workbench.ops.channels_last import OWN_BODIES, parse_channels_last
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 TOLERANCE = 1e-4  # of the largest number in the reference
 

@@ -22,7 +22,7 @@ from workbench.ir.types import DataType
 from workbench.ops.channels_last import FUSED_CONVOLUTIONS
 from workbench.ops.npu import OWN_BODIES, is_own, own_function
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def session(model: str | Path | bytes) -> onnxruntime.InferenceSession:

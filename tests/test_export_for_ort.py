@@ -23,7 +23,7 @@ from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 RESNET = ROOT / "sample_models" / "resnet50_narrow.onnx"
 

@@ -16,10 +16,11 @@ from tests.conftest import ROOT
 from tests.running import outputs, typed
 from tests.test_ort_operators import BERT, BERT_WEIGHTS, CONVOLUTIONS, LEVELS, WEIGHTS, optimized, saved
 from workbench.ir import Graph
+from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass
 from workbench.run.compare import compare
 from workbench.run.tolerances import tolerances_for
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 STEPS = [
     pytest.param(cls, rule, id=f"{name}-{rule.name}")
@@ -177,7 +178,7 @@ def test_a_gelu_whose_half_is_in_the_weights_behind_it(tmp_path):
 @pytest.mark.parametrize(("cls", "rule"), STEPS)
 def test_integers_differ_by_a_step_at_most(cls, rule):
     before, after = typed(rule.example.before), typed(rule.example.before)
-    run_pass(cls(), after, rule.example.context)
+    run_pass(cls(), after, example_context(rule.example))
     random = np.random.default_rng(0)
     for _ in range(20):
         inputs = {}

@@ -13,7 +13,7 @@ from workbench.io import load_model
 from workbench.ir import to_text
 from workbench.ir.permuted_io import FED, fed_order, order_between
 from workbench.run.inputs import permute_inputs
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

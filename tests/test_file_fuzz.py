@@ -26,7 +26,7 @@ from workbench.run.inputs import read_inputs
 from workbench.run.npz import InputError
 from workbench.run.records.changes import kept_times
 from workbench.run.records.store import RecordsError, find_runs
-from workbench.tuning.recipe import RecipeError, load_recipe
+from workbench.study.tuning.recipe import RecipeError, load_recipe
 from workbench.view.own_numbers import NumbersError, read_numbers
 
 QUICK, MANY, LINKS = 25, 1000, 25

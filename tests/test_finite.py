@@ -5,7 +5,7 @@ import pytest
 
 from tests.running import typed
 from workbench.ir import Edit, constant
-from workbench.rewrite.finite import why_not_finite
+from workbench.rewrite.analyses.finite import why_not_finite
 
 FINITE = {
     "weights by integers": "w = Gather(table, i)  y = Softmax(w)",

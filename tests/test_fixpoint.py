@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import pytest
 
 import passes
-from passes.repeat import ROUNDS, Repeat
 from sample_models.light import LIGHT_MODELS
 from tests.conftest import CORPUS, ROOT
 from tests.light_networks import light_file
@@ -14,12 +13,13 @@ from workbench import api
 from workbench.io import load_model
 from workbench.ir import Edit, graph_text, to_text
 from workbench.layout.profile import load_profile
-from workbench.pass_choice import choose
+from workbench.pipeline.repeat import ROUNDS, Repeat
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import Pass, PassContext, Rewrite, option, run_pass
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
 CORPUS_MODELS = sorted(CORPUS.glob("*.onnx"))
-PRESETS = [name for name, preset in passes.presets().items() if "repeat" in preset["passes"]]
+PRESETS = [name for name, preset in passes.presets().items() if "fixpoint" in preset["pipeline"]]
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def test_second_run_rewrites_nothing_on_the_examples_of_every_pass(name):
 def test_every_preset_with_passes_of_its_own_repeats_them():
     """Those that write a runtime's operators run behind all others, once: nothing follows from what they write."""
     others = [name for name in passes.presets() if name not in passes.RUNTIMES]
-    assert [name for name in others if passes.presets()[name]["passes"] != ["layout"]] == PRESETS
-    assert all(preset["passes"].count("repeat") <= 1 for preset in passes.presets().values())
+    assert [name for name in others if passes.presets()[name]["pipeline"] != "layout"] == PRESETS
+    assert all(preset["pipeline"].count("fixpoint") <= 1 for preset in passes.presets().values())
 
 
 def test_times_two_times_half_leaves_nothing():
@@ -87,7 +87,7 @@ def test_times_two_times_half_leaves_nothing():
 def test_there_is_one_step_a_pass_in_order_and_any_moment_of_the_repetition_can_be_had():
     graph = load_model(ROOT / "sample_models" / "silero_vad.onnx")
     history = api.optimize(graph, preset="simplify")
-    assert [step.pass_name for step in history.steps[1:]] == passes.chosen(None, "simplify", None)
+    assert [step.pass_name for step in history.steps[1:]] == list(choose(preset="simplify").names)
     last, count = len(history) - 1, len(history.steps[-1].rewrites)
     assert count > 1 and all(", round " in rewrite.sentence for rewrite in history.steps[-1].rewrites)
     assert graph_text(history.at(last)) == graph_text(history.graph)
@@ -100,20 +100,33 @@ def test_there_is_one_step_a_pass_in_order_and_any_moment_of_the_repetition_can_
 def test_a_rewrite_of_the_repetition_can_be_left_out():
     passes_ = ["remove_neutral", "algebra_constants", "repeat"]
     text = TWICE.replace("y = Mul(p, b)", "q = Mul(p, b)  y = Neg(q)")
-    first = api.optimize(typed(text), passes_).steps[-1].rewrites[0].sentence
-    repeat = choose(passes_)[-1]
+    first = api.optimize(typed(text), passes_).steps[-1].rewrites[0]
     graph = api.optimize(typed(text), passes_[:2]).graph
-    found = list(repeat.run(graph.copy(), PassContext(load_profile("cuda")), [first]))
-    assert found == [] and first.startswith("remove_neutral, round 1: ")
+    repeat, context = choose(passes_).passes[-1], PassContext(load_profile("cuda"))
+    assert run_pass(repeat, graph.copy(), context, leave_out=[first.id]).rewrites == ()
+    assert first.sentence.startswith("remove_neutral, round 1: ") and first.id.rule.startswith("remove_neutral.")
 
 
 def test_what_stands_before_a_layout_strategy_is_not_repeated_behind_it():
-    repeat = choose(preset="default", layout="greedy")[-1]
+    repeat = choose(preset="default", layout="greedy").passes[-1]
     assert isinstance(repeat, Repeat)
-    assert [pass_.name for pass_ in repeat.earlier] == ["dead_nodes", "infer_types"]
+    assert [pass_.name for pass_ in repeat.passes] == ["dead_nodes", "infer_types"]
 
 
 def test_passes_that_undo_each_other_are_repeated_no_more_than_the_bound_says():
     graph = typed("g (float[N] x) => (float[N] y) { y = Neg(x) }")
-    repeat = Repeat().behind([Swap("Neg", "Abs"), Swap("Abs", "Neg")])
+    repeat = Repeat((Swap("Neg", "Abs"), Swap("Abs", "Neg")))
     assert len(run_pass(repeat, graph, PassContext(load_profile("cuda"))).rewrites) == 2 * ROUNDS
+
+
+def test_the_example_of_the_rounds():
+    (example,) = Repeat.own_examples
+    graph = typed(example.before)
+    step = run_pass(
+        Repeat((passes.find_pass("remove_neutral")(), passes.find_pass("algebra_constants")())),
+        graph,
+        PassContext(load_profile(example.target)),
+        check_each=True,
+    )
+    assert tuple(rewrite.sentence for rewrite in step.rewrites) == example.sentences
+    assert graph_text(graph) == graph_text(typed(example.after))

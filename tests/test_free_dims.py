@@ -14,7 +14,7 @@ from tests.conftest import CORPUS
 from tests.running import normal
 from workbench.errors import UserError
 from workbench.io.onnx_file import load_text
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]>\n'
 RESNET, DATA = SAMPLES / "resnet50_narrow.onnx", "gpu_0/data_0"

@@ -13,7 +13,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import NoMatch, PassContext, run_pass
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 ACTIVATIONS = {
     "Relu": "y = Relu(s)",
@@ -42,7 +42,7 @@ def convolved(activation: str, adds: bool = False, form: str = "Conv") -> Graph:
 
 def fused(graph: Graph, mode: str = "exact") -> Graph:
     graph = graph.copy()
-    run_pass(passes.find_pass("fuse_conv")(), graph, PassContext(load_profile("cuda"), mode), check_each=True)
+    run_pass(passes.find_pass("fuse_conv")(), graph, PassContext(load_profile("cuda"), mode=mode), check_each=True)
     return graph
 
 

@@ -20,11 +20,11 @@ from workbench.ops.dropout import scale_of
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import Variant
-from workbench.run.onnxruntime.randomness import draws_numbers, is_random
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.randomness import draws_numbers, is_random
+from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.ui.state.address import address_of
 from workbench.ui.widgets.steps import STEP
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 RATES = [0.0, 0.1, 0.5, 0.9, 1.0]
 SEEDS = [0, 7, -3, 2**31 - 1, 4920936260932536]

@@ -12,8 +12,8 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import NoMatch, PassContext, run_pass
-from workbench.rewrite.exactness import EXACT
-from workbench.run.torch.executor import TorchExecutor
+from workbench.rewrite.core.exactness import EXACT
+from workbench.run.torch.executor.executor import TorchExecutor
 
 FUSED = "workbench.fused_bias_add_gelu"
 ERF = """<float r = {1.41421356}, float one = {1}, float half = {0.5}> {
@@ -37,7 +37,7 @@ def biased(form: str, shape: str = "2,3,16") -> Graph:
 
 def fused(graph: Graph, mode: str = "ieee") -> Graph:
     graph = graph.copy()
-    run_pass(passes.find_pass("fuse_bias_gelu")(), graph, PassContext(load_profile("cuda"), mode), check_each=True)
+    run_pass(passes.find_pass("fuse_bias_gelu")(), graph, PassContext(load_profile("cuda"), mode=mode), check_each=True)
     return graph
 
 

@@ -13,7 +13,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 ACTIVATIONS = {
     "Relu": "y = Relu(s)",
@@ -41,7 +41,7 @@ def product(form: str, activation: str) -> Graph:
 
 def fused(graph: Graph) -> Graph:
     graph = graph.copy()
-    run_pass(passes.find_pass("fuse_linear")(), graph, PassContext(load_profile("cuda"), "exact"), check_each=True)
+    run_pass(passes.find_pass("fuse_linear")(), graph, PassContext(load_profile("cuda"), mode="exact"), check_each=True)
     return graph
 
 

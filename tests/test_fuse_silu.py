@@ -11,14 +11,14 @@ from tests.running import normal, outputs, typed
 from workbench.io.exporting import to_bytes
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 TEXT = "g (float[N,3,5] x) => (float[N,3,5] y) { a = Sigmoid(x)  y = Mul(x, a) }"
 
 
 def fused(graph):
     graph = graph.copy()
-    run_pass(passes.find_pass("fuse_silu")(), graph, PassContext(load_profile("cuda"), "exact"), check_each=True)
+    run_pass(passes.find_pass("fuse_silu")(), graph, PassContext(load_profile("cuda"), mode="exact"), check_each=True)
     return graph
 
 

@@ -13,7 +13,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 WEIGHTS = "<float[4] w = {0.5, 1, -1, 2}, float[4] v = {0, 1, 2, 3}>"
 NORMS = {
@@ -33,7 +33,7 @@ def summed(norm: str, biased: bool, read: bool, shape: str = "N,3,4") -> Graph:
 
 def fused(graph: Graph) -> Graph:
     graph = graph.copy()
-    context = PassContext(load_profile("cuda"), "exact")
+    context = PassContext(load_profile("cuda"), mode="exact")
     run_pass(passes.find_pass("fuse_skip_layer_norm")(), graph, context, check_each=True)
     return graph
 

@@ -19,13 +19,13 @@ from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.formatting import kernel_words
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measured import measurement_from_json
-from workbench.run.measurement.profiled import Kernel
 from workbench.run.measurement.variants import combined
-from workbench.run.torch.compilers import compiler_note, missing_compiler
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.profiling.profiled import Kernel
+from workbench.run.torch.executor.compilers import compiler_note, missing_compiler
+from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.fused import choosing, compiling_ahead, products
-from workbench.run.torch.fused.behind import Behind
 from workbench.run.torch.fused.choosing import choose_kernels
+from workbench.run.torch.fused.epilogue import Epilogue
 from workbench.run.torch.fused.product import ConstantProduct
 from workbench.run.torch.fused.tracing import trace_group
 
@@ -111,31 +111,31 @@ BEHIND = {
         "c = Conv(x, v, b)",
     ],
 )
-def test_a_convolution_takes_along_what_is_behind_it(product, behind, library):
+def test_a_convolution_takes_along_what_is_behind_it(product, epilogue, library):
     """BLAS computes that of single elements alone, oneDNN one HardSigmoid alone; another library the others."""
     held = weights(w="6,4,3,3", u="6,4,2,2", v="6,4,1,1", g2="6,2,3,3", b="6")
-    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {product}  {BEHIND[behind]} }}")
+    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {product}  {BEHIND[epilogue]} }}")
     (kernel,) = kernels_of(graph, GIVEN, outputs(graph, GIVEN))
-    assert kernel.by == library or library == "BLAS" or (library, behind[:14]) == ("oneDNN", "HardSigmoid of")
-    absorbed = "; Identity one by one" if not behind else ""
+    assert kernel.by == library or library == "BLAS" or (library, epilogue[:14]) == ("oneDNN", "HardSigmoid of")
+    absorbed = "; Identity one by one" if not epilogue else ""
     assert (
         kernel.how
-        == f"one call for Conv{' + ' if behind else ''}{behind.removesuffix(' by tanh').removesuffix(' of another slope')}{absorbed}"
+        == f"one call for Conv{' + ' if epilogue else ''}{epilogue.removesuffix(' by tanh').removesuffix(' of another slope')}{absorbed}"
     )
 
 
 @pytest.mark.parametrize("behind", [name for name in BEHIND if name != "Add"])
 @pytest.mark.parametrize("op", ["Conv", "workbench.Conv_NHWC"])
-def test_a_convolution_of_single_elements_is_a_product(op, behind, library):
+def test_a_convolution_of_single_elements_is_a_product(op, epilogue, library):
     """NaN stays NaN but in oneDNN, whose Relu makes it 0."""
     order = (0, 1, 2, 3) if op == "Conv" else (0, 2, 3, 1)
     x = normal(2, 4, 9, 8).transpose(order)
     types = [f"float[{','.join(map(str, np.array((2, c, 9, 8))[list(order)]))}]" for c in (4, 6)]
     graph = typed(
-        f"g ({types[0]} x) => ({types[1]} y) {weights(v='6,4,1,1', b='6')} {{ c = {op}(x, v, b)  {BEHIND[behind]} }}"
+        f"g ({types[0]} x) => ({types[1]} y) {weights(v='6,4,1,1', b='6')} {{ c = {op}(x, v, b)  {BEHIND[epilogue]} }}"
     )
     (kernel,) = kernels_of(graph, {"x": x}, outputs(graph, {"x": x}))
-    assert kernel.by == library or (library, behind[:14]) == ("oneDNN", "HardSigmoid of")
+    assert kernel.by == library or (library, epilogue[:14]) == ("oneDNN", "HardSigmoid of")
     if library != "oneDNN":
         hostile = np.full_like(x, np.nan)
         kernels_of(graph, {"x": hostile}, outputs(graph, {"x": hostile}))
@@ -143,14 +143,14 @@ def test_a_convolution_of_single_elements_is_a_product(op, behind, library):
 
 def test_the_fastest_call_is_taken():
     """Our own is, unless another is faster by more than a trial can say."""
-    product, behind = ConstantProduct(torch.zeros(2, 3), (4, 3)), Behind(0, [])
+    product, epilogue = ConstantProduct(torch.zeros(2, 3), (4, 3)), Epilogue(0, [])
 
     def taking(ms):
         return lambda x: time.sleep(ms / 1e3)
 
     def fastest(**ms):
         calls = [products._Call(taking(taken), "C++" if name == "own" else name) for name, taken in ms.items()]
-        return products._fastest(calls, product, behind).library
+        return products._fastest(calls, product, epilogue).library
 
     assert fastest(oneDNN=10, BLAS=1) == "BLAS"
     assert fastest(oneDNN=1, BLAS=10) == "oneDNN"

@@ -9,13 +9,13 @@ from tests.running import normal, outputs, typed
 from tests.test_fused_backend import kernels_of, take_calls, weights
 from workbench.fusion.grouped import grouped
 from workbench.ops.windows import Window
-from workbench.run.torch.compilers import missing_compiler
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.compilers import missing_compiler
+from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.fused import convolutions
 from workbench.run.torch.fused.activations import Unary
-from workbench.run.torch.fused.behind import Behind
 from workbench.run.torch.fused.choosing import choose_kernels
 from workbench.run.torch.fused.convolutions import CompiledCall
+from workbench.run.torch.fused.epilogue import Epilogue
 from workbench.run.torch.fused.lowering import NoLowering
 from workbench.run.torch.fused.product import NO_AXES, ConstantProduct
 
@@ -72,7 +72,7 @@ def check_random(seed: int) -> None:
     order = tuple(map(int, rng.permutation(weight.shape[0]))) if rng.integers(2) else None
     name, scalars = [("none", ()), ("relu", ()), ("clamped_linear", (0.3, 0.4)), ("tanh", ())][rng.integers(4)]
     unary = Unary(name, scalars)
-    y = CompiledCall(product, Behind(0, [], bias, 1 if other is not None else None, unary, order))(
+    y = CompiledCall(product, Epilogue(0, [], bias, 1 if other is not None else None, unary, order))(
         x, *(() if other is None else (other,))
     )
     (top, left), (bottom, right) = product.window.begins, product.window.ends
@@ -98,7 +98,7 @@ def test_a_part_of_a_buffer_is_written_and_nothing_else(seed, activation):
     product, weight = drawn(np.random.default_rng(seed))
     x = torch.randn(product.shape)
     call = CompiledCall(
-        product, Behind(0, [], None, None, Unary(activation, (), "none" if activation == "gelu" else ""))
+        product, Epilogue(0, [], None, None, Unary(activation, (), "none" if activation == "gelu" else ""))
     )
     buffer = torch.full((*product.result_shape[:-1], weight.shape[0] + 5), 7.0)
     part = call.into(buffer, 3, x)
@@ -110,7 +110,7 @@ def test_a_part_of_a_buffer_is_written_and_nothing_else(seed, activation):
 @pytest.mark.parametrize("rows, inputs, results", [((1,), 3, 1), ((2, 3), 70, 33), ((200,), 300, 129)])
 def test_products_of_matrices(rows, inputs, results):
     weight, x = torch.randn(results, inputs), torch.randn(*rows, inputs)
-    y = CompiledCall(ConstantProduct(weight, (*rows, inputs), NO_AXES), Behind(0, []))(x)
+    y = CompiledCall(ConstantProduct(weight, (*rows, inputs), NO_AXES), Epilogue(0, []))(x)
     torch.testing.assert_close(y, x @ weight.t(), rtol=1e-4, atol=1e-4)
 
 
@@ -124,7 +124,7 @@ def test_the_threads_agree():
     try:
         for count in (1, 3):
             torch.set_num_threads(count)
-            found.append(CompiledCall(product, Behind(0, []))(x))
+            found.append(CompiledCall(product, Epilogue(0, []))(x))
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(*found)
@@ -141,14 +141,14 @@ def test_what_is_too_large_is_refused(shape, kernel, reason):
     zeros, ones = (0,) * len(kernel), (1,) * len(kernel)
     product = ConstantProduct(torch.zeros(1, 1, *kernel), shape, Window(kernel, ones, ones, zeros, zeros))
     with pytest.raises(NoLowering, match=reason):
-        CompiledCall(product, Behind(0, []))
+        CompiledCall(product, Epilogue(0, []))
 
 
 @pytest.mark.parametrize("groups", [1, 4])
 def test_no_images(groups):
     weight = torch.zeros(4, 4 // groups, 3, 3)
     product = ConstantProduct(weight, (0, 5, 5, 4), Window((3, 3), (1, 1), (1, 1), (0, 0), (0, 0)), groups)
-    assert CompiledCall(product, Behind(0, []))(torch.zeros(0, 5, 5, 4)).shape == (0, 3, 3, 4)
+    assert CompiledCall(product, Epilogue(0, []))(torch.zeros(0, 5, 5, 4)).shape == (0, 3, 3, 4)
 
 
 # ---- shuffles of channels -------------------------------------------------------------------

@@ -13,7 +13,7 @@ from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph, from_text, to_text
 from workbench.layout.profile import load_profile
-from workbench.pipeline import start
+from workbench.pipeline.running import start
 from workbench.rewrite import History
 from workbench.view.diff import diff
 from workbench.view.inspection import inspect_element

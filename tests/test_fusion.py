@@ -23,7 +23,7 @@ from workbench.metrics.flops import count_flops
 from workbench.ops.fusion_kinds import ELEMENTWISE, FusionKind
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 # Cases of TVM's FuseOps, of relay's test_pass_fuse_ops.py and relax' test_transform_fuse_ops.py (Apache-2.0), as data:
 # operators with their kind and operands ("=" for an operand of the result's shape), outputs, and the groups.
@@ -312,9 +312,7 @@ def test_a_group_that_does_not_pay_is_not_kept_and_it_is_said():
     text = "g (float[8] x) => (float[8] y, float[8] z) { a = Exp(x)  y = Neg(a)  b = Abs(x)  z = Sqrt(b) }"
     times = {"Exp": 20.0, "Neg": 20.0, "Exp + Neg": 40.0, "Abs": 5.0, "Sqrt": 5.0}
     graph = typed(text)
-    step = run_pass(
-        FuseGroups(measured=True), graph, PassContext(load_profile("cuda"), operator_timer=GivenTimes(times))
-    )
+    step = run_pass(FuseGroups(measured=True), graph, PassContext(load_profile("cuda"), GivenTimes(times)))
     assert [group.members for group in step.facts.groups] == [("Exp_a",), ("Neg_y",), ("Abs_b",), ("Sqrt_z",)]
     kept = "its group of 2 operators is not kept: it "
     assert step.facts.refusals["Exp_a"] == f"{kept}takes 40.0 us as one, and 40.0 us operator by operator"
@@ -332,7 +330,7 @@ def test_groups_are_timed_on_this_machine(shared_worker, tmp_path, monkeypatch):
     said = []
     found = []
     for _ in range(2):
-        context = PassContext(load_profile("cuda"), operator_timer=DeviceOperatorTimer(shared_worker, said_to(said)))
+        context = PassContext(load_profile("cuda"), DeviceOperatorTimer(shared_worker, said_to(said)))
         found.append(run_pass(FuseGroups(measured=True), graph.copy(), context).facts.refusals)
     assert found[0] == found[1]
     assert said == ["timing operators on cpu, 0 of 5 done"]

@@ -11,7 +11,7 @@ from tests.running import outputs, random_inputs
 from workbench.io import load_model
 from workbench.io.samples import samples
 from workbench.layout.profile import load_profile
-from workbench.pipeline import run_pipeline
+from workbench.pipeline.running import run_pipeline
 from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.ui.state.address import address_of
 from workbench.ui.widgets.steps import STEP
@@ -28,7 +28,7 @@ SHOWN = {
 def run(sample):
     graph = load_model(sample.file, sample.dims)
     made = [passes.find_pass(each)() for each in sample.shows.passes]
-    return run_pipeline(graph, made, PassContext(load_profile("cuda"), sample.shows.mode or DEFAULT_MODE))
+    return run_pipeline(graph, made, PassContext(load_profile("cuda"), mode=sample.shows.mode or DEFAULT_MODE))
 
 
 def test_every_sample_of_fusion_is_tested():

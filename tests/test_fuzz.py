@@ -1,7 +1,7 @@
 """Random graphs through presets, strategies and modes give what ONNX Runtime gives; and the fuzzer finds what is wrong."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Edit, check, graph_text
 from workbench.rewrite import Exactness, NoMatch, Pass, Rewrite
-from workbench.run.onnxruntime.randomness import is_random
+from workbench.run.randomness import is_random
 
 SMALL, LARGE = range(30), range(1000, 2000)
 
@@ -41,7 +41,7 @@ class Scaled(Pass):
     exactness = Exactness.BITS
 
     def rewrites(self, graph, context):
-        yield from passes.find_pass("algebra_constants")().run(graph, replace(context, mode="ieee"))
+        yield from passes.find_pass("algebra_constants")().run(graph, context.in_mode("ieee"))
 
 
 def test_random_graphs_give_what_onnx_runtime_gives():

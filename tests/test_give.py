@@ -12,7 +12,7 @@ from workbench.api import optimize
 from workbench.ir import to_text
 from workbench.ir.permuted_io import GIVEN, given_order
 from workbench.run.inputs import output_orders, turned
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.test_cut import random_problem as random_cut
-from workbench.layout.solver import integer_program, minimum_cut
-from workbench.layout.solver.integer_program import Form, IntegerProgram, IntegerSolution, solve_integer_program
+from workbench.solvers import integer_program, minimum_cut
+from workbench.solvers.integer_program import Form, IntegerProgram, IntegerSolution, solve_integer_program
 
 LABELS = ("NCHW", "NHWC", "NHCW", "CNHW")
 

@@ -1,12 +1,15 @@
 """The library as one meets it in a notebook: names that complete, results that are read, and names that are wrong."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 import workbench as wb
+from passes import find_pass
 from workbench.errors import UserError
 from workbench.ir import from_text
+from workbench.layout.profile import machine_target
 
 GRAPH = from_text("g (float[2,3] x) => (float[2,3] y) { a = Neg(x)  y = Neg(a) }")
 
@@ -55,3 +58,25 @@ def test_a_measurement_is_a_table(shared_worker):
     assert notes == list(found.notes)
     page = found._repr_html_()
     assert page.count("<tr>") == 3 and "&lt;b&gt;" in page and "<b>" not in page
+
+
+def test_the_target_is_that_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if not Path("/dev/nvidiactl").exists():
+        assert wb.optimize(GRAPH, []).target == machine_target() == "cpu"
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    assert wb.optimize(GRAPH, []).target == machine_target() == "cuda"
+    assert wb.optimize(GRAPH, [], target="npu").target == "npu"
+
+
+def test_a_pipeline_is_made_of_texts_and_parts():
+    parts = ["dead_nodes", wb.Fixpoint([find_pass("algebra_inverse")()], rounds=2), "layout{strategy=greedy}"]
+    history = wb.optimize(GRAPH, parts)
+    assert [step.pass_name for step in history.steps[1:]] == [
+        "dead_nodes",
+        "algebra_inverse",
+        "repeat",
+        "layout_greedy",
+    ]
+    assert wb.optimize(GRAPH, wb.Pipeline([find_pass("algebra_inverse")()])).graph.outputs == GRAPH.outputs

@@ -15,7 +15,8 @@ from workbench.fusion.opened_groups import OpenedGroups
 from workbench.io import load_model
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, from_text, to_text
 from workbench.layout.profile import load_profile
-from workbench.pipeline import run_pipeline, start
+from workbench.pipeline.running import run_pipeline, start
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.view.constants import BINS
 from workbench.view.documents import document, plain_text
@@ -149,8 +150,7 @@ def test_hostile_names_are_text(tmp_path):
 def test_every_node_of_real_models_at_both_ends():
     for name in ("resnet50_narrow", "silero_vad", "npu_path", "basic_pitch_nmp"):
         graph = load_model(ROOT / f"sample_models/{name}.onnx")
-        names = (*passes.presets()["default"]["passes"], "layout_greedy")
-        history = run_pipeline(graph, [passes.find_pass(n)() for n in names if n != "layout"], PassContext(CUDA))
+        history = run_pipeline(graph, [*choose().parts, passes.find_pass("layout_greedy")()], PassContext(CUDA))
         for step in (0, len(history) - 1):
             at = history.at(step)
             groups, text = OpenedGroups(at), to_text(at)

@@ -8,8 +8,8 @@ from tests.running import outputs, random_inputs, typed
 from workbench.inference.shapes import is_made_up
 from workbench.ir import DataType, Graph
 from workbench.layout.profile import load_profile
-from workbench.pass_choice import choose
-from workbench.pipeline import run_pipeline
+from workbench.pipeline.running import run_pipeline
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import PassContext
 
 DIMS = (0, 1, 2, 3)  # of symbolic dims

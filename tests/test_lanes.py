@@ -15,11 +15,11 @@ from tests.memory_replay import Wrong, replay
 from tests.running import typed
 from tests.slow import slow_unless
 from tests.test_memory_sharing import random_graph
-from workbench.lanes.dependencies import Dependencies, closure
-from workbench.lanes.found import FoundLanes, find_lanes
-from workbench.lanes.path_cover import fewest_chains
-from workbench.lanes.scheduling import launch_order, schedule
 from workbench.memory.planning import plan_memory, sharing_of
+from workbench.solvers.path_cover import fewest_chains
+from workbench.streams.analysis import StreamsAnalysis, find_lanes
+from workbench.streams.dependencies import Dependencies, closure
+from workbench.streams.scheduling import launch_order, schedule
 
 BRANCHES = "sample_models/memory/branches.onnx"
 
@@ -82,7 +82,7 @@ def test_light_models(name, lanes, low, high, tmp_path):
     assert len(found.schedule.lanes) == lanes and low < found.schedule.dependencies.bound < high
 
 
-def random_interleaving(found: FoundLanes, rng: random.Random):
+def random_interleaving(found: StreamsAnalysis, rng: random.Random):
     """An order of the nodes that the lanes and their waits allow."""
     number = {node.name: i for i, node in enumerate(found.problem.operators)}
     done_nodes, done, left, order = set(), 0, list(found.graph.nodes), []

@@ -20,12 +20,12 @@ from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measured import measurement_from_json
 from workbench.run.measurement.variants import Variant, combined
-from workbench.run.onnxruntime.randomness import draws_numbers
-from workbench.run.torch.executor import OperatorError, TorchExecutor
-from workbench.run.torch.lanes.choosing import copied, has_same_bits
-from workbench.run.torch.lanes.launches import Launches, launches_of
-from workbench.run.torch.lanes.threads import ThreadedRun
+from workbench.run.randomness import draws_numbers
+from workbench.run.torch.executor.executor import OperatorError, TorchExecutor
 from workbench.run.torch.prepared import PREPARATIONS
+from workbench.run.torch.streams.choosing import copied, has_same_bits
+from workbench.run.torch.streams.launches import Launches, launches_of
+from workbench.run.torch.streams.threads import ThreadedRun
 from workbench.run.worker.client import CancelledError
 
 BRANCHES = "sample_models/memory/branches.onnx"
@@ -184,7 +184,7 @@ def test_where_nothing_runs_beside_another_it_says_so():
 
 
 def test_a_way_with_other_bits_is_not_taken(monkeypatch):
-    monkeypatch.setattr("workbench.run.torch.lanes.choosing.has_same_bits", lambda one, other: False)
+    monkeypatch.setattr("workbench.run.torch.streams.choosing.has_same_bits", lambda one, other: False)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert "differ in their last bits" in prepared(wb.load(BRANCHES)).reason
 

@@ -7,9 +7,11 @@ import pytest
 import passes
 from tests.conftest import ROOT
 from tests.laws import prove
-from workbench.explanation import explain_pass
-from workbench.rewrite import Exactness
-from workbench.rewrite.laws import read_laws
+from tests.running import typed
+from workbench.explanations.explanation import explain_pass
+from workbench.rewrite import Exactness, Example, NoMatch
+from workbench.rewrite.patterns.algebra import algebraic_rule
+from workbench.rewrite.patterns.laws import read_laws
 
 BITS, ROUNDING, SIGNS = Exactness.BITS, Exactness.ROUNDING, Exactness.SIGNS
 LONG_PROOFS = ("dequantize and quantize", "clip of clip")  # seconds each
@@ -70,6 +72,8 @@ def test_the_equation_that_the_course_misprints_is_told_beside_the_one_that_hold
         ("for reals: exp(x - x) == 1", ("reals",)),
         ("for reals: exp(x + z) == exp(z) * exp(x)", ("reals",)),
         ("for integers: x << 1 == x + x", ("integers",)),
+        ("abs(-x) == abs(x)", ("integers", "floats")),  # of integers with a sign: Neg takes no other
+        ("for signed integers: x * -1 == -x", ("signed integers",)),
     ],
 )
 def test_true_law_is_proved(law, kinds):
@@ -125,3 +129,30 @@ def test_the_page_of_rules_is_up_to_date():
         sys.path.pop(0)
     print("Not proved, tested only:", *not_proved(), sep="\n")
     assert (ROOT / "docs" / "rules.md").read_text(encoding="utf-8") == document(), "run python docs/make_rules.py"
+
+
+def test_a_wrong_law_names_the_type_and_the_kind_that_would_be_right():
+    with pytest.raises(ValueError, match="has Neg, which takes no unsigned integers; say 'for signed integers: x"):
+        algebraic_rule("negated", "for integers: x * -1 == -x", "", Example("", "", ()), exactness=BITS)
+    assert "is wrong for integers (int8): [" in prove("for integers: (x * a) / a == x if a != 0", BITS).wrong
+
+
+def test_a_rule_for_signed_integers_names_another_type():
+    rule = algebraic_rule(
+        "negated",
+        "for signed integers: x * -1 == -x",
+        "{root} negates '{x}'; no node less",
+        Example("", "", ()),
+        exactness=BITS,
+    )
+    for element, said in (("int32", ""), ("uint8", "is uint8, not a signed integer"), ("float", "is float, not")):
+        graph = typed(
+            f"g ({element}[2] x) => ({element}[2] y) <{element} m = {{{-1 if element != 'uint8' else 255}}}>"
+            "{ y = Mul(x, m) }"
+        )
+        node = graph.nodes[0]
+        if not said:
+            assert rule.match(graph, node, None).sentence == "Mul 'Mul_y' negates 'x'; no node less"
+            continue
+        with pytest.raises(NoMatch, match=said if element != "uint8" else "Mul"):
+            rule.match(graph, node, None)

@@ -11,14 +11,14 @@ from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, random_inputs, typed
 from workbench.api import load, optimize
-from workbench.layout.cost import count
+from workbench.explanations.reporting import layout_step
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.reporting import layout_step
+from workbench.metrics.transpose_cost import count
 from workbench.rewrite import PassContext, run_pass, with_options
 
 TIMES = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "Mul": 1})
-CUDA = PassContext(load_profile("cuda"), operator_timer=TIMES)
+CUDA = PassContext(load_profile("cuda"), TIMES)
 LEAST = (LayoutOptimal, LayoutOptimalAnyOrder, LayoutBlocked)
 # a broadcast operand of lower rank -> elements that it costs to bring it to channels last
 LOWER = {"[3,1,1]": 0, "[5]": 0, "[4,1]": 0, "[4,5]": 0, "[1,4,5]": 0, "[3,4,5]": 60}

@@ -20,7 +20,7 @@ from workbench.ir.permutation import Permutation, channels_last
 from workbench.ops import NotPermutable, contracts, layout_of
 from workbench.ops.blocked import parse_blocked
 from workbench.ops.channels_last import parse_channels_last
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 CASES, PERMS, FORM_CASES = 16, 2, 4
 ENOUGH = [3, pytest.param(CASES * (PERMS + 1), marks=pytest.mark.slow)]  # accepted permutations after which to end

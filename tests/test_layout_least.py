@@ -10,14 +10,14 @@ from tests.loading import saved
 from tests.running import typed
 from tests.test_layout_strategies import networks
 from workbench import api
+from workbench.explanations.reporting import layout_facts, layout_step
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
-from workbench.layout.cost import count
 from workbench.layout.infer import infer_layouts
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.problem.two_layouts import layout_problem
 from workbench.layout.profile import load_profile
-from workbench.reporting import layout_facts, layout_step
+from workbench.metrics.transpose_cost import count
 from workbench.rewrite import PassContext, run_pass, with_options
 
 HEADER = '<ir_version: 11, opset_import: ["": 23]>\n'
@@ -109,6 +109,6 @@ def test_what_no_cut_can_state_is_proven_by_a_program(target):
 def test_every_strategy_says_what_is_proven_or_why_not(strategy):
     graph = typed("g (float[1,4,4,4] x, float[4,4,1,1] w) => (float[1,4,4,4] y) { a = Conv(x, w)  y = Relu(a) }")
     times = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10})
-    context = PassContext(load_profile("cuda"), operator_timer=times)
+    context = PassContext(load_profile("cuda"), times)
     sentence = run_pass(with_options(passes.compared_strategies()[strategy], {}), graph, context).conclusion
     assert sentence.startswith(("no choice", "not proven minimal: "))

@@ -15,12 +15,12 @@ from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
+from workbench.explanations.reporting import history_report, layout_step
 from workbench.io import load_model
 from workbench.io.exporting import to_bytes
 from workbench.ir import Graph, from_text
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.reporting import history_report, layout_step
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 WRITTEN = {"plain": Graph.copy, "nhwc": nhwc_dataflow, "mixed": mixed_layouts}
@@ -139,7 +139,7 @@ def test_a_tensorflow_export_comes_back_to_channels_first():
     ["ppocrv4_rec", pytest.param("unet_sd15_raw", marks=slow), "magika_v3_3", "basic_pitch_nmp", "ddddocr_det_yolox"],
 )
 def test_real_models_are_certified(name):
-    step = layout_step(optimize(load_model(CORPUS / f"{name}.onnx"), layout="optimal"))
+    step = layout_step(optimize(load_model(CORPUS / f"{name}.onnx"), layout="optimal", target="cuda"))
     assert step.facts.certified and step.after["bytes_moved"] == step.facts.lower_bound
 
 
@@ -179,7 +179,7 @@ def test_transposes_of_bodies_are_in_the_bound(weigh, tmp_path):
     (tmp_path / "if.onnx").write_bytes(to_bytes(written))
     graph = load_model(tmp_path / "if.onnx")  # which finds the types of the body's values too
     times = GivenTimes({"Conv": 9, "workbench.Conv_NHWC": 1, "Transpose": 1})
-    context = PassContext(load_profile("cuda"), operator_timer=times)
+    context = PassContext(load_profile("cuda"), times)
     step = run_pass(with_options(LayoutOptimal, {"weigh": weigh}), graph, context)
     assert step.facts.certified
     assert step.facts.lower_bound == {"bytes": 4 * 128, "count": 4, "time": 3000}[weigh]

@@ -13,9 +13,9 @@ from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_record_then_insert import LayoutRecordThenInsert
 from tests.running import outputs, random_inputs, typed
 from workbench.ir.permutation import identity, permuted
-from workbench.layout.cost import count
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile, profile_names
+from workbench.metrics.transpose_cost import count
 from workbench.rewrite import PassContext, run_pass, with_options
 
 STRATEGIES = tuple(library.compared_strategies().values())
@@ -66,7 +66,7 @@ def networks(draw):
 def context_of(name):
     """The profile, with times at which converting pays."""
     times = {"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "workbench.Conv_NHWC_HWOI": 10}
-    return PassContext(load_profile(name), operator_timer=GivenTimes(times))
+    return PassContext(load_profile(name), GivenTimes(times))
 
 
 @settings(max_examples=60, deadline=None)
@@ -326,7 +326,7 @@ def test_an_empty_value_is_transposed_and_not_reshaped(strategy, shape):
     graph = typed(f"g (float[{shape}] x) => (float[a,b,c,d] y) {{ u = Relu(x)  y = Transpose<perm=[0,2,3,1]>(u) }}")
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    timed = PassContext(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
+    timed = PassContext(load_profile("cuda"), GivenTimes({"Transpose": 1}))
     run_pass(strategy(), graph, timed, check_each=True)
     assert outputs(graph, inputs)["y"].shape == expected["y"].shape
 

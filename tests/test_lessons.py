@@ -65,7 +65,10 @@ def test_every_sample_of_a_lesson_is_in_one():
 
 def test_the_lessons_are_in_the_wheel():
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert table["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["lessons"] == "workbench/lesson_files"
+    assert (
+        table["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["inside"]["lessons"]
+        == "workbench/lesson_files"
+    )
 
 
 # ---- faults ------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ def test_the_lessons_are_in_the_wheel():
         (FRONT.replace("profile: npu", "profil: npu") + STOP, 4, "no key 'profil' here; did you mean 'profile'?"),
         (FRONT.replace("profile: npu", "profile npu") + STOP, 4, "'profile npu' is no line of the form `key: words`"),
         (FRONT.replace("profile: npu", "title: U") + STOP, 4, "'title' stands twice; the first is in line 2"),
-        (FRONT + STOP.replace("> K\n", ""), 8, "the stop 'S' has no sentence; write its key sentence behind >"),
+        (FRONT + STOP.replace("> K\n", ""), 8, "the stop 'S' has no sentence; write its key sentence after >"),
         (FRONT + STOP.replace("Question: Q?\n", ""), 8, "the stop 'S' has no question"),
         (FRONT + STOP.replace("Answer: A.\n", ""), 8, "the stop 'S' has no answer"),
         (FRONT + STOP.replace("moment: greedy 1\n", ""), 8, "the stop 'S' has no moment"),

@@ -9,10 +9,10 @@ import pytest
 import workbench as wb
 from tests.loading import run as run_file
 from tests.loading import saved
+from workbench.explanations.refusals import considered
 from workbench.io import load_model
 from workbench.layout.profile import load_profile
-from workbench.library import library
-from workbench.refusals import considered
+from workbench.registry.pass_registry import library
 from workbench.rewrite import PassContext
 
 DOUBLINGS = 12

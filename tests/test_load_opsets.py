@@ -12,11 +12,11 @@ from tests.loading import big_model, refusal, run, saved
 from workbench import api
 from workbench.checker.running import cpu_session
 from workbench.io import load_model
-from workbench.io.forms import same_form
 from workbench.io.kernels import NEWEST_KERNEL
+from workbench.io.signature_changes import same_form
 from workbench.ir import check
 from workbench.ir.text import OPSET
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 
 def test_inputs_with_a_default_become_constants_in_files_that_had_to_list_all_weights(tmp_path):

@@ -106,9 +106,9 @@ def test_a_side_that_was_done_is_not_run_again_after_a_cancel_or_beside_another(
 def test_a_kept_pipeline_comes_back_from_its_word():
     opened = opened_sample("npu_path")
     spec = spec_of(opened, "preset:simplify", load_profile("cuda"))
-    changed = replace(spec, passes=spec.passes[:2])
+    changed = replace(spec, pipeline=spec.pipeline.first(2))
     word = keep_pipeline(changed)
-    assert title_of(word) == f"kept: {', '.join(name for name, _ in changed.passes)}"
+    assert title_of(word) == f"kept: {', '.join(changed.pipeline.names)}"
     assert spec_of(opened, word, spec.profile) == changed
 
 

@@ -12,7 +12,7 @@ from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph, Node, check, constant, from_text
 from workbench.layout.profile import load_profile
-from workbench.pipeline import run_pipeline
+from workbench.pipeline.running import run_pipeline
 from workbench.rewrite import PassContext
 from workbench.view.diff import diff
 from workbench.view.matching import match_graphs, renamed

@@ -15,20 +15,20 @@ import workbench as wb
 from tests.recording import record
 from workbench.ir import Edit, Graph, from_text
 from workbench.ir.types import constant
-from workbench.run.measurement import ceilings as ceiling
-from workbench.run.measurement.caches import flusher, last_cache_bytes
-from workbench.run.measurement.ceilings import Roofs, ceilings
 from workbench.run.measurement.interleave import Repetitions, by_turns, repetitions
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.notes import notes_of
-from workbench.run.measurement.profile import median_operators, profile
-from workbench.run.measurement.profiled import OperatorRun
-from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
 from workbench.run.measurement.variants import MeasureError, Variant, combined
 from workbench.run.onnxruntime.opened import SessionRun
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.profiling import ceilings as ceiling
+from workbench.run.profiling.caches import flusher, last_cache_bytes
+from workbench.run.profiling.ceilings import Roofs, ceilings
+from workbench.run.profiling.profile import median_operators, profile
+from workbench.run.profiling.profiled import OperatorRun
+from workbench.run.profiling.roofline import share_of_roof, with_work
+from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.prepared import compiled
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process_memory import growth

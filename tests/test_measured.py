@@ -44,7 +44,7 @@ def worker(kept_worker):
 
 
 def given(times_us, name="cuda"):
-    return PassContext(load_profile(name), operator_timer=GivenTimes(times_us))
+    return PassContext(load_profile(name), GivenTimes(times_us))
 
 
 def probes_of(graph):
@@ -261,6 +261,6 @@ def test_times_are_of_the_element_type_that_is_asked_for(worker, own_cache):
     before = rows(own_cache)
     timer.times(probes, "cpu", "bfloat16")
     assert rows(own_cache) == before
-    context = PassContext(load_profile("cuda"), operator_timer=timer)
+    context = PassContext(load_profile("cuda"), timer)
     step = run_pass(LayoutMeasured(device="cpu", dtype="bfloat16"), graph, context)
     assert step.facts.device == narrow.device

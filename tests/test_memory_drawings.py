@@ -14,8 +14,8 @@ from workbench.io import load_model
 from workbench.io.samples import FOLDER
 from workbench.ir import from_text
 from workbench.lessons.pictures import picture_of
+from workbench.memory.blocks.actions import free_labels, labels_of
 from workbench.memory.planning import plan_memory, sharing_of
-from workbench.memory.playing import free_labels, labels_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

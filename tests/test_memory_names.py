@@ -9,8 +9,8 @@ import pytest
 
 from workbench.io.checks import every_node
 from workbench.io.onnx_file import load_proto
+from workbench.memory.blocks.actions import played
 from workbench.memory.planning import plan_memory, sharing_of
-from workbench.memory.playing import played
 
 LOOP = """<ir_version: 10, opset_import: ["": 21]>
 g (float[4] x, int64 n) => (float[4] y) <bool c = {1}, float[4] w = {1, 2, 3, 4}> {

@@ -9,8 +9,8 @@ import random
 import pytest
 
 from workbench.errors import UserError
-from workbench.memory.gaps import placed_in_turn
-from workbench.memory.packing import MemoryBlock, OverlapError, Packing, check_offsets
+from workbench.memory.blocks.gaps import placed_in_turn
+from workbench.memory.blocks.packing import MemoryBlock, OverlapError, Packing, check_offsets
 from workbench.memory.planners import pack, planner_of, planners
 
 NAMES = sorted(planners())

@@ -32,7 +32,7 @@ def laid_out(text: str, strategy, target: Profile, **options) -> Graph:
     graph = typed(text)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)["y"]
-    run_pass(with_options(strategy, options), graph, PassContext(target, operator_timer=TIMES), check_each=True)
+    run_pass(with_options(strategy, options), graph, PassContext(target, TIMES), check_each=True)
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-5)
     return graph
 

@@ -10,9 +10,9 @@ from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
 from workbench.io import load_model
-from workbench.layout.cost import count
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
+from workbench.metrics.transpose_cost import count
 from workbench.rewrite import PassContext, run_pass
 
 NAIVE = {"insert-and-cancel", "record-then-insert"}  # they insert whether anything is demanded or not
@@ -23,7 +23,7 @@ STRATEGIES = {name: cls for name, cls in passes.compared_strategies().items() if
 def undemanding(name):
     """For a profile without demands; no operator is quicker in either layout."""
     target = dataclasses.replace(load_profile(name), required_layouts={})
-    return PassContext(target, operator_timer=GivenTimes({"Transpose": 1}))
+    return PassContext(target, GivenTimes({"Transpose": 1}))
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from tests.viewing import history_of, sample_history
 from workbench.api import load, verify
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.layout.cost import count
 from workbench.layout.declared import declared_layouts, parse_layouts
 from workbench.layout.infer import case_of, declare, infer_layouts
 from workbench.layout.profile import load_profile
+from workbench.metrics.transpose_cost import count
 from workbench.rewrite import PassContext, run_pass
 from workbench.view.node_style import OWN, PLAIN, TARGET
 from workbench.view.timeline import timeline_of
@@ -48,7 +48,7 @@ def declared() -> Graph:
 def boxes(history) -> dict[str, tuple[str, str]]:
     """Colour and words of every box at the end, by the figure's name of it."""
     timeline = timeline_of(history, NPU)
-    found = {key.partition(":")[2]: look for key, look in timeline.looks_of_values.items()}
+    found = {key.partition(":")[2]: look for key, look in timeline.styles_of_values.items()}
     for versions in timeline.versions.values():
         if versions[-1].dies > timeline.last:
             node = versions[-1].node
@@ -115,7 +115,7 @@ def test_the_path_figure():
     """Its second transpose is drawn peachpuff there, and palegoldenrod in the figure of the Reshape: what it gives."""
     timeline = timeline_of(sample_history("npu_path", "layout_record_then_insert", target="npu"), NPU)
     colours = [COLOURS[v[-1].look.layout] for v in timeline.versions.values() if v[-1].dies > timeline.last]
-    ends = [COLOURS[look.layout] for look in timeline.looks_of_values.values()]
+    ends = [COLOURS[look.layout] for look in timeline.styles_of_values.values()]
     assert sorted(colours) == ["palegoldenrod", "peachpuff", "peachpuff"] and set(ends) == {"palegoldenrod"}
 
 

@@ -143,6 +143,6 @@ def test_an_exception_of_a_pass_is_a_sentence_that_names_pass_and_model():
 
     graph = typed("model_g (float[2] x) => (float[2] y) { y = Relu(x) }")
     with pytest.raises(
-        UserError, match=r"pass test_odd_files broke off on model 'model_g' .ZeroDivisionError: .*leave that pass out"
+        UserError, match=r"pass test_odd_files failed on model 'model_g' .ZeroDivisionError: .*leave that pass out"
     ):
         run_pass(Stumbling(), graph, PassContext(load_profile("npu")))

@@ -15,7 +15,7 @@ from tests.test_written_opset import GELU, WRITTEN, named
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.run.inputs import bound_dims, seed_inputs
-from workbench.run.onnxruntime.randomness import is_random
+from workbench.run.randomness import is_random
 
 pytestmark = pytest.mark.slow
 HEAVY = 50e6  # bytes; of such a file three versions take minutes
@@ -53,7 +53,7 @@ def jobs(tmp_path_factory):
         made = {"loaded": graph}
         if opset is None:
             made["simplified"] = wb.optimize(graph, preset="simplify", opset="keep").graph
-            made["layouts"] = wb.optimize(graph, layout="greedy", opset="keep").graph
+            made["layouts"] = wb.optimize(graph, layout="greedy", opset="keep", target="cuda").graph
         for how, result in made.items():
             written = folder / f"{number}-{how}.onnx"
             export_onnx(result, written, opset=opset)

@@ -9,7 +9,7 @@ from onnx.reference.ops.op_attention import _compute_attention
 from tests.running import outputs, typed
 from workbench.errors import UserError
 from workbench.ir import from_text
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def native(graph, inputs):

@@ -14,8 +14,8 @@ from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.io.samples import FOLDER
 from workbench.ir import TensorType
-from workbench.run.torch.executor import TorchExecutor
-from workbench.verification import Verifier
+from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.verification.verifier import Verifier
 
 SAMPLES = ["conv_relu_conv_relu", "resnet50_narrow", "ppocr_cls_v2", "basic_pitch_nmp"]
 FROM_CORPUS = ["bert_12l_raw", "ddddocr_det_yolox", "ppocrv4_rec", "ppocrv4_det"]

@@ -18,7 +18,7 @@ from tests.ort_operators import FALLING_BACK, NATIVE
 from tests.running import outputs, random_inputs
 from workbench.inference.shapes import infer_types
 from workbench.ops import contracts
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 LEVELS = onnxruntime.GraphOptimizationLevel
 OWN = "com.microsoft."

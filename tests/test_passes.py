@@ -8,10 +8,11 @@ import pytest
 
 import passes
 from tests.running import outputs, plays_both_ways, random_inputs, typed
-from workbench.explanation import explain_pass
+from workbench.explanations.explanation import explain_pass
+from workbench.external.tool_pass import ToolPass
 from workbench.ir import Graph, from_text, graph_text
+from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import NoMatch, run_pass, with_options
-from workbench.rewrite.tool_pass import ToolPass
 from workbench.run.inputs import output_orders, permute_inputs, turned
 
 PASSES = {name: cls for name, cls in passes.all_passes().items() if not issubclass(cls, ToolPass)}  # test_tools.py
@@ -35,8 +36,7 @@ def test_file_is_a_pass(name):
 
 
 def example_pass(cls, example):
-    earlier = [PASSES[name]() for name in example.behind]
-    return with_options(cls, example.options).behind(earlier)
+    return with_options(cls, example.options)
 
 
 def opened(example) -> Graph:
@@ -47,7 +47,7 @@ def opened(example) -> Graph:
 
 def run_example(cls, example):
     graph = opened(example)
-    step = run_pass(example_pass(cls, example), graph, example.context, check_each=True)
+    step = run_pass(example_pass(cls, example), graph, example_context(example), check_each=True)
     return graph, step
 
 
@@ -79,7 +79,7 @@ def test_example_computes_the_same_at_every_rewrite(cls, example):
     graph, original = opened(example), opened(example)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    for found in example_pass(cls, example).run(graph, example.context):
+    for found in example_pass(cls, example).run(graph, example_context(example)):
         graph.apply(found.edit)
         found_outputs = outputs(graph, permute_inputs(inputs, original, graph))
         for name, array in turned(found_outputs, output_orders(original, graph)).items():
@@ -94,7 +94,7 @@ def test_each_value_of_the_example_may_be_read_elsewhere(cls, example):
         graph = before.copy()
         graph.outputs = (*before.outputs, value)
         original = graph.copy()
-        step = run_pass(example_pass(cls, example), graph, example.context, check_each=True)
+        step = run_pass(example_pass(cls, example), graph, example_context(example), check_each=True)
         if not step.rewrites:
             continue
         inputs = random_inputs(original)

@@ -6,9 +6,9 @@ import pytest
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Graph, check
 from workbench.rewrite import Exactness, Example, NoMatch
-from workbench.rewrite.graph_patterns import read_before
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.terms import Absent, Datum, Either, Number, Operation, Product, Result, Variable
+from workbench.rewrite.patterns.graph_patterns import read_before
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.terms import Absent, Datum, Either, Number, Operation, Product, Result, Variable
 
 GIVEN = "float[2,3] x, float[2,3] z, float[2,3] w"
 

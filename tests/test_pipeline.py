@@ -2,18 +2,20 @@
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 
-import passes as library
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
-from workbench import api, pipeline
+from workbench import api
+from workbench.explanations.reporting import history_report, step_report
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, Node, constant, graph_text
 from workbench.layout.profile import load_profile
-from workbench.reporting import history_report, step_report
+from workbench.pipeline import running as pipeline
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import (
     Exactness,
     NoMatch,
@@ -26,8 +28,8 @@ from workbench.rewrite import (
     run_pass,
     with_options,
 )
-from workbench.rewrite.greedy_driver import RunawayError
-from workbench.verification import Verifier
+from workbench.rewrite.core.greedy_driver import RunawayError
+from workbench.verification.verifier import Verifier, verify_step
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -42,7 +44,7 @@ def history():
 def test_step_zero_is_the_graph_as_loaded(history):
     assert history[0].pass_name == "as loaded"
     assert graph_text(history.at(0)) == graph_text(load_model(SAMPLE))
-    assert [s.pass_name for s in history.steps[1:]] == library.chosen(None, "default", "greedy")
+    assert [s.pass_name for s in history.steps[1:]] == list(choose(layout="greedy").names)
 
 
 def test_the_last_moment_is_the_result(history):
@@ -63,7 +65,7 @@ def test_every_moment_computes_the_same(history):
 def test_a_pipeline_leaves_the_graph_that_it_was_given_alone():
     graph = load_model(SAMPLE)
     before = graph_text(graph)
-    api.optimize(graph, layout="greedy")
+    api.optimize(graph, layout="greedy", target="cuda")
     assert graph_text(graph) == before
 
 
@@ -133,7 +135,11 @@ def test_a_wrong_rewrite_is_found_by_bisecting():
     graph = typed(TEXT)
     with Verifier(graph) as verifier:
         history = pipeline.run_pipeline(
-            graph, [Wrong()], PassContext(load_profile("npu")), after_step=api.verified_by(verifier), check_each=True
+            graph,
+            [Wrong()],
+            PassContext(load_profile("npu")),
+            after_step=partial(verify_step, verifier),
+            check_each=True,
         )
     step = history[1]
     assert step.verdict.ok is False

@@ -24,9 +24,9 @@ from workbench.run.inputs import seed_inputs
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.planned import plan_of_run
-from workbench.run.torch.executor import TorchExecutor
-from workbench.run.torch.lanes.choosing import copied
-from workbench.run.torch.lanes.launches import launches_of
+from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.run.torch.streams.choosing import copied
+from workbench.run.torch.streams.launches import launches_of
 
 pytestmark = pytest.mark.slow
 SIMPLIFIED = ("unet_sd15_raw",)  # as loaded it computes a gigabyte of constants in each run

@@ -56,7 +56,7 @@ def test_a_query_holds_where_all_its_terms_do(query, conv, ours):
             "there is no key 'lay'; the keys are op, scope, name, shape, layout, and a word with a colon is written "
             'in double quotes, "lay:NHWC"',
         ),
-        ("op: Conv", "'op:' has no value; write it without a blank behind the colon, such as op:Transpose"),
+        ("op: Conv", "'op:' has no value; write it without a blank after the colon, such as op:Transpose"),
         (
             "shape:4o96",
             "'4o96' is no shape; write one size or several with x between them, such as 4096 or 1x64x*x56, "
@@ -66,7 +66,7 @@ def test_a_query_holds_where_all_its_terms_do(query, conv, ours):
             "layout:NHKW",
             "'NHKW' is no layout; write Tensor, or an order of axes such as NCHW, NHWC, HWIO or NCHW8c",
         ),
-        ('conv "to q', 'a double quote is not closed in "to q; write a second one behind the words'),
+        ('conv "to q', 'a double quote is not closed in "to q; write a second one after the words'),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(query, sentence):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.running import typed
 from workbench import api
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -9,12 +9,12 @@ from passes.layout.layout_greedy import LayoutGreedy
 from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, typed
+from workbench.inference.bound_shapes import bound_shape
 from workbench.io import load_model
-from workbench.layout.cost import bound_shape
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.pass_choice import choose
-from workbench.pipeline import run_pipeline
+from workbench.pipeline.running import run_pipeline
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import PassContext, run_pass, with_options
 
 STRATEGIES = (LayoutBlocked, LayoutGreedy, LayoutOptimal, LayoutOptimalAnyOrder)
@@ -78,6 +78,6 @@ def test_a_result_of_unknown_rank_behind_a_branch_of_known_rank_stops_no_strateg
         y = Conv(v, w)
     }""")
     inputs = {"x": np.ones((2, 1, 2), np.float32), "c": np.array(False)}
-    context = PassContext(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
+    context = PassContext(load_profile("cuda"), GivenTimes({"Transpose": 1}))
     found = run_pipeline(graph, choose(layout=strategy), context).graph
     np.testing.assert_array_equal(outputs(found, inputs)["y"], outputs(graph, inputs)["y"])

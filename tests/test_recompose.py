@@ -22,7 +22,7 @@ GROUPS = "<int64[3] g = {0, 2, -1}, int64[3] h = {1, 4, 3}, float[2] i = {1, 1},
 def recomposed(text: str, name: str, mode: str = "ieee") -> list[str]:
     """The operators that the pass leaves; what they compute is what the text computes."""
     before, after = typed(text), typed(text)
-    run_pass(PASSES[name](), after, PassContext(load_profile("npu"), mode), check_each=True)
+    run_pass(PASSES[name](), after, PassContext(load_profile("npu"), mode=mode), check_each=True)
     assert_same(before, after)
     return [node.op for node in after.nodes]
 

@@ -33,7 +33,7 @@ from workbench.run.records.store import (
     model_hash,
     records_of,
 )
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -7,13 +7,13 @@ import pytest
 import passes
 from tests.running import typed
 from tests.viewing import sample_history
-from workbench import pipeline
-from workbench.explanation import rule_source
+from workbench.explanations.explanation import rule_source
+from workbench.explanations.refusals import Considered, considered, refusal_lines
 from workbench.io.samples import FOLDER
 from workbench.layout.profile import load_profile
-from workbench.refusals import Considered, considered, refusal_lines
+from workbench.pipeline import running as pipeline
 from workbench.rewrite import LeftOut, PassContext, refused_by
-from workbench.view.why_not import graphs_behind, not_run, said_of
+from workbench.view.why_not import graphs_after, not_run, said_of
 
 CUDA = load_profile("cuda")
 TWO = """g (float[1,2,4,4] x, float[2,2,1,1] v) => (float[1,2,4,4] y, float[1,2,4,4] z)
@@ -27,13 +27,12 @@ TWO = """g (float[1,2,4,4] x, float[2,2,1,1] v) => (float[1,2,4,4] y, float[1,2,
 
 def ran(text: str, *names: str, mode: str = "ieee"):
     made = [passes.find_pass(name)() for name in names]
-    return made, pipeline.run_pipeline(typed(text), made, PassContext(CUDA, mode))
+    return made, pipeline.run_pipeline(typed(text), made, PassContext(CUDA, mode=mode))
 
 
 def of_step(history, made, index: int) -> Considered:
-    sentences = [out.sentence for out in history.left_out]
-    context = PassContext(CUDA, history.mode)
-    return considered(history[index], made[index - 1], history.at(index), context, sentences)
+    context = PassContext(CUDA, mode=history.mode)
+    return considered(history[index], made[index - 1], history.at(index), context, history.left_out_of(history[index]))
 
 
 def test_what_a_step_considered_acted_on_and_refused():
@@ -77,12 +76,11 @@ def test_what_mode_or_verification_holds_back_is_said():
     made, history = ran(TWO, "fold_batchnorm", mode="exact")
     assert any("would act here, but not in mode exact" in group.sentence for group in of_step(history, made, 1).groups)
     made, whole = ran(TWO, "fold_batchnorm")
-    sentence = whole[1].rewrites[0].sentence
-    left = pipeline.run_pipeline(
-        typed(TWO), made, PassContext(CUDA), left_out=[LeftOut("fold_batchnorm", sentence, "it was wrong")]
-    )
+    done = whole[1].rewrites[0]
+    left_out = [LeftOut("fold_batchnorm", done.id, done.sentence, "it was wrong")]
+    left = pipeline.run_pipeline(typed(TWO), made, PassContext(CUDA), left_out=left_out)
     said = [group.sentence for group in of_step(left, made, 1).groups]
-    assert f"left out, since results differ with it: {sentence}" in said
+    assert f"left out, since results differ with it: {done.sentence}" in said
 
 
 def test_nodes_in_bodies_are_considered_under_the_node_that_holds_them():
@@ -95,7 +93,7 @@ def test_nodes_in_bodies_are_considered_under_the_node_that_holds_them():
 def test_a_node_tells_what_every_pass_said_of_it():
     made, history = ran(TWO, "drop_dropout", "fold_batchnorm")
     said = said_of(
-        history, graphs_behind(history), made, CUDA, ["BatchNormalization_y", "BatchNormalization_z", "Conv_c"]
+        history, graphs_after(history), made, CUDA, ["BatchNormalization_y", "BatchNormalization_z", "Conv_c"]
     )
     (acted,) = said["BatchNormalization_y"]
     assert (acted.step, acted.t, acted.acted, acted.sentence) == (2, 1, True, history[2].rewrites[0].sentence)

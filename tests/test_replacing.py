@@ -16,10 +16,10 @@ import pytest
 
 from tests.conftest import ROOT
 from workbench.errors import UserError
-from workbench.files import check_outputs, replacing, write_text
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.io.proto_file import open_proto, write_proto
+from workbench.support.files import check_outputs, replacing, write_text
 
 GOOD = "what was there before\n"
 WAYS = {
@@ -38,25 +38,25 @@ IN_PROCESS = {
         "from dataclasses import replace; from workbench.layout.profile import load_profile, save_profile;"
         "save_profile(replace(load_profile('cuda'), name='mine', title='t' * 60))"
     ),
-    "text": "from workbench.files import write_text; write_text({place!r}, 'x' * 30000)",
+    "text": "from workbench.support.files import write_text; write_text({place!r}, 'x' * 30000)",
 }
 # Modules that write into folders of their own, which nobody names, or only add lines to a record.
 WRITE_ELSEWHERE = {
-    "cluster/device_actor.py",
-    "cluster/on_ray.py",
-    "cluster/travelling_files.py",
+    "study/cluster/device_actor.py",
+    "study/cluster/on_ray.py",
+    "study/cluster/travelling_files.py",
     "io/__init__.py",
     "io/packed.py",
     "io/program_data.py",
     "io/program_process.py",
-    "matrix_record.py",
-    "owned_folders.py",
+    "study/sweep/record.py",
+    "support/owned_folders.py",
     "run/torch/fused/compiling_ahead.py",
-    "run/worker/__main__.py",
+    "run/tasks/__main__.py",
     "run/worker/process.py",
     "run/worker/process_memory.py",
     "run/worker/tensors.py",
-    "tuning/measuring.py",
+    "study/tuning/measuring.py",
     "ui/state/model_inputs.py",
     "ui/state/reducing.py",
     "ui/state/uploads.py",
@@ -111,7 +111,7 @@ def test_one_module_writes_the_files_that_users_name():
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         if any(_writes(call) for call in calls):
             writers.add(str(path.relative_to(ROOT / "workbench")))
-    drafts = {"files.py", "io/exporting.py", "io/proto_file.py", "layout/profile.py", "run/inputs.py"}
+    drafts = {"support/files.py", "io/exporting.py", "io/proto_file.py", "layout/profile.py", "run/inputs.py"}
     assert writers == WRITE_ELSEWHERE | drafts
 
 
@@ -169,7 +169,7 @@ def test_a_folder_that_takes_no_new_file_is_told_before_the_work(tmp_path):
 
 def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tmp_path):
     place = tmp_path / "a.txt"
-    begin = f"from workbench.files import replacing\nwith replacing({str(place)!r}) as draft:\n    draft.write_text('half')\n"
+    begin = f"from workbench.support.files import replacing\nwith replacing({str(place)!r}) as draft:\n    draft.write_text('half')\n"
     killed = in_a_process(f"{begin}    import os; os._exit(9)", tmp_path)
     assert killed.returncode == 9 and len(list(tmp_path.iterdir())) == 1
     with replacing(place) as other:

@@ -12,13 +12,13 @@ from tests.conftest import CORPUS, ROOT
 from tests.pages import LIMIT_S, fine, opened_file, opened_sample, words
 from tests.running import typed
 from tests.wrong_tool import WrongTool
-from workbench import rivals
-from workbench.rivals import ORIGINAL, OURS, chosen_rivals, compare_rivals, rivals_here
 from workbench.run.worker.client import Worker
-from workbench.tool_fault import ToolFault
+from workbench.study.compare_tools import comparing as rivals
+from workbench.study.compare_tools.comparing import ORIGINAL, OURS, chosen_rivals, compare_rivals, rivals_here
+from workbench.study.compare_tools.tool_fault import ToolFault
 from workbench.ui.screens import rivals_page
 from workbench.ui.state.reducing import reduce_fault
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 KEYS = ["tool", "version", "nodes", "seconds", "peak_bytes", "max_rel_error", "equal", "failed", "median_ms"]
 MODEL = ROOT / "sample_models" / "resnet50_narrow.onnx"

@@ -12,8 +12,8 @@ from workbench.io.samples import samples
 from workbench.layout.profile import load_profile
 from workbench.view.arrangement import _PIECE
 from workbench.view.placement import Item, Place, place
-from workbench.view.room import Need, stretched
 from workbench.view.scene import View
+from workbench.view.spacing import Need, stretched
 from workbench.view.timeline import timeline_of
 
 

@@ -10,7 +10,7 @@ import workbench as wb
 from tests.running import normal, outputs, typed
 from workbench.ir import Graph
 from workbench.rewrite import NoMatch
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 TURNED = """cos = Unsqueeze(c, one)  sin = Unsqueeze(s, one)
     first, second = Split<axis=-1, num_outputs=2>(x)  n = Neg(second)  t = Concat<axis=-1>(n, first)

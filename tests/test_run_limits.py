@@ -12,7 +12,7 @@ import pytest
 
 from tests.worker_jobs import LIMIT_S, SMALL, Client, assert_works, file_of, gate, is_opened, open_gate, sentence, site
 from workbench.run.measurement import timing
-from workbench.run.torch.program import OperatorError
+from workbench.run.torch.executor.program import OperatorError
 from workbench.run.worker import memory, process
 from workbench.run.worker.client import CancelledError, RunError, Worker
 from workbench.run.worker.failures import TaskError, first_line, sentence_of, shortened

@@ -20,8 +20,8 @@ from workbench.io.samples import FOLDER
 from workbench.ir import to_text
 from workbench.layout.profile import load_profile
 from workbench.rewrite import Exactness, PassContext, run_pass
-from workbench.rewrite.laws import read_laws, read_term
-from workbench.rewrite.terms import COMMUTATIVE, Number, Operation, Variable, terms_of
+from workbench.rewrite.patterns.laws import read_laws, read_term
+from workbench.rewrite.patterns.terms import COMMUTATIVE, Number, Operation, Variable, terms_of
 from workbench.saturation.choices import Choices, Option, choices_of
 from workbench.saturation.equations import EQUATIONS, SIGN_LAWS, Equation, equations_for
 from workbench.saturation.exact_numbers import ExactNumbers, as_number
@@ -40,7 +40,7 @@ ENOUGH = SaturationBudget(40, 20_000, 60)
 def saturated(text, mode="fast", **options):
     """The graph of a text after the pass, and its step."""
     graph = typed(text)
-    return graph, run_pass(PASS(**options), graph, PassContext(load_profile("cpu"), mode), check_each=True)
+    return graph, run_pass(PASS(**options), graph, PassContext(load_profile("cpu"), mode=mode), check_each=True)
 
 
 def one_region(text):
@@ -325,7 +325,7 @@ def test_a_region_where_nothing_is_gained_has_its_certificate_in_the_report(done
 def test_a_second_run_changes_nothing():
     graph, first = saturated(NAMES)
     before = to_text(graph)
-    second = run_pass(PASS(), graph, PassContext(load_profile("cpu"), "fast"))
+    second = run_pass(PASS(), graph, PassContext(load_profile("cpu"), mode="fast"))
     assert first.rewrites and not second.rewrites and to_text(graph) == before
 
 
@@ -427,7 +427,7 @@ def test_results_stay_the_same_in_every_mode(text, mode):
 def test_samples_of_algebra_give_the_same_results(sample, mode):
     before = load_model(sample, {})
     graph = before.copy()
-    run_pass(PASS(), graph, PassContext(load_profile("cpu"), mode), check_each=True)
+    run_pass(PASS(), graph, PassContext(load_profile("cpu"), mode=mode), check_each=True)
     given = random_inputs(before)
     expected, found = outputs(before, given), outputs(graph, given)
     for name in before.outputs:

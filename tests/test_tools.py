@@ -13,13 +13,13 @@ from tests.running import outputs, plays_both_ways, random_inputs, typed
 from tests.slow import slow_unless
 from workbench.api import optimize
 from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
-from workbench.contexts import pass_context
+from workbench.external.difference import difference
+from workbench.external.running import ToolError
+from workbench.external.tool_pass import ToolPass
 from workbench.ir import from_text, graph_text
+from workbench.registry.contexts import pass_context
 from workbench.rewrite import run_pass
-from workbench.rewrite.difference import difference
-from workbench.rewrite.tool_pass import ToolPass
-from workbench.tools.running import ToolError
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 TOOLS = {name: cls for name, cls in passes.all_passes().items() if issubclass(cls, ToolPass)}
 RELU = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  y = Relu(b) }"
@@ -252,8 +252,8 @@ def test_two_changes_apart_are_two_and_what_is_between_stays():
     before = "g (float[4] x) => (float[4] y) { a = Exp(x)  b = Neg(a)  c = Abs(b)  y = Sqrt(c) }"
     after = "g (float[4] x) => (float[4] y) { a = Sin(x)  b = Neg(a)  c = Abs(b)  d = Abs(c)  y = Sqrt(d) }"
     found = changes(before, after)
-    assert [[node.op for node in change.gone] for change in found.changes] == [["Exp"], ["Sqrt"]]
-    assert [[node.op for node in change.come] for change in found.changes] == [["Sin"], ["Abs", "Sqrt"]]
+    assert [[node.op for node in change.removed] for change in found.changes] == [["Exp"], ["Sqrt"]]
+    assert [[node.op for node in change.inserted] for change in found.changes] == [["Sin"], ["Abs", "Sqrt"]]
 
 
 def test_a_name_that_means_another_value_is_no_match():
@@ -277,7 +277,7 @@ def test_constants_are_matched_by_their_elements():
     after = "g (float[2] x) => (float[2] y) <float[2] z = {1, 2}> { c = Add(x, z)  y = Mul(c, z) }"
     assert not changes(before, after).changes
     other = "g (float[2] x) => (float[2] y) <float[2] a = {1, 3}, float[2] b = {1, 2}> { c = Add(x, a)  y = Mul(c, b) }"
-    assert [change.gone[0].op for change in changes(before, other).changes] == ["Add"]
+    assert [change.removed[0].op for change in changes(before, other).changes] == ["Add"]
 
 
 def test_a_body_is_compared_by_what_it_says():

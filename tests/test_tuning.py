@@ -19,19 +19,27 @@ from tests.running import typed
 from tests.test_tuning_halving import Simulated
 from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError
-from workbench.pass_choice import choose
+from workbench.registry.pass_choice import choose
 from workbench.run.compare import Comparison
 from workbench.run.tolerances import BFLOAT16, FLOAT32
-from workbench.tuning import bounds, latency
-from workbench.tuning.budget import Budget, parse_budget
-from workbench.tuning.evidence import Evidence, dominates, evidence_of
-from workbench.tuning.graphs import MadeGraph, error_fault
-from workbench.tuning.halving import MOST_TURNS, WITHIN, Dropped, NothingRanError
-from workbench.tuning.measuring import LotTimes, read_record
-from workbench.tuning.pipelines import EXECUTED, OBJECTIVES, TuneError, every_candidate
-from workbench.tuning.recipe import BUDGET_ENDED, STOPPED_EARLY, VERSION, Recipe, load_recipe, save_recipe, toml_text
-from workbench.tuning.tune import TuneRequest, tune
-from workbench.verification import Verifier
+from workbench.study.tuning import bounds, latency
+from workbench.study.tuning.budget import Budget, parse_budget
+from workbench.study.tuning.evidence import Evidence, dominates, evidence_of
+from workbench.study.tuning.graphs import MadeGraph, error_fault
+from workbench.study.tuning.halving import MOST_TURNS, WITHIN, Dropped, NothingRanError
+from workbench.study.tuning.measuring import LotTimes, read_record
+from workbench.study.tuning.pipelines import EXECUTED, OBJECTIVES, TuneError, every_candidate
+from workbench.study.tuning.recipe import (
+    BUDGET_ENDED,
+    STOPPED_EARLY,
+    VERSION,
+    Recipe,
+    load_recipe,
+    save_recipe,
+    toml_text,
+)
+from workbench.study.tuning.tune import TuneRequest, tune
+from workbench.verification.verifier import Verifier
 
 SMALL = SAMPLES / "conv_relu_conv_relu.onnx"
 

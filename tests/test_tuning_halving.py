@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from workbench.tuning.halving import FIRST_TURNS, MOST_TURNS, WITHIN, NothingRanError, compare_arms, halve
+from workbench.study.tuning.halving import FIRST_TURNS, MOST_TURNS, WITHIN, NothingRanError, compare_arms, halve
 
 SEEDS, ARMS = 30, 24
 

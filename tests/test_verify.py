@@ -10,15 +10,15 @@ import pytest
 
 from tests.conftest import CORPUS
 from tests.running import typed
-from workbench.file_verification import MismatchError, verify_files
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.metrics import measurements_of
-from workbench.rewrite.history import History, Step
-from workbench.rewrite.rule import AppliedRewrite
+from workbench.rewrite.core.history import History, Step
+from workbench.rewrite.core.rule import AppliedRewrite
 from workbench.run.compare import compare
 from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, INT8, tolerance_for, tolerances_for
-from workbench.verification import Verifier, bisect, verify_step
+from workbench.verification.files import MismatchError, verify_files
+from workbench.verification.verifier import Verifier, bisect, verify_step
 
 X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 

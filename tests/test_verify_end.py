@@ -15,9 +15,9 @@ from tests.commands import OCR, RESHAPE, report_of
 from tests.conftest import ROOT
 from tests.running import typed
 from workbench import api
-from workbench.reporting import history_report
+from workbench.explanations.reporting import history_report
 from workbench.rewrite import History, LeftOut
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -72,10 +72,12 @@ def test_a_rewrite_that_changes_results_is_left_out_and_the_rest_goes_on(verifie
     history = optimized(verifier, verify="end", on_failure="skip")
     assert history.failed is None and history[-1].verdict.ok
     (out,) = history.left_out
-    assert out.pass_name == "algebra_constants" and "Add 'Add_s'" in out.sentence
+    assert out.step == "algebra_constants" and "Add 'Add_s'" in out.sentence
     assert str(out).startswith("left out of algebra_constants: 'the constants of Add 'Add_s'")
     assert [node.op for node in history.graph.nodes].count("Add") == 4  # those before Tanh are gathered still
-    assert history_report(history)["left_out"] == [{"pass": out.pass_name, "rewrite": out.sentence, "why": out.why}]
+    assert history_report(history)["left_out"] == [
+        {"pass": out.step, "rewrite": out.sentence, "id": str(out.rewrite), "why": out.why}
+    ]
     again = api.optimize(history.graph, SIMPLIFY, verifier=verifier, verify="end", on_failure="skip")
     assert len(again.graph) == len(history.graph)
 
@@ -91,7 +93,7 @@ def test_after_three_rewrites_the_whole_pass_is_left_out():
     )
     with Verifier(graph) as verifier:
         history = api.optimize(graph, ["algebra_constants"], verifier=verifier, verify="end", on_failure="skip")
-    assert [out.sentence == "" for out in history.left_out] == [False] * 3 + [True]
+    assert [out.rewrite is None for out in history.left_out] == [False] * 3 + [True]
     assert history.failed is None and len(history.graph) == len(graph)
 
 
@@ -146,4 +148,7 @@ def test_a_terminal_hears_how_far_it_is_and_a_pipe_does_not(tmp_path):
 
 
 def test_left_out_is_said_in_a_sentence():
-    assert str(LeftOut("p", "", "Output 'y' differs.")) == "left out of p: all of it, for with it output 'y' differs."
+    assert (
+        str(LeftOut("p", None, "", "Output 'y' differs."))
+        == "left out of p: all of it, for with it output 'y' differs."
+    )

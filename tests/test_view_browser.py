@@ -459,7 +459,7 @@ def test_a_click_tells_all_about_a_node(narrow):
         "Contract",
         "Cost",
         "Where it came from",
-        "What the passes said",
+        "Every pass at this node",
     ):
         assert words in said, words
     assert "1 Fold batch normalization into convolution" in said and "BatchNormalization 'n1' scales" in said

@@ -29,7 +29,7 @@ def test_a_click_on_a_refused_node_shows_it_and_the_node_tells_what_each_pass_sa
     view.wait("hook => hook.state().selected === 'n4' && hook.box('n4')?.visible")
     assert (view.state["step"], view.state["t"]) == (2, 53)
     panel = tab.locator(".gw-inspector")
-    panel.get_by_text("What the passes said").wait_for()
+    panel.get_by_text("Every pass at this node").wait_for()
     panel.get_by_text("before the operator: Conv 'n4' does not follow a Pad").wait_for()
     panel.get_by_role("button", name="1 Fold batch normalization into convolution").first.click()
     view.wait("hook => hook.state().step === 1 && hook.state().rewrite > 0")
@@ -42,7 +42,7 @@ def test_every_pass_of_the_list_answers_whether_it_ran():
     fine(at.run())
     spec: Spec = at.session_state["opened"].spec
     table = at.dataframe[1].value
-    assert len(table) == len(spec.passes) == len(at.session_state["opened"].history) - 1
+    assert len(table) == len(spec.pipeline.passes) == len(at.session_state["opened"].history) - 1
     told = dict(zip(table["pass"], table["in words"], strict=True))
     assert told["Fold batch normalization into convolution"] == "considered 53, acted on 53, refused 0"
     assert told["Remove dropout"] == "changed nothing; no node has an operator that it looks at (Dropout)"

@@ -267,7 +267,7 @@ def test_layouts_at_an_old_opset_are_functions_of_it(tmp_path):
     text = """g (float[1,4,8,8] x, float[8,4,3,3] w) => (float[1,8] y) {
         c = Conv <pads = [1, 1, 1, 1]> (x, w) r = Relu(c) m = ReduceMax <axes = [2, 3], keepdims = 0> (r) y = Identity(m) }"""
     path = saved(tmp_path, text, header='<ir_version: 6, opset_import: ["": 11]>\n')
-    history = wb.optimize(load_model(path), layout="optimal")
+    history = wb.optimize(load_model(path), layout="optimal", target="cuda")
     report = export_onnx(history.graph, tmp_path / "out.onnx")
     assert (report.written.opset, report.written.ir) == (11, 8) and onnx.load(tmp_path / "out.onnx").functions
     np.testing.assert_allclose(

@@ -11,6 +11,7 @@ from tests.commands import NPU, RESHAPE, RESNET
 from tests.pages import compared, drawn, opened_sample, page, steps, verdicts, words
 from tests.running import outputs, random_inputs, typed
 from workbench.layout.profile import load_profile
+from workbench.registry.reading import preset
 from workbench.rewrite import PassContext, run_pass
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -22,7 +23,7 @@ WRONG = "wrong on purpose: Reshape 'reshape1' was written for NCHW and reads NHW
 def test_only_demonstrations_are_not_compared():
     assert set(library.strategies()) - set(library.compared_strategies()) == {NAME}
     assert "(demonstration)" in LayoutWrongOnPurpose.title
-    assert all("layout_wrong_on_purpose" not in preset["passes"] for preset in library.presets().values())
+    assert all("layout_wrong_on_purpose" not in preset(name).names for name in library.presets())
 
 
 @pytest.mark.parametrize("example", LayoutWrongOnPurpose.own_examples)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from workbench import pipeline
 from workbench.io import load_model
 from workbench.io.samples import FOLDER
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import DataType
 from workbench.layout.profile import load_profile
-from workbench.pass_choice import choose
+from workbench.pipeline import running as pipeline
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import History, PassContext
 from workbench.view.scene import View
 from workbench.view.timeline import timeline_of

@@ -26,7 +26,7 @@ from workbench.run.worker.client import Worker
 LIMIT_S = 60  # for what must happen
 SITE = """
 import json, os, subprocess, sys, time
-from workbench.run.worker import tasks
+from workbench.run.tasks import tasks
 
 def logged(kind, task):
     def run(request, report):

@@ -6,16 +6,21 @@ The folders in the order in which data passes through them:
     ir        the graph: nodes, values, edits, text
     ops       the operator contracts: torch function, permutations, fusion kinds, costs
     inference types, shapes, elements of small values, constants
-    layout    the layout of every value, target profiles, costs, choices
+    metrics   what is counted of a graph: nodes, transposes, what they move
     rewrite   rules, the driver, the history         (the passes themselves: `passes/`)
+    external  optimizers that others wrote, as passes
+    layout    the layout of every value, target profiles, costs, choices
     fusion    groups of operators, their memory traffic
     memory    lifetimes of values, shared memory, plans of one arena
-    pipeline  runs passes one after the other
-    verification  whether two graphs are equal, and which rewrite broke it
+    streams   operators side by side
+    pipeline  passes in order, as a value and as text, and run
     run       executors, measurement, the worker process
+    registry  the passes that were found, as users name them
+    verification  whether two graphs are equal, and which rewrite broke it
     certification the evidence of a history as a file; `checker` re-checks it and imports nothing of these
     view      the picture of a graph and its history; charts beside it
     api       the verbs below
+    study     sweeps, tuning, other tools compared
     cli, ui   the command line, and one Streamlit page per stage
 
 The verbs are imported at first use.
@@ -27,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.api import (
+        Fixpoint,
+        Pipeline,
         certificate,
         check_certificate,
         compile,
@@ -47,6 +54,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Fixpoint",
+    "Pipeline",
     "certificate",
     "check_certificate",
     "compile",

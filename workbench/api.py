@@ -6,7 +6,7 @@ history = wb.optimize(graph, ["fold_batchnorm", "layout_greedy"], target="cuda")
 history[1].rewrites[0].sentence
 wb.verify(graph, history.graph)
 wb.measure({"before": graph, "after": history.graph}, device="cuda")
-wb.compile(history.graph, device="cuda", backend="arena")(images)
+wb.compile(history.graph, device="cuda")(images)
 wb.export(history.graph, "model.opt.onnx")
 wb.package(history.graph, "model.opt.pt2", device="cuda")
 wb.report(history, "report.html")
@@ -15,21 +15,25 @@ wb.report(history, "report.html")
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.contexts import pass_context
-from workbench.files import write_text
+from workbench.explanations.layout_comparison import LaidOut
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
-from workbench.layout.profile import load_profile, profile_names
-from workbench.layout_comparison import LaidOut
-from workbench.library import library
-from workbench.limits_of_run import limits_of
-from workbench.pass_choice import DEFAULT_PRESET, FIX, choose
-from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
+from workbench.layout.profile import Profile, load_profile, machine_target, profile_names
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.pipeline.pipeline import Fixpoint as Fixpoint
+from workbench.pipeline.pipeline import Pipeline as Pipeline
+from workbench.pipeline.run_limits import limits_of
+from workbench.pipeline.running import OnProgress, branch, extend, run_pipeline, start
+from workbench.registry.contexts import pass_context
+from workbench.registry.pass_choice import DEFAULT_PRESET, FIX, Passes, choose
+from workbench.registry.pass_registry import library
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, Pass, PassContext
+from workbench.support.files import write_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,19 +41,23 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from workbench.checker.checking import Checked
-    from workbench.group_comparison import Grouping
+    from workbench.explanations.group_comparison import Grouping
+    from workbench.explanations.summary import Summary
     from workbench.io.exporting import ExportReport
     from workbench.memory.planning import MemoryPlan, Sharing
     from workbench.run.compare import Verdict
     from workbench.run.measurement.measured import Measurement
-    from workbench.run.measurement.progress import OnShare
     from workbench.run.measurement.variants import Variant
-    from workbench.run.packages import PackageReport
+    from workbench.run.profiling.progress import OnShare
     from workbench.run.torch.compiling import CompiledGraph
-    from workbench.summary import Summary
-    from workbench.verification import Verifier
+    from workbench.run.torch.packages import PackageReport
+    from workbench.verification.verifier import Verifier
 
-DEFAULT_TARGET = "cuda"
+DEFAULT_TARGET = "cuda"  # of the command line and the app, whose commands mean the same on every machine
+
+
+def _profile(target: str | None) -> Profile:
+    return load_profile(target or machine_target())
 
 
 def load(source: str | Path, dims: Mapping[str, int] | None = None, *, freeze_defaults: bool = False) -> Graph:
@@ -64,17 +72,17 @@ def load(source: str | Path, dims: Mapping[str, int] | None = None, *, freeze_de
 
 def inspect(graph: Graph) -> Summary:
     """Operators, parameters, FLOPs, inputs and outputs, layouts."""
-    from workbench.summary import summarize
+    from workbench.explanations.summary import summarize
 
     return summarize(graph)
 
 
 def optimize(
     graph: Graph,
-    passes: Sequence[str] | None = None,
+    passes: Passes | None = None,
     *,
     preset: str = DEFAULT_PRESET,
-    target: str = DEFAULT_TARGET,
+    target: str | None = None,
     layout: str | None = None,
     fix_dims: bool = False,
     free_dims: str = "",
@@ -92,7 +100,9 @@ def optimize(
 ) -> History:
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
-    passes:   names in order, or None for those of `preset`; layout: a strategy ("greedy") in addition.
+    target:   of the layouts: "cuda" where this machine has an NVIDIA GPU, else "cpu", if it is None.
+    passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None for
+              those of `preset`. layout: a strategy ("greedy") in addition.
     fix_dims: whether symbolic dims become the numbers of `graph.dims`, before everything else; free_dims: axes of
     inputs that count a batch and become symbols ("images:0=N").
     feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
@@ -101,7 +111,7 @@ def optimize(
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
     on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes again.
     on_check: is called before each comparison; may raise to stop.
-    limits:   what rules must not do: `opset`, `grow`, `keep` of `workbench.limits_of_run.limits_of`.
+    limits:   what rules must not do: `opset`, `grow`, `keep` of `workbench.pipeline.run_limits.limits_of`.
     """
     chosen = choose(
         passes,
@@ -115,17 +125,21 @@ def optimize(
         options=options,
     )
     worker = None if verifier is None else verifier.worker
-    fixes = any(pass_.name == FIX for pass_ in chosen)
+    fixes = any(pass_.name == FIX for pass_ in chosen.passes)
     graph = verifier.with_running_dims(graph) if verifier is not None and fixes else graph
-    context = pass_context(target, worker, mode=mode, limits=limits_of(graph, mode=mode, **limits))
-    after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
+    context = pass_context(target or machine_target(), worker, mode=mode, limits=limits_of(graph, mode=mode, **limits))
+    after_step = None
+    if verifier is not None and verify == "each":
+        from workbench.verification.verifier import verify_step
+
+        after_step = partial(verify_step, verifier, on_check=on_check)
     left_out: list[LeftOut] = []
     while True:
         history = run_pipeline(
             graph, chosen, context, after_step=after_step, on_progress=on_progress, left_out=left_out
         )
         if verifier is not None and (after_step is None or len(history) == 1):
-            from workbench.verification import verify_end
+            from workbench.verification.verifier import verify_end
 
             verify_end(verifier, history, on_check)
         culprit = history.culprit if on_failure == "skip" else None
@@ -134,18 +148,11 @@ def optimize(
         left_out.append(culprit)
 
 
-def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = None) -> Callable[[History], None]:
-    """The function that a pipeline calls after each step to give it a verdict."""
-    from workbench.verification import verify_step
-
-    return lambda history: verify_step(verifier, history, on_check)
-
-
 def layouts(
     graph: Graph,
     *,
     preset: str = DEFAULT_PRESET,
-    target: str = DEFAULT_TARGET,
+    target: str | None = None,
     verifier: Verifier | None = None,
     on_strategy: OnShare | None = None,
     found: dict[str, LaidOut] | None = None,
@@ -156,20 +163,21 @@ def layouts(
     on_strategy: is called with the next strategy and the progress from 0 to 1; may raise to stop.
     found:       is filled and returned; what it has is not made again.
     """
-    from workbench.run.measurement.progress import of_part
+    from workbench.run.profiling.progress import of_part
 
     found = {} if found is None else found
     names = (None, *library.compared_strategies())
     worker = None if verifier is None else verifier.worker
-    before = list(takewhile(lambda pass_: not pass_.is_layout, choose(preset=preset, layout=names[-1])))
-    normalized = run_pipeline(graph, before, PassContext(load_profile(target)))
+    whole = choose(preset=preset, layout=names[-1]).passes
+    before = list(takewhile(lambda pass_: not isinstance(pass_, LayoutStrategy), whole))
+    normalized = run_pipeline(graph, before, PassContext(_profile(target)))
     for index, name in enumerate(names):
         if (name or "none") in found:
             continue
         report = of_part(on_strategy, name or "none", index / len(names))
-        context, history = pass_context(target, worker, report), branch(normalized)
+        context, history = pass_context(target or machine_target(), worker, report), branch(normalized)
         report("", 0)
-        for pass_ in choose(preset=preset, layout=name)[len(before) :]:
+        for pass_ in choose(preset=preset, layout=name).passes[len(before) :]:
             extend(history, pass_, context)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
     return found
@@ -177,9 +185,9 @@ def layouts(
 
 def groupings(
     graph: Graph,
-    passes: Sequence[str] = (),
+    passes: Passes = (),
     *,
-    target: str = DEFAULT_TARGET,
+    target: str | None = None,
     max_operators: int = 256,
     seconds: int = 60,
     on_grouping: OnShare | None = None,
@@ -189,26 +197,26 @@ def groupings(
     passes: run before. seconds: time limit of each search for a minimum.
     on_grouping: is called with the next grouping and the progress from 0 to 1; may raise to stop.
     """
+    from workbench.explanations.group_comparison import compare_groupings
     from workbench.fusion.rules import RULES
-    from workbench.group_comparison import compare_groupings
 
-    fusing = {"greedy": choose(["fuse_groups"], options={"fuse_groups.max_operators": max_operators})[0]}
+    fusing = {"greedy": choose(["fuse_groups"], options={"fuse_groups.max_operators": max_operators}).passes[0]}
     for rules in RULES:
         options = {"rules": rules, "max_operators": max_operators, "seconds": seconds}
-        (fusing[rules],) = choose(["fuse_minimum"], options={f"fuse_minimum.{k}": v for k, v in options.items()})
-    context = PassContext(load_profile(target))
-    return compare_groupings(run_pipeline(graph, choose(list(passes)), context), fusing, context, on_grouping)
+        (fusing[rules],) = choose(["fuse_minimum"], options={f"fuse_minimum.{k}": v for k, v in options.items()}).passes
+    context = PassContext(_profile(target))
+    return compare_groupings(run_pipeline(graph, choose(passes), context), fusing, context, on_grouping)
 
 
 def memory_plan(
     graph: Graph,
-    passes: Sequence[str] = (),
+    passes: Passes = (),
     *,
     planner: str = "exact",
     order: str = "file",
     seconds: float = 20,
     alignment: int = 1,
-    target: str = DEFAULT_TARGET,
+    target: str | None = None,
 ) -> MemoryPlan:
     """One arena for all values that the graph computes, and where each lies in it.
 
@@ -220,19 +228,19 @@ def memory_plan(
 
 
 def memory_sharing(
-    graph: Graph, passes: Sequence[str] = (), *, order: str = "file", alignment: int = 1, target: str = DEFAULT_TARGET
+    graph: Graph, passes: Passes = (), *, order: str = "file", alignment: int = 1, target: str | None = None
 ) -> Sharing:
     """When each value is in use, and which share memory: what all planners start from."""
     from workbench.memory.orders import ordered
     from workbench.memory.planning import sharing_of
 
-    after = run_pipeline(graph, choose(list(passes)), PassContext(load_profile(target))).graph
+    after = run_pipeline(graph, choose(passes), PassContext(_profile(target))).graph
     return sharing_of(after, order, ordered(after, order), alignment=alignment)
 
 
 def explain(pass_name: str) -> str:
     """A description of the pass: its cases, options, each example before and after with its sentences, each refusal."""
-    from workbench.explanation import explain_pass
+    from workbench.explanations.explanation import explain_pass
 
     return explain_pass(library.find_pass(pass_name))
 
@@ -241,7 +249,7 @@ def verify(
     original: Graph, optimized: Graph, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0
 ) -> Verdict:
     """Compare both on the same inputs. The original's own file runs in ONNX Runtime."""
-    from workbench.verification import Verifier
+    from workbench.verification.verifier import Verifier
 
     with Verifier(original, inputs=inputs, seed=seed) as verifier:
         return verifier.check(optimized)
@@ -261,7 +269,7 @@ def measure(
     options: those of `measure_models` there: backend, dtype, repeat, cold.
     """
     from workbench.run.measurement.measure import measure_models
-    from workbench.verification import Verifier
+    from workbench.verification.verifier import Verifier
 
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
     first = next(iter(named.values()))
@@ -291,8 +299,8 @@ def package(
 
     It is written if it computes what ONNX Runtime computes. how: `device` and `dtype` of `package_graph`.
     """
-    from workbench.run.packages import package_graph
-    from workbench.verification import Verifier
+    from workbench.run.torch.packages import package_graph
+    from workbench.verification.verifier import Verifier
 
     original = graph.copy()
     original.source = None  # the file of which the graph was made may take its inputs in another layout
@@ -310,60 +318,49 @@ def certificate(
 
 
 def check_certificate(model: str | Path, output: str | Path, path: str | Path, runs: int = 0) -> Checked:
-    """What a certificate proves, and what is a word; `runs`: on how many random inputs. Raises DoesNotHold."""
+    """What a certificate proves, and what it claims only; `runs`: on how many random inputs. Raises DoesNotHold."""
     from workbench.checker.checking import check_files
 
     return check_files(model, output, path, runs)
 
 
-def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, passes: Sequence[Pass] = ()) -> int:
+def report(history: History, path: str | Path, *, target: str | None = None, passes: Sequence[Pass] = ()) -> int:
     """Write the history as one HTML file that needs no network: every moment, its reasons, the inspector.
 
     passes: those for which the inspector says why they did not match a node. Returns the file's bytes.
     """
-    return write_text(path, _report_page(history, target, passes))
+    from workbench.view.report_page import report_page
+
+    return write_text(path, report_page(history, _profile(target or _target_of(history)), passes))
 
 
-def _report_page(history: History, target: str, passes: Sequence[Pass] = ()) -> str:
-    from workbench.view.report import inspected, report_html
-    from workbench.view.scene import View
-    from workbench.view.timeline import timeline_of
-
-    profile = load_profile(target)
-    view = View(timeline_of(history, profile), _file_name(history.initial), profile.layout)
-    return report_html(view, inspected(history, view, profile, passes))
+def _target_of(history: History) -> str:
+    """The target of the history; that of this machine if it was a profile read from a file by its path."""
+    return history.target if history.target in profile_names() else machine_target()
 
 
 @notebook_html.register
 def history_in_notebook(shown: History) -> str:
     """The report as the output of a notebook's cell."""
     from workbench.view.notebook import framed
+    from workbench.view.report_page import report_page
 
-    known = shown.target in profile_names()  # a profile that was read from a file by its path is not
-    return framed(_report_page(shown, shown.target if known else DEFAULT_TARGET))
+    return framed(report_page(shown, _profile(_target_of(shown))))
 
 
 @notebook_html.register
 def graph_in_notebook(shown: Graph) -> str:
     """The graph as a history without steps."""
-    return history_in_notebook(start(shown, load_profile(DEFAULT_TARGET)))
+    return history_in_notebook(start(shown, _profile(None)))
 
 
-def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = DEFAULT_TARGET) -> tuple[str, int]:
+def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str | None = None) -> tuple[str, int]:
     """Write the differences of two models as one HTML file; returns a sentence on their nodes and the file size."""
-    from workbench.view.matching import match_graphs, renamed
-    from workbench.view.report import inspected, report_html
-    from workbench.view.scene import View
-    from workbench.view.timeline import timeline_of_pair
+    from workbench.view.report_page import pair_page
 
-    profile = load_profile(target)
-    found = match_graphs(first, second)
-    other = renamed(second, found.pairs, first)
-    titles = (_file_name(first), _file_name(second))
-    timeline = timeline_of_pair(first, other, titles, found.sentence, profile)
-    view = View(timeline, " and ".join(titles), profile.layout)
-    texts = inspected(start(first, profile), view, profile) | inspected(start(other, profile), view, profile)
-    return found.sentence, write_text(path, report_html(view, texts))
+    profile = _profile(target)
+    sentence, page = pair_page(start(first, profile), start(second, profile), profile)
+    return sentence, write_text(path, page)
 
 
 def reduce(
@@ -382,12 +379,8 @@ def reduce(
     return reduce_file(str(path), shows, None if inputs is None else str(inputs), seed)
 
 
-def dot(graph: Graph, *, target: str = DEFAULT_TARGET) -> Digraph:
+def dot(graph: Graph, *, target: str | None = None) -> Digraph:
     """The graph for Graphviz: `.source` is DOT, `.render("g", format="svg")` draws it if Graphviz is installed."""
     from workbench.view.dot import dot_of
 
-    return dot_of(graph, load_profile(target))
-
-
-def _file_name(graph: Graph) -> str:
-    return graph.name if graph.source is None else Path(graph.source).name
+    return dot_of(graph, _profile(target))

@@ -8,11 +8,11 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.algebra import algebraic_rule
-from workbench.rewrite.discontinuous import refuse_discontinuous_users
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import has_negative_zero
-from workbench.rewrite.terms import Variable
+from workbench.rewrite.analyses.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.patterns.algebra import algebraic_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import has_negative_zero
+from workbench.rewrite.patterns.terms import Variable
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 _MOST_TIMES = 16  # the largest ratio of the sum of two constants to the smaller one, which then loses at most four bits

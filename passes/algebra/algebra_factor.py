@@ -8,9 +8,9 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.algebra import algebraic_rule, same_shape
-from workbench.rewrite.discontinuous import refuse_discontinuous_users
-from workbench.rewrite.guards import require_single_use
+from workbench.rewrite.analyses.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.core.guards import require_single_use
+from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape
 
 _SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is factored out of {root}; 1 node less"
 
@@ -51,10 +51,10 @@ def match_multiples(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"the factors of the operands of {node} together have more elements than each")
     name = graph.fresh(f"{node.outputs[0]}_times")
     product = node.replace(op_type="Mul", inputs=(what, name))
-    gone = (*(found.name for found in products), node.name)
-    edit = Edit(remove=gone, insert=(product,), constants={name: constant(total, name)})
+    removed = (*(result.name for result in products), node.name)
+    edit = Edit(remove=removed, insert=(product,), constants={name: constant(total, name)})
     saved = f"{len(products)} node{'s' if len(products) > 1 else ''} less"
-    return Rewrite(edit, f"{node} of two multiples of '{what}' becomes one multiple; {saved}", gone)
+    return Rewrite(edit, f"{node} of two multiples of '{what}' becomes one multiple; {saved}", removed)
 
 
 @dataclass(frozen=True)

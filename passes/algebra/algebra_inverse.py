@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.algebra import algebraic_rule
-from workbench.rewrite.guards import forward_operand, require_constant, require_producer
+from workbench.rewrite.core.guards import forward_operand, require_constant, require_producer
+from workbench.rewrite.patterns.algebra import algebraic_rule
 
 _SLICE_OPERANDS = 5  # data, starts, ends, axes, steps
 _PAST_ANY_AXIS = 2**31 - 1

@@ -8,9 +8,9 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.algebra import algebraic_rule, same_shape
-from workbench.rewrite.discontinuous import refuse_discontinuous_users
-from workbench.rewrite.guards import require_constant
+from workbench.rewrite.analyses.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.core.guards import require_constant
+from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape
 
 _PLAIN = (np.float16, np.float32, np.float64)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, WrongLaw
-from workbench.rewrite.algebra import algebraic_rule, same_shape, smaller
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.signs import is_never_negative
-from workbench.rewrite.terms import Variable
+from workbench.rewrite.analyses.signs import is_never_negative
+from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape, smaller
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.terms import Variable
 
 
 def never_negative(match: Match) -> None:
@@ -40,8 +40,8 @@ def same_windows(match: Match) -> None:
     first, second = match.node("p"), match.node("q")
     axes = len(match.graph.constants[match["c"]].shape) - 2
     for key, default in (
-        ("group", 1),
-        ("auto_pad", "NOTSET"),
+        ("group", None),
+        ("auto_pad", None),
         ("strides", (1,) * axes),
         ("dilations", (1,) * axes),
         ("pads", (0, 0) * axes),

@@ -8,10 +8,15 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, TensorType, constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule, WrongLaw
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import require_float_or_double, require_integers, require_producer, require_single_use
-from workbench.rewrite.matching import Match
-from workbench.rewrite.reductions import keeps_axes, reduced_axes
+from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes
+from workbench.rewrite.core.guards import (
+    require_float_or_double,
+    require_integers,
+    require_producer,
+    require_single_use,
+)
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
 
 
 def _together(graph: Graph, node: Node) -> Rewrite:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
-from workbench.saturation.facts import RegionFacts, SaturationFacts
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
 from workbench.saturation.regions import algebraic_groups, algebraic_region
+from workbench.saturation.saturation_facts import RegionFacts, SaturationFacts
 from workbench.saturation.searching import Finding, SmallestExpressions
 
 _SHARES = 6  # of the time that is left, one for the next region: most need little, and leave the rest to others
@@ -47,7 +48,7 @@ class SaturateAlgebra(Pass):
 
     own_examples = (
         Example(
-            title="Two products, whose numbers cancel behind a third factor",
+            title="Two products, whose numbers cancel after a third factor",
             before="""g (float[3] x, float[3] z) => (float[3] y) <float two = {2}> {
                 a = Mul(x, two)
                 b = Mul(a, z)
@@ -62,12 +63,12 @@ class SaturateAlgebra(Pass):
         ),
     )
 
-    def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
+    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
         """Each region is a rewrite, which can be left out alone; every mode has equations of its own."""
         return self._regions(graph, context, leave_out)
 
     def _regions(
-        self, graph: Graph, context: PassContext, leave_out: Collection[str]
+        self, graph: Graph, context: PassContext, leave_out: LeaveOut
     ) -> Generator[Rewrite, None, SaturationFacts]:
         if self.missing():
             return SaturationFacts(missing=self.missing())
@@ -80,18 +81,21 @@ class SaturateAlgebra(Pass):
             if left <= 0:
                 break
             share = left / min(len(groups) - number, _SHARES)
-            found = search.smaller(algebraic_region(graph, names), share)
-            facts.append(found.facts)
-            if found.edit is not None and _sentence(found) not in leave_out:
-                yield Rewrite(found.edit, _sentence(found), names)
+            result = search.smaller(algebraic_region(graph, names), share)
+            facts.append(result.facts)
+            if result.edit is None:
+                continue
+            proposed = Rewrite(result.edit, _sentence(result), names)
+            if proposed not in leave_out:
+                yield proposed
         late = len(groups) - len(facts)
         return SaturationFacts(tuple(facts), pieces=pieces, most=self.most_operators, late=late)
 
 
-def _sentence(found: Finding) -> str:
-    facts = found.facts
+def _sentence(finding: Finding) -> str:
+    facts = finding.facts
     region = f"{facts.operators} operators, {facts.first} to {facts.last},"
-    if facts.smallest == facts.operators and found.elements is not None:
-        before, after = found.elements
+    if facts.smallest == facts.operators and finding.elements is not None:
+        before, after = finding.elements
         return f"{region} compute {after:,} elements instead of {before:,}; {facts.proof}"
     return f"{region} become {facts.smallest}: {facts.proof}"

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node, TensorType, constant
 from workbench.ir.types import Shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import (
+from workbench.rewrite.core.guards import (
     broadcasts_into,
     is_same_shape,
     require_integers,

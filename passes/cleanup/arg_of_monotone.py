@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_floating, require_producer
+from workbench.rewrite.core.guards import require_floating, require_producer
 
 _RISING = ("Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Atan", "Sinh")
 _RISING_ALONG_AN_AXIS = ("Softmax", "LogSoftmax")
@@ -17,7 +17,7 @@ def match_arg(graph: Graph, node: Node, options: Pass) -> Rewrite:
     require_floating(graph, node.inputs[0], node)
     rank = graph.rank_of(node.inputs[0])
     along = function.op in _RISING_ALONG_AN_AXIS
-    if along and (not rank or (function.attr("axis", -1) - node.attr("axis", 0)) % rank):
+    if along and (not rank or (function.attr("axis", -1) - node.attr("axis")) % rank):
         raise NoMatch(f"{function} and {node} are not known to be along the same axis")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=function.inputs),))
     sentence = f"{node} finds the same index before {function}, which preserves order"

@@ -10,8 +10,10 @@ import numpy as np
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.casts import keeps_numbers
-from workbench.rewrite.guards import (
+from workbench.rewrite.analyses.casts import keeps_numbers
+from workbench.rewrite.analyses.reductions import reduced_axes
+from workbench.rewrite.analyses.reshapes import VIEWS, axes_of
+from workbench.rewrite.core.guards import (
     forward_operand,
     is_same_axis,
     is_same_shape,
@@ -19,8 +21,6 @@ from workbench.rewrite.guards import (
     require_floating,
     require_producer,
 )
-from workbench.rewrite.reductions import reduced_axes
-from workbench.rewrite.reshapes import VIEWS, axes_of
 
 _QUANTIZED = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)
 
@@ -33,8 +33,8 @@ def _gone(graph: Graph, first: Node, node: Node) -> tuple[str, ...]:
 
 def _undone(graph: Graph, first: Node, node: Node, source: str, why: str) -> Rewrite:
     sentence = f"{node} undoes {first}: {why}; replaced by '{source}'"
-    found = forward_operand(graph, node, source, sentence, (first,))
-    return dataclasses.replace(found, edit=dataclasses.replace(found.edit, remove=_gone(graph, first, node)))
+    rewrite = forward_operand(graph, node, source, sentence, (first,))
+    return dataclasses.replace(rewrite, edit=dataclasses.replace(rewrite.edit, remove=_gone(graph, first, node)))
 
 
 def match_view_and_back(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -66,7 +66,7 @@ def match_casts(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def _along_same_axis(graph: Graph, first: Node, node: Node) -> int:
     """The axis, counted from the front if the rank is known. Raises NoMatch if the two may differ."""
     rank = graph.rank_of(node.inputs[0])
-    axes = (first.attr("axis", 0), node.attr("axis", 0))
+    axes = (first.attr("axis"), node.attr("axis"))
     if not is_same_axis(*axes, rank):
         raise NoMatch(f"{first} and {node} are not known to be along the same axis")
     return int(axes[0] % rank if rank else axes[0])
@@ -148,11 +148,11 @@ def match_quantized(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"{first} and {node} do not convert an integer type to float and back to the same type")
     scale, zero = _scale_and_zero(graph, first)
     scale_again, zero_again = _scale_and_zero(graph, node)
-    spread = [(n.attr("axis", 1), n.attr("block_size", 0)) for n in (first, node)]
+    spread = [(n.attr("axis"), n.attr("block_size")) for n in (first, node)]
     same_axis = scale.ndim == 0 or spread[0] == spread[1]
     if not (same_axis and np.array_equal(scale, scale_again) and np.array_equal(zero, zero_again)):
         raise NoMatch(f"{first} and {node} differ in scale, zero point or axis")
-    if ((scale < 2.0**-100) | (scale > 2.0**100)).any() or node.attr("precision", 0) not in (0, DataType.FLOAT):
+    if ((scale < 2.0**-100) | (scale > 2.0**100)).any() or node.attr("precision") not in (0, DataType.FLOAT):
         raise NoMatch(f"the scale of {first} or the precision of {node} may make the quotient inexact")
     return _undone(graph, first, node, first.inputs[0], "scale and zero point are the same")
 

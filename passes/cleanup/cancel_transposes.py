@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import is_identity, then
 from workbench.layout.conversion.convert import is_only_reader
-from workbench.layout.cost import no_longer_moved
+from workbench.metrics.transpose_cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import permutation
+from workbench.rewrite.core.guards import permutation
 
 
 def _gone_with(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
@@ -36,9 +36,9 @@ def match_inverse_pair(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first, before, after = _pair(graph, node)
     if not is_identity(then(before, after)):
         raise NoMatch(f"perm {list(before)} then {list(after)} is not the identity")
-    gone = _gone_with(graph, first, node)
-    sentence = f"perm {list(before)} then {list(after)} is the identity; {no_longer_moved(graph, *gone)}"
-    edit = Edit(remove=tuple(n.name for n in gone), replace={node.outputs[0]: first.inputs[0]})
+    removed = _gone_with(graph, first, node)
+    sentence = f"perm {list(before)} then {list(after)} is the identity; {no_longer_moved(graph, *removed)}"
+    edit = Edit(remove=tuple(n.name for n in removed), replace={node.outputs[0]: first.inputs[0]})
     return Rewrite(edit, sentence, (first.name, node.name))
 
 

@@ -10,7 +10,7 @@ from workbench.inference.evaluate import RANDOM
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.function_calls import function_key
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.content import attribute_key
+from workbench.rewrite.core.content import attribute_key
 
 
 def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -52,9 +52,9 @@ class _Seen:
         less = [other for other in others if not _makes_all(first, other)]
         self.by_graph[graph][computed] = dict.fromkeys(other.name for other in (first, *less))
         same = [other for other in others if _makes_all(first, other)]
-        gone = [other for other in same if not any(map(graph.is_output, other.outputs))]
-        if gone:
-            return _computed_once(first, gone)
+        removed = [other for other in same if not any(map(graph.is_output, other.outputs))]
+        if removed:
+            return _computed_once(first, removed)
         if node not in same:
             raise NoMatch(f"no node before {node} computes the same")
         public = next(value for value in node.outputs if graph.is_output(value))
@@ -67,12 +67,12 @@ def _is_told(graph: Graph, node: Node) -> bool:
     return bool(node.inputs) and not (node.bodies or is_call or node.op in RANDOM)
 
 
-def _computed_once(first: Node, gone: list[Node]) -> Rewrite:
-    replace = {old: new for node in gone for old, new in zip(node.outputs, first.outputs, strict=True) if old}
-    names = tuple(node.name for node in gone)
-    told = f"{gone[0]} computes" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1:,} others compute"
+def _computed_once(first: Node, removed: list[Node]) -> Rewrite:
+    replace = {old: new for node in removed for old, new in zip(node.outputs, first.outputs, strict=True) if old}
+    names = tuple(node.name for node in removed)
+    message = f"{removed[0]} computes" if len(removed) == 1 else f"{removed[0]} and {len(removed) - 1:,} others compute"
     return Rewrite(
-        Edit(remove=names, replace=replace), f"{told} the same as {first}; computed once", (first.name, *names)
+        Edit(remove=names, replace=replace), f"{message} the same as {first}; computed once", (first.name, *names)
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import forward_operand, require_producer
-from workbench.rewrite.slices import cuts_of, taken
+from workbench.rewrite.analyses.slices import cuts_of, taken
+from workbench.rewrite.core.guards import forward_operand, require_producer
 
 
 def _lengths(graph: Graph, concat: Node, axis: int) -> list[int]:
@@ -32,7 +32,7 @@ def match_slice_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     rank = graph.rank_of(node.inputs[0])
     cuts = cuts_of(graph, node)
-    axis = None if rank is None else first.attr("axis", 0) % rank
+    axis = None if rank is None else first.attr("axis") % rank
     if rank is None or len(cuts) != 1 or cuts[0].axis % rank != axis or cuts[0].step != 1:
         raise NoMatch(f"{node} does not slice with step 1 along the axis of {first} alone")
     places = _places(_lengths(graph, first, axis))
@@ -58,9 +58,9 @@ def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     these offsets is split or joined separately."""
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     rank = graph.rank_of(node.inputs[0])
-    if not rank or (first.attr("axis", 0) - node.attr("axis", 0)) % rank:
+    if not rank or (first.attr("axis") - node.attr("axis")) % rank:
         raise NoMatch(f"{first} and {node} are not known to be along the same axis")
-    axis = first.attr("axis", 0) % rank
+    axis = first.attr("axis") % rank
     joined = _places(_lengths(graph, first, axis))
     shapes = [graph.shape(value) or () for value in node.outputs]
     pieces = [shape[axis] for shape in shapes if axis < len(shape) and isinstance(shape[axis], int)]

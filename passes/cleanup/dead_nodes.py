@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.unread import removal
+from workbench.rewrite.core.unread import removal
 
 
 def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import forward_operand
+from workbench.rewrite.core.guards import forward_operand
 
 
 def match_dropout(graph: Graph, node: Node, options: Pass) -> Rewrite:

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_constant
-from workbench.rewrite.zeros import is_zero
+from workbench.rewrite.analyses.zeros import is_zero
+from workbench.rewrite.core.guards import require_constant
 
 _FACTORS = (2, 7)  # the operands that the states are multiplied by: R, and P of LSTM
 _STATES = (5, 6)  # initial_h, and initial_c of LSTM

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_producer
-from workbench.rewrite.slices import cuts_of, taken
+from workbench.rewrite.analyses.slices import cuts_of, taken
+from workbench.rewrite.core.guards import require_producer
 
 
 def match_filled(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -40,8 +40,8 @@ def match_filled(graph: Graph, node: Node, options: Pass) -> Rewrite:
         constants=numbers,
         types={sizes: graph.types[concat.outputs[0]]} if concat.outputs[0] in graph.types else {},
     )
-    told = ", ".join(f"{size:,} of axis {axis}" for axis, size in left.items())
-    sentence = f"of {node} only {told} is read; filled in that size, without {', '.join(map(str, slices))}"
+    message = ", ".join(f"{size:,} of axis {axis}" for axis, size in left.items())
+    sentence = f"of {node} only {message} is read; filled in that size, without {', '.join(map(str, slices))}"
     return Rewrite(edit, sentence, (concat.name, node.name, *(cut.name for cut in slices)))
 
 

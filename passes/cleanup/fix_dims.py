@@ -47,15 +47,15 @@ class FixDims(Pass):
         def fixed(type_: ValueType) -> ValueType:
             return with_dims(type_, dims) if isinstance(type_, TensorType) else type_
 
-        found = infer_types(retyped(graph, fixed), {})
-        types = {value: found.get(value, fixed(type_)) for value, type_ in graph.types.items()}
+        result = infer_types(retyped(graph, fixed), {})
+        types = {value: result.get(value, fixed(type_)) for value, type_ in graph.types.items()}
         changed = {value: type_ for value, type_ in types.items() if type_ != graph.types[value]}
         bodies = tuple(retyped_node(node, fixed) for node in graph.with_bodies)
         edit = Edit(remove=tuple(node.name for node in bodies), insert=bodies, types=changed)
         inputs = sum(value in changed for value in graph.inputs)
-        said = (
+        sentence = (
             f"{', '.join(f'{name} = {size:,}' for name, size in dims.items())}; the sizes of "
             f"{counted(inputs, 'input')} and of {counted(len(changed) - inputs, 'value')} are numbers now"
         )
         readers = dict.fromkeys(node.name for value in graph.inputs if value in changed for node in graph.users(value))
-        yield Rewrite(edit, said, tuple(readers))
+        yield Rewrite(edit, sentence, tuple(readers))

@@ -11,9 +11,9 @@ from workbench.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, TensorType
 from workbench.ir.types import Dim
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
-from workbench.rewrite.any_batch import BatchAxes, BatchError, in_any_batch
-from workbench.rewrite.batched import Sized
-from workbench.rewrite.passes import option
+from workbench.rewrite.analyses.any_batch import BatchAxes, BatchError, in_any_batch
+from workbench.rewrite.analyses.batched import Sized
+from workbench.rewrite.core.passes import option
 
 _AXIS = re.compile(r"(?P<input>.+):(?P<axis>\d{1,2})=(?P<symbol>[A-Za-z_][A-Za-z0-9_]*)")
 
@@ -84,26 +84,26 @@ class FreeDims(Pass):
         axes = self._axes(graph)
         if not axes:
             return
-        found, sized = in_any_batch(graph, axes)
-        nodes = tuple(node for one in found.values() for node in one.nodes)
-        constants = {name: tensor for one in found.values() for name, tensor in one.constants.items()}
-        untyped = Edit(remove=tuple(found), insert=nodes, constants=constants)
+        result, sized = in_any_batch(graph, axes)
+        nodes = tuple(node for one in result.values() for node in one.nodes)
+        constants = {name: tensor for one in result.values() for name, tensor in one.constants.items()}
+        untyped = Edit(remove=tuple(result), insert=nodes, constants=constants)
         types = _types(graph, untyped, axes, sized)
         counts = ", ".join(
             f"{symbol} counts '{value}' along axis {axis}, which was {_size(graph, value, axis):,}"
             for (value, axis), symbol in axes.items()
         )
-        done = [one.done for one in found.values()]
-        said = "; ".join(
+        done = [one.done for one in result.values()]
+        message = "; ".join(
             [counts, *done[:2], *([f"{counted(len(done) - 2, 'other node')} likewise"] if done[2:] else [])]
         )
-        edit = Edit(remove=tuple(found), insert=nodes, constants=constants, types=types)
+        edit = Edit(remove=tuple(result), insert=nodes, constants=constants, types=types)
         readers = dict.fromkeys(node.name for value, _ in axes for node in graph.users(value))
-        yield Rewrite(edit, said, (*dict.fromkeys((*found, *readers)),))
+        yield Rewrite(edit, message, (*dict.fromkeys((*result, *readers)),))
 
     def _axes(self, graph: Graph) -> BatchAxes:
         """The symbol of each named axis of an input that is a number still. Raises BatchError."""
-        found: dict[tuple[str, int], str] = {}
+        results: dict[tuple[str, int], str] = {}
         for part in filter(None, (part.strip() for part in self.axes.split(","))):
             match = _AXIS.fullmatch(part)
             if match is None:
@@ -122,8 +122,8 @@ class FreeDims(Pass):
                 )
             if any(symbol in (graph.shape(other) or ()) for other in graph.inputs):
                 raise BatchError(f"'{symbol}' names another size of the inputs; choose another symbol for '{value}'")
-            found[value, axis] = symbol
-        return found
+            results[value, axis] = symbol
+        return results
 
 
 def _size(graph: Graph, value: str, axis: int) -> int:
@@ -162,8 +162,8 @@ def _types(graph: Graph, edit: Edit, axes: BatchAxes, sized: Sized) -> dict[str,
 def _declared(type_: TensorType, sized: Sized, value: str, batches: Mapping[str, int]) -> TensorType:
     """The type of an output, its open sizes those of a batch where they grow as one does."""
     old, new = sized.old.get(value), sized.graph.shape(value)
-    found = type_.shape or (None,) * len(old or ())
-    if old is None or new is None or not len(found) == len(old) == len(new):
+    result = type_.shape or (None,) * len(old or ())
+    if old is None or new is None or not len(result) == len(old) == len(new):
         return type_
 
     def declared(dim: Dim, before: int, after: Dim) -> Dim:
@@ -171,4 +171,4 @@ def _declared(type_: TensorType, sized: Sized, value: str, batches: Mapping[str,
             return dim
         return next((symbol for symbol, size in batches.items() if size == before), dim)
 
-    return type_.with_shape(tuple(map(declared, found, old, new)))
+    return type_.with_shape(tuple(map(declared, result, old, new)))

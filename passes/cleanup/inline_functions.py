@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Function, Graph, Node
 from workbench.ir.function_calls import body_of_call, function_key, operands_of_call, unfolded_body
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, PassContext, Refusal, Rewrite, Rule
-from workbench.rewrite.inlining import inlined_call
+from workbench.rewrite.analyses.inlining import inlined_call
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
 
 _OWN = "workbench"  # this project's domain; its operators are functions, which run faster as a whole here
 
@@ -56,7 +57,7 @@ class InlineFunctions(Pass):
 
     title = "Inline functions of the model"
 
-    def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
+    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
         return super().run(graph, context, leave_out) if graph.functions else iter(())
 
     rules = (

@@ -9,8 +9,8 @@ import numpy as np
 from workbench.inference.ranks import needed_rank, possible_ranks
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_constant
-from workbench.rewrite.inlining import inlined
+from workbench.rewrite.analyses.inlining import inlined
+from workbench.rewrite.core.guards import require_constant
 
 
 def match_known_condition(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -37,9 +37,9 @@ def match_only_branch(graph: Graph, node: Node, options: Pass) -> Rewrite:
                 continue
             name = graph.fresh(f"{condition}_settled")
             constants = {name: constant(np.array(other))}
-            said = " or ".join(map(str, sorted(ranks)))
+            message = " or ".join(map(str, sorted(ranks)))
             sentence = (
-                f"if '{condition}' is {word}, '{value}' of {node} has rank {said}, but its reader needs {needed}: "
+                f"if '{condition}' is {word}, '{value}' of {node} has rank {message}, but its reader needs {needed}: "
                 f"the model only runs if it is {str(other).lower()}"
             )
             return Rewrite(Edit(replace={condition: name}, constants=constants), sentence, (node.name,))

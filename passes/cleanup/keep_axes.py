@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_producer, require_single_use
-from workbench.rewrite.reductions import keeps_axes, reduced_axes
-from workbench.rewrite.reshapes import axes_of
+from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes
+from workbench.rewrite.analyses.reshapes import axes_of
+from workbench.rewrite.core.guards import require_producer, require_single_use
 
 _OVER_ONE = ("ArgMax", "ArgMin")
 _REDUCTIONS = (
@@ -38,7 +38,7 @@ def _reduced(graph: Graph, reduction: Node) -> frozenset[int]:
     rank = graph.rank_of(reduction.inputs[0])
     if not rank:
         raise NoMatch(f"the rank of '{reduction.inputs[0]}', which {reduction} reduces, is not known")
-    return frozenset({reduction.attr("axis", 0) % rank})
+    return frozenset({reduction.attr("axis") % rank})
 
 
 @dataclass(frozen=True)

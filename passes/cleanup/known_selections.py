@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import broadcasts_into, forward_operand, require_constant, require_floating
-from workbench.rewrite.zeros import holds_no_negative_zero
+from workbench.rewrite.analyses.zeros import holds_no_negative_zero
+from workbench.rewrite.core.guards import broadcasts_into, forward_operand, require_constant, require_floating
 
 
 def _taken(graph: Graph, node: Node) -> tuple[str, bool]:
@@ -51,7 +51,7 @@ def match_gather_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
     indices = require_constant(graph, node.inputs[1], node)
     if not shape:
         raise NoMatch(f"the shape of '{source}' of {node} is not known")
-    size = shape[node.attr("axis", 0) % len(shape)]
+    size = shape[node.attr("axis") % len(shape)]
     if (
         not isinstance(size, int)
         or indices.shape != (size,)

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.bodies import closed_body, opened_body, with_body
+from workbench.rewrite.core.bodies import closed_body, opened_body, with_body
 
 _CONDITION = 1  # the operand of a Loop, and the input of its body
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import forward_operand, require_constant, require_producer, require_single_use
+from workbench.rewrite.core.guards import forward_operand, require_constant, require_producer, require_single_use
 
 _AXES_OF_PAD = 3  # the operand
 _GROWING = ("constant", "edge")  # modes in which a pad of a pad is a pad
@@ -34,7 +34,7 @@ def _filling(graph: Graph, pad: Node) -> bytes:
 def match_pad_of_pad(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Pad",), node)
     require_single_use(graph, node, first)
-    modes = [pad.attr("mode", "constant") for pad in (first, node)]
+    modes = [pad.attr("mode") for pad in (first, node)]
     if modes[0] != modes[1] or modes[0] not in _GROWING:
         raise NoMatch(f"{first} pads in mode {modes[0]}, and {node} in mode {modes[1]}")
     if modes[0] == "constant" and _filling(graph, first) != _filling(graph, node):
@@ -73,7 +73,7 @@ def match_blocks_and_back(graph: Graph, node: Node, options: Pass) -> Rewrite:
     sizes = [each.attr("blocksize") for each in (first, node)]
     if sizes[0] != sizes[1]:
         raise NoMatch(f"{first} has blocks of {sizes[0]}, and {node} of {sizes[1]}")
-    crd = next((each for each in (first, node) if each.attr("mode", "DCR") != "DCR"), None)
+    crd = next((each for each in (first, node) if each.attr("mode") != "DCR"), None)
     if crd is not None:
         raise NoMatch(f"{crd} takes the channels in the order CRD, SpaceToDepth in the order DCR")
     sentence = f"{node} moves the blocks of {first} back; replaced by '{first.inputs[0]}'"

@@ -9,10 +9,10 @@ import numpy as np
 from workbench.ir import DataType, Edit, Graph, Node, constant
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.casts import is_one_cast
-from workbench.rewrite.guards import is_same_axis, require_constant, require_producer, require_single_use
-from workbench.rewrite.reshapes import VIEWS, axes_of, past_zeros, shape_operand
-from workbench.rewrite.slices import Cut, cuts_of, then_cut
+from workbench.rewrite.analyses.casts import is_one_cast
+from workbench.rewrite.analyses.reshapes import VIEWS, axes_of, past_zeros, shape_operand
+from workbench.rewrite.analyses.slices import Cut, cuts_of, then_cut
+from workbench.rewrite.core.guards import is_same_axis, require_constant, require_producer, require_single_use
 
 
 def _merged(graph: Graph, first: Node, node: Node, merged: Node, sentence: str, **operands: np.ndarray) -> Rewrite:
@@ -32,17 +32,17 @@ def match_reshape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     source, shape = first.inputs[0], node.inputs[1]
     sentence = f"{node} overrides the shape that {first} gives"
-    if node.attr("allowzero", 0):
+    if node.attr("allowzero"):
         return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
     wanted = tuple(int(n) for n in require_constant(graph, shape, node))
-    told = past_zeros(wanted, graph.shape(source), graph.shape(node.inputs[0]))
-    if told is None:
+    message = past_zeros(wanted, graph.shape(source), graph.shape(node.inputs[0]))
+    if message is None:
         raise NoMatch(f"{node} copies an axis of '{node.inputs[0]}' whose size is not known")
-    if told == wanted:
+    if message == wanted:
         return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
     shape = graph.fresh(f"{node.outputs[0]}_shape")
     merged = node.replace(inputs=(source, shape))
-    return _merged(graph, first, node, merged, sentence, **{shape: np.array(told, np.int64)})
+    return _merged(graph, first, node, merged, sentence, **{shape: np.array(message, np.int64)})
 
 
 def match_axes_together(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -60,13 +60,13 @@ def match_axes_together(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def match_view_of_both(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     require_single_use(graph, node, first)
-    told = shape_operand(graph.shape(first.inputs[0]), graph.shape(node.outputs[0]))
-    if told is None:
+    message = shape_operand(graph.shape(first.inputs[0]), graph.shape(node.outputs[0]))
+    if message is None:
         raise NoMatch(f"the shape of '{node.outputs[0]}' cannot be written as a constant operand of Reshape")
     name = graph.fresh(f"{node.outputs[0]}_shape")
     merged = node.replace(op_type="Reshape", inputs=(first.inputs[0], name), attributes={})
-    sentence = f"{first} and {node} become one Reshape to {list(told)}"
-    return _merged(graph, first, node, merged, sentence, **{name: np.array(told, np.int64)})
+    sentence = f"{first} and {node} become one Reshape to {list(message)}"
+    return _merged(graph, first, node, merged, sentence, **{name: np.array(message, np.int64)})
 
 
 def match_cast_of_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant, constant_shape
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import is_same_shape, require_single_use
-from workbench.rewrite.reshapes import VIEWS, shape_operand
+from workbench.rewrite.analyses.reshapes import VIEWS, shape_operand
+from workbench.rewrite.core.guards import is_same_shape, require_single_use
 
 _ELEMENTWISE = (
     *("Abs", "Cast", "Ceil", "Clip", "Floor", "Neg", "Not", "Relu", "Round", "Sign", "Sqrt", "Reciprocal"),
@@ -51,13 +51,13 @@ def match_across(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"{node} follows {above} directly")
     source = above.inputs[0]
     same = is_same_shape(graph.shape(source), result)
-    told = () if same else shape_operand(graph.shape(source), result)
-    if told is None:
+    message = () if same else shape_operand(graph.shape(source), result)
+    if message is None:
         raise NoMatch(f"the shape of '{node.outputs[0]}' cannot be written as a constant operand of Reshape")
-    return _merged(graph, above, chain, node, None if same else told)
+    return _merged(graph, above, chain, node, None if same else message)
 
 
-def _merged(graph: Graph, first: Node, chain: list[Node], node: Node, told: tuple[int, ...] | None) -> Rewrite:
+def _merged(graph: Graph, first: Node, chain: list[Node], node: Node, entries: tuple[int, ...] | None) -> Rewrite:
     """The elementwise operators on the operand of `first`, reshaped if the shape is told."""
     result, taken = graph.shape(node.outputs[0]), list[str]()
     inserted, types, constants = list[Node](), dict[str, TensorType | None](), dict[str, Constant]()
@@ -72,9 +72,9 @@ def _merged(graph: Graph, first: Node, chain: list[Node], node: Node, told: tupl
         return name
 
     value = first.inputs[0]
-    if told is not None:
+    if entries is not None:
         shape = fresh(node.outputs[0], "shape")
-        constants[shape] = constant(np.array(told, np.int64), shape)
+        constants[shape] = constant(np.array(entries, np.int64), shape)
         name = reshaped(first.outputs[0])
         inserted.append(node.replace(op_type="Reshape", inputs=(value, shape), outputs=(name,), attributes={}))
         value = name
@@ -83,11 +83,11 @@ def _merged(graph: Graph, first: Node, chain: list[Node], node: Node, told: tupl
         name = node.outputs[0] if one is chain[-1] else reshaped(one.outputs[0])
         inserted.append(one.replace(inputs=tuple(value if v == read else v for v in one.inputs), outputs=(name,)))
         read, value = one.outputs[0], name
-    gone = (first.name, *(one.name for one in chain), node.name)
-    edit = Edit(remove=gone, insert=tuple(inserted), constants=constants, types=types)
-    how = "cancel" if told is None else f"become one Reshape to {list(told)}"
+    removed = (first.name, *(one.name for one in chain), node.name)
+    edit = Edit(remove=removed, insert=tuple(inserted), constants=constants, types=types)
+    how = "cancel" if entries is None else f"become one Reshape to {list(entries)}"
     across = f"{len(chain)} elementwise node{'s' if len(chain) > 1 else ''}"
-    return Rewrite(edit, f"{first} and {node} {how} across {across}", gone)
+    return Rewrite(edit, f"{first} and {node} {how} across {across}", removed)
 
 
 @dataclass(frozen=True)

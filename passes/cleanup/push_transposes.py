@@ -9,8 +9,8 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, ValueType, constant, constant_shape
 from workbench.ir.permutation import Permutation, inverse, is_identity, then
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import permutation, require_float_or_double, require_single_use
-from workbench.rewrite.reductions import keeps_axes, order_left, reduced_axes
+from workbench.rewrite.analyses.reductions import keeps_axes, order_left, reduced_axes
+from workbench.rewrite.core.guards import permutation, require_float_or_double, require_single_use
 
 _JOINING = (
     *("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "And", "Or", "Xor"),
@@ -74,10 +74,10 @@ def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
     inputs = tuple(transposes[v].inputs[0] if v in transposes else v for v in node.inputs)
     joined = node.replace(inputs=inputs, outputs=(value,), attributes=attributes)
     last = next(iter(transposes.values())).replace(inputs=(value,), outputs=node.outputs, attributes={"perm": perm})
-    gone = (*(transpose.name for transpose in transposes.values()), node.name)
+    removed = (*(transpose.name for transpose in transposes.values()), node.name)
     types = _type_before(graph, node.outputs[0], perm, value)
     sentence = f"{len(transposes)} Transposes with perm {list(perm)} before {node} become one after it"
-    return Rewrite(Edit(remove=gone, insert=(joined, last), types=types), sentence, gone)
+    return Rewrite(Edit(remove=removed, insert=(joined, last), types=types), sentence, removed)
 
 
 def _chain(graph: Graph, node: Node, operators: tuple[str, ...]) -> tuple[Node, list[Node]]:
@@ -122,10 +122,10 @@ def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
     between = chain if node.op == "Transpose" else [*chain, node]
     for one in between:
         result = graph.fresh(f"{one.outputs[0]}_turned")
-        turned, perm, own = _turned(graph, one, perm, value, result)
+        transposed, perm, own = _turned(graph, one, perm, value, result)
         types |= _type_before(graph, one.outputs[0], perm, result)
         constants |= own
-        inserted.append(turned)
+        inserted.append(transposed)
         value = result
     both = then(perm, permutation(graph, node)) if node.op == "Transpose" else perm
     if is_identity(both):
@@ -135,13 +135,13 @@ def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
         inserted.append(node.replace(inputs=(value,), attributes={"perm": both}))
     else:
         raise NoMatch(f"{node} leaves axes in another order than before {above}")
-    gone = (above.name, *(one.name for one in chain), node.name)
-    told = "cancel" if is_identity(both) else f"become one with perm {list(both)}"
+    removed = (above.name, *(one.name for one in chain), node.name)
+    message = "cancel" if is_identity(both) else f"become one with perm {list(both)}"
     across = f"{len(chain)} node{'s' if len(chain) > 1 else ''}"
-    sentence = f"{above} and {node} {told} across {across}"
+    sentence = f"{above} and {node} {message} across {across}"
     if node.op != "Transpose":
         sentence = f"{above} is not needed by {node}, nor by the {across} between them"
-    return Rewrite(Edit(remove=gone, insert=tuple(inserted), constants=constants, types=types), sentence, gone)
+    return Rewrite(Edit(remove=removed, insert=tuple(inserted), constants=constants, types=types), sentence, removed)
 
 
 def match_exact(graph: Graph, node: Node, options: Pass) -> Rewrite:

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_constant, require_producer, require_single_use
-from workbench.rewrite.quantized import EIGHT_BITS, Quantization, quantization_of
+from workbench.rewrite.analyses.quantized import EIGHT_BITS, Quantization, quantization_of
+from workbench.rewrite.core.guards import require_constant, require_producer, require_single_use
 
 
 def _quantized(number: float, by: Quantization) -> int:
@@ -23,13 +23,13 @@ def _bounds(graph: Graph, node: Node) -> tuple[float, float]:
     """The least and the greatest number that the operator gives."""
     if node.op == "Relu":
         return 0.0, np.inf
-    found = [
+    results = [
         float(require_constant(graph, value, node).item()) if value else unbounded
         for value, unbounded in zip((*node.inputs, "", "")[1:3], (-np.inf, np.inf), strict=True)
     ]
-    if not found[0] <= found[1]:
-        raise NoMatch(f"the bounds of {node} are {found[0]:g} and {found[1]:g}")
-    return found[0], found[1]
+    if not results[0] <= results[1]:
+        raise NoMatch(f"the bounds of {node} are {results[0]:g} and {results[1]:g}")
+    return results[0], results[1]
 
 
 def match_bounds(graph: Graph, node: Node, options: Pass) -> Rewrite:

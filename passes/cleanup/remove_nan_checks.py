@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.finite import why_not_finite
-from workbench.rewrite.guards import require_producer
+from workbench.rewrite.analyses.finite import why_not_finite
+from workbench.rewrite.core.guards import require_producer
 
 
 def match_check(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -22,11 +22,11 @@ def match_check(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if reason is not None:
         raise NoMatch(f"'{value}' may hold NaN: {reason}")
     alone = len(graph.users(check.outputs[0])) == 1 and not graph.is_output(check.outputs[0])
-    gone = (check.name, node.name) if alone else (node.name,)
+    removed = (check.name, node.name) if alone else (node.name,)
     return Rewrite(
-        Edit(remove=gone, replace={node.outputs[0]: value}),
-        f"{check} finds none: '{value}' is computed from finite constants and integers; {len(gone)} less",
-        gone,
+        Edit(remove=removed, replace={node.outputs[0]: value}),
+        f"{check} finds none: '{value}' is computed from finite constants and integers; {len(removed)} less",
+        removed,
     )
 
 

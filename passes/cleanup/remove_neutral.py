@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import broadcasts_into, forward_operand, require_constant, require_floating
-from workbench.rewrite.zeros import holds_no_negative_zero
+from workbench.rewrite.analyses.zeros import holds_no_negative_zero
+from workbench.rewrite.core.guards import broadcasts_into, forward_operand, require_constant, require_floating
 
 _ON_EITHER_SIDE = frozenset({"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"})
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from workbench.ir import DataType, Graph, Node, constant_shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.affine import normalization
-from workbench.rewrite.guards import broadcasts_into, forward_operand, require_constant, require_floating
-from workbench.rewrite.zeros import holds_no_negative_zero
+from workbench.rewrite.analyses.affine import normalization
+from workbench.rewrite.analyses.zeros import holds_no_negative_zero
+from workbench.rewrite.core.guards import broadcasts_into, forward_operand, require_constant, require_floating
 
 _ONE = 1e-6  # relative error of a factor that is 1 up to the rounding of float32
 _NARROW = (DataType.FLOAT, DataType.FLOAT16)
@@ -24,8 +24,8 @@ def _refuse_enlarging(graph: Graph, node: Node, constant: str, source: str) -> N
 
 
 def match_slope(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    if node.op == "LeakyRelu" and node.attr("alpha", 0.01) != 1:
-        raise NoMatch(f"{node} multiplies negative numbers by {node.attr('alpha', 0.01):g}")
+    if node.op == "LeakyRelu" and node.attr("alpha") != 1:
+        raise NoMatch(f"{node} multiplies negative numbers by {node.attr('alpha'):g}")
     if node.op == "PRelu":
         if (require_constant(graph, node.inputs[1], node) != 1).any():
             raise NoMatch(f"{node} multiplies negative numbers by '{node.inputs[1]}', which is not 1")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import DataType, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.casts import element_type
-from workbench.rewrite.guards import forward_operand, is_same_shape, require_constant
-from workbench.rewrite.slices import cuts_of, takes_all
+from workbench.rewrite.analyses.casts import element_type
+from workbench.rewrite.analyses.slices import cuts_of, takes_all
+from workbench.rewrite.core.guards import forward_operand, is_same_shape, require_constant
 
 
 def match_identity(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -22,11 +22,11 @@ def match_cast_to_own_type(graph: Graph, node: Node, options: Pass) -> Rewrite:
     wanted = DataType(node.attr("to")) if node.op == "Cast" else None if like is None else like.dtype
     if known is None or known != wanted:
         raise NoMatch(f"'{source}' is not known to have the type to which {node} casts it")
-    found = forward_operand(graph, node, source, f"'{source}' is already {known.name.lower()} before {node}; removed")
+    rewrite = forward_operand(graph, node, source, f"'{source}' is already {known.name.lower()} before {node}; removed")
     result = graph.type(node.outputs[0])
     if graph.type(source) is not None or result is None:
-        return found
-    return replace(found, edit=replace(found.edit, types={source: result}))
+        return rewrite
+    return replace(rewrite, edit=replace(rewrite.edit, types={source: result}))
 
 
 def match_single(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -56,7 +56,7 @@ def match_reshape_to_own_shape(graph: Graph, node: Node, options: Pass) -> Rewri
     shape = graph.shape(node.inputs[0])
     if shape is None or len(shape) != len(wanted):
         raise NoMatch(f"'{node.inputs[0]}' is not known to have rank {len(wanted)}")
-    copies = not node.attr("allowzero", 0)
+    copies = not node.attr("allowzero")
     open_axes = [i for i, n in enumerate(wanted) if n != shape[i] and not (n == 0 and copies)]
     others = shape[: open_axes[0]] + shape[open_axes[0] + 1 :] if open_axes else ()
     follows = len(open_axes) == 1 and (
@@ -90,7 +90,7 @@ def match_tile(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def match_resize(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    if node.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" or node.attr("antialias", 0):
+    if node.attr("coordinate_transformation_mode") == "tf_crop_and_resize" or node.attr("antialias"):
         raise NoMatch(f"{node} crops '{node.inputs[0]}', or filters it against aliasing")
     scales, sizes = (*node.inputs[1:], "", "", "")[1:3]
     if scales and (require_constant(graph, scales, node) != 1).any():

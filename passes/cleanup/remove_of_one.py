@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import forward_operand, require_floating
-from workbench.rewrite.reductions import keeps_axes, reduced_axes
-from workbench.rewrite.zeros import holds_no_negative_zero
+from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes
+from workbench.rewrite.analyses.zeros import holds_no_negative_zero
+from workbench.rewrite.core.guards import forward_operand, require_floating
 
 _BOUNDS = ("ReduceMax", "ReduceMin", "ReduceProd")
 _SUMS = ("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Constant, Edit, Graph, constant_shape
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
-from workbench.rewrite.content import elements_key
+from workbench.rewrite.core.content import elements_key
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,19 @@ class ShareConstants(Pass):
             if alike[kinds[value]] > 1:
                 same.setdefault(elements_key(tensor), []).append(value)
         for first, *others in same.values():
-            gone = [value for value in others if not graph.is_output(value)]
-            if gone:
-                yield _shared(graph, first, gone)
+            removed = [value for value in others if not graph.is_output(value)]
+            if removed:
+                yield _shared(graph, first, removed)
 
 
-def _shared(graph: Graph, first: str, gone: list[str]) -> Rewrite:
-    told = f"constant '{gone[0]}' holds"
-    if len(gone) > 1:
-        told = f"constant '{gone[0]}' and {len(gone) - 1:,} other{'s' if len(gone) > 2 else ''} hold"
-    less = graph.constants[first].nbytes * len(gone)
-    readers = dict.fromkeys(node.name for value in gone for node in graph.users(value))
-    sentence = f"{told} the same as '{first}'; {less:,} bytes less"
-    return Rewrite(Edit(replace=dict.fromkeys(gone, first)), sentence, tuple(readers))
+def _shared(graph: Graph, first: str, removed: list[str]) -> Rewrite:
+    text = f"constant '{removed[0]}' holds"
+    if len(removed) > 1:
+        text = f"constant '{removed[0]}' and {len(removed) - 1:,} other{'s' if len(removed) > 2 else ''} hold"
+    less = graph.constants[first].nbytes * len(removed)
+    readers = dict.fromkeys(node.name for value in removed for node in graph.users(value))
+    sentence = f"{text} the same as '{first}'; {less:,} bytes less"
+    return Rewrite(Edit(replace=dict.fromkeys(removed, first)), sentence, tuple(readers))
 
 
 def _kind(tensor: Constant) -> tuple[Hashable, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node, TensorType
 from workbench.ir.types import Dim, Shape
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import is_same_shape, require_constant, require_single_use
+from workbench.rewrite.core.guards import is_same_shape, require_constant, require_single_use
 
 # One correct result for each element, whatever its neighbours are.
 _DETERMINED = (
@@ -106,7 +106,7 @@ def _slice_first(graph: Graph, node: Node, work: Node) -> Rewrite:
 
 def _gather_first(graph: Graph, node: Node, work: Node) -> Rewrite:
     shape = _known_shape(graph, node.inputs[0], work)
-    axis = node.attr("axis", 0) % len(shape)
+    axis = node.attr("axis") % len(shape)
     indices = graph.tensor_type(node.inputs[1])
     count = None if indices is None else indices.elements
     dim = shape[axis]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import is_same_shape, require_producer, require_single_use
+from workbench.rewrite.core.guards import is_same_shape, require_producer, require_single_use
 
 
 def match_flattened(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -17,7 +17,7 @@ def match_flattened(graph: Graph, node: Node, options: Pass) -> Rewrite:
     shape = graph.shape(source)
     if shape is None or not is_same_shape(shape, graph.shape(node.outputs[0])):
         raise NoMatch(f"{node} is not known to restore the shape of '{source}'")
-    first = flat.attr("axis", 1) % (len(shape) + 1)
+    first = flat.attr("axis") % (len(shape) + 1)
     wide = [axis for axis in range(first, len(shape)) if shape[axis] != 1]
     if softmax.attr("axis", -1) not in (-1, 1) or len(wide) > 1:
         raise NoMatch(f"{softmax} is over more than one axis of '{source}'")

@@ -8,13 +8,13 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, TensorType, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_constant
+from workbench.rewrite.core.guards import require_constant
 
 
 def _sizes(graph: Graph, node: Node) -> list[int]:
     """The sizes of the parts along the axis."""
     type_ = graph.tensor_type(node.inputs[0])
-    axis = node.attr("axis", 0)
+    axis = node.attr("axis")
     size = None if type_ is None or type_.shape is None else type_.shape[axis]
     if not isinstance(size, int):
         raise NoMatch(f"the size of the axis that {node} splits is not known")
@@ -57,7 +57,7 @@ def match_tensors_of_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
         own = next((r.outputs[0] for r in readers if places[r.name] == part), None)
         outputs.append(own or graph.fresh(f"{node.outputs[0]}_{part}", outputs))
     name = graph.fresh(f"{node.outputs[0]}_sizes", outputs)
-    axis = node.attr("axis", 0)
+    axis = node.attr("axis")
     split = node.replace(
         op_type="Split", inputs=(node.inputs[0], name), outputs=tuple(outputs), attributes={"axis": axis}
     )

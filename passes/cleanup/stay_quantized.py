@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import refuse_other_readers, require_producer
-from workbench.rewrite.quantized import EIGHT_BITS, Quantization, quantization_of
+from workbench.rewrite.analyses.quantized import EIGHT_BITS, Quantization, quantization_of
+from workbench.rewrite.core.guards import refuse_other_readers, require_producer
 
 _OF_ONE = (
     *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"),
@@ -29,10 +29,10 @@ def _quantizer(graph: Graph, node: Node, value: str) -> Node:
 
 
 def _of_8_bits(graph: Graph, node: Node) -> Quantization:
-    found = quantization_of(graph, node)
-    if found.dtype not in EIGHT_BITS or found.axis is not None:
+    quantization = quantization_of(graph, node)
+    if quantization.dtype not in EIGHT_BITS or quantization.axis is not None:
         raise NoMatch(f"{node} has several scales, or integers of another type than uint8 and int8")
-    return found
+    return quantization
 
 
 def match_move(graph: Graph, node: Node, options: Pass) -> Rewrite:

@@ -9,17 +9,17 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import inverse, is_identity, moves_data, permuted
 from workbench.layout.conversion.convert import is_only_reader
-from workbench.layout.cost import no_longer_moved
+from workbench.metrics.transpose_cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import (
+from workbench.rewrite.analyses.reductions import keeps_axes, order_left, reduced_axes
+from workbench.rewrite.analyses.reshapes import VIEWS, shape_operand
+from workbench.rewrite.core.guards import (
     permutation,
     require_float_or_double,
     require_integers,
     require_producer,
     require_single_use,
 )
-from workbench.rewrite.reductions import keeps_axes, order_left, reduced_axes
-from workbench.rewrite.reshapes import VIEWS, shape_operand
 
 # ---- next to a view -----------------------------------------------------------------------
 
@@ -40,17 +40,17 @@ def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
     _demand_view(graph, first)
     _demand_view(graph, node)
     source, result = first.inputs[0], node.outputs[0]
-    told = shape_operand(graph.shape(source), graph.shape(result))
-    if told is None:
+    message = shape_operand(graph.shape(source), graph.shape(result))
+    if message is None:
         raise NoMatch(f"the shape of '{result}' cannot be written as a constant operand of Reshape")
     name = graph.fresh(f"{result}_shape")
     reshape = node.replace(op_type="Reshape", inputs=(source, name), attributes={})
     edit = Edit(
         remove=(first.name, node.name),
         insert=(reshape,),
-        constants={name: constant(np.array(told, np.int64), name)},
+        constants={name: constant(np.array(message, np.int64), name)},
     )
-    sentence = f"{first} and {node} move no element and become one Reshape to {list(told)}; 1 node less"
+    sentence = f"{first} and {node} move no element and become one Reshape to {list(message)}; 1 node less"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.affine import normalization
-from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
+from workbench.rewrite.analyses.affine import normalization
+from workbench.rewrite.analyses.linear import LINEAR, channel_axis, channels, scaled
 
 
 def _convolution_before(graph: Graph, norm: Node) -> Node:

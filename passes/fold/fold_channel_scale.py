@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.affine import (
+from workbench.rewrite.analyses.affine import (
     by_channel,
     constant_beside,
     factor_and_shift,
@@ -16,7 +16,7 @@ from workbench.rewrite.affine import (
     refuse_training,
     refuse_zeros,
 )
-from workbench.rewrite.guards import require_constant, require_producer, require_single_use
+from workbench.rewrite.core.guards import require_constant, require_producer, require_single_use
 
 SCALE, SHIFT = 1, 2  # operands of BatchNormalization
 _CHANNELS = 1  # their axis

@@ -104,7 +104,7 @@ def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     shape = None if type_ is None else type_.static_shape
     if shape is None:
         raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} reads, is not fixed")
-    asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start", 0) : node.attr("end")])
+    asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start") : node.attr("end")])
     sentence = f"{node} reads the shape of '{node.inputs[0]}', which is always {list(shape)}"
     return Rewrite(_folded(graph, node, (asked.astype(np.int64),)), sentence, (node.name,))
 

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant
 from workbench.ir.types import Dim
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_constant, require_floating, require_producer, require_single_use
+from workbench.rewrite.core.guards import require_constant, require_floating, require_producer, require_single_use
 
 _LOWEST = float(np.finfo(np.float32).min)
 _NOT_NEGATIVE = ("Relu", "Abs", "Exp", "Sigmoid", "Softmax", "HardSigmoid", "Softplus")
@@ -19,7 +19,7 @@ _AUTOMATIC = ("SAME_UPPER", "SAME_LOWER")
 
 def _pads(graph: Graph, pad: Node, rank: int) -> np.ndarray:
     """[2, rank]: numbers of elements before and after each axis. Raises NoMatch unless it adds a constant number."""
-    if pad.attr("mode", "constant") != "constant":
+    if pad.attr("mode") != "constant":
         raise NoMatch(f"{pad} repeats elements of the image ({pad.attr('mode')})")
     given = require_constant(graph, pad.inputs[1], pad)
     full = np.zeros((2, rank), dtype=np.int64)
@@ -38,7 +38,7 @@ def _padded(graph: Graph, node: Node, full: np.ndarray) -> tuple[int, ...]:
     """The sum of the operator's own pads and those of the Pad."""
     if full[:, :2].any():
         raise NoMatch("batch or channels are padded too")
-    if node.attr("auto_pad", "NOTSET") in _AUTOMATIC:
+    if node.attr("auto_pad") in _AUTOMATIC:
         raise NoMatch(f"{node} computes its padding from the size of the image")
     spatial = full.shape[1] - 2
     own = np.array(node.attr("pads", (0,) * 2 * spatial)).reshape(2, spatial)
@@ -55,9 +55,9 @@ def match_direct(graph: Graph, node: Node, options: Pass) -> Rewrite:
     value = _value(graph, pad)
     if value != 0:
         raise NoMatch(f"{pad} pads with {value:g}, and {node} would pad with 0")
-    if node.op == "AveragePool" and not node.attr("count_include_pad", 0):
+    if node.op == "AveragePool" and not node.attr("count_include_pad"):
         raise NoMatch(f"{node} does not count its own padding, and would count that of {pad}")
-    if node.op != "Conv" and node.attr("ceil_mode", 0):
+    if node.op != "Conv" and node.attr("ceil_mode"):
         raise NoMatch(f"{node} rounds its output size up, which padding may change")
     attributes = {key: value for key, value in node.attributes.items() if key != "auto_pad"}
     pads = _padded(graph, node, full)
@@ -80,7 +80,7 @@ def match_pad_before_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrit
     if (
         rank is None
         or len(node.outputs) > 1
-        or node.attr("ceil_mode", 0)
+        or node.attr("ceil_mode")
         or any(d != 1 for d in node.attr("dilations", ()))
     ):
         raise NoMatch(f"{node} returns indices, has dilations or rounds its output size up")
@@ -93,7 +93,7 @@ def match_pad_before_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrit
     return Rewrite(Edit(remove=(pad.name, node.name), insert=(wider,)), sentence, (pad.name, node.name))
 
 
-def match_behind_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_after_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     reshape = require_producer(graph, node.inputs[0], ("Reshape",), node)
     pad = require_producer(graph, reshape.inputs[0], ("Pad",), reshape)
     require_single_use(graph, node, reshape)
@@ -323,7 +323,7 @@ class FoldPad(Pass):
         Rule(
             "behind a Reshape",
             ("Conv",),
-            match_behind_reshape,
+            match_after_reshape,
             Example(
                 before="""g (float[2,1,4] x) => (float[2,1,1,5] y)
                     <float[1,1,1,2] w = {1, 2}, int64[6] p = {0, 0, 1, 0, 0, 1}, int64[4] s = {-1, 1, 1, 6}> {

@@ -6,9 +6,15 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.affine import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero, refuse_zeros
-from workbench.rewrite.guards import permutation, require_single_use
-from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
+from workbench.rewrite.analyses.affine import (
+    by_channel,
+    constant_beside,
+    factor_and_shift,
+    keep_signs_of_zero,
+    refuse_zeros,
+)
+from workbench.rewrite.analyses.linear import LINEAR, channel_axis, channels, scaled
+from workbench.rewrite.core.guards import permutation, require_single_use
 
 
 def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
@@ -30,7 +36,7 @@ def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
     return maker, axis
 
 
-def match_scale_behind(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_scale_after(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _folded(graph, node, signs=True)
 
 
@@ -83,7 +89,7 @@ class FoldScale(Pass):
         Rule(
             "scale or shift",
             ("Mul", "Div", "Add", "Sub"),
-            match_scale_behind,
+            match_scale_after,
             Example(
                 before="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
                     <float[2,1,1,1] w = {1, 2}, float[2,1,1] m = {4, 3}, float[2] a = {1, 3}> {

@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape, lazy_constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.affine import by_channel, constant_beside, factor_and_shift, normalization
-from workbench.rewrite.guards import require_constant, require_producer, require_single_use
+from workbench.rewrite.analyses.affine import by_channel, constant_beside, factor_and_shift, normalization
+from workbench.rewrite.core.guards import require_constant, require_producer, require_single_use
 
 SCALING = ("BatchNormalization", "Mul", "Div", "Add", "Sub")
 
@@ -21,18 +21,18 @@ def _weight(graph: Graph, linear: Node) -> tuple[np.ndarray, int, int]:
     if not np.issubdtype(weight.dtype, np.floating):
         raise NoMatch(f"the weights of {linear} are {weight.dtype}, not floating-point numbers")
     if linear.op == "Conv":
-        return weight, 1, weight.shape[1] * linear.attr("group", 1)
+        return weight, 1, weight.shape[1] * linear.attr("group")
     rank = graph.rank_of(linear.inputs[0])
-    if weight.ndim != 2 or rank is None or linear.attr("transA", 0):
+    if weight.ndim != 2 or rank is None or linear.attr("transA"):
         raise NoMatch(f"{linear} is not a product of rows with a matrix")
-    return weight, rank - 1, weight.shape[1] if linear.attr("transB", 0) else weight.shape[0]
+    return weight, rank - 1, weight.shape[1] if linear.attr("transB") else weight.shape[0]
 
 
 def _by_input(linear: Node, weight: np.ndarray, channel: np.ndarray) -> np.ndarray:
     """One number for each input channel, in a shape that broadcasts to the weights."""
     if linear.op != "Conv":
-        return channel if linear.attr("transB", 0) else channel.reshape(-1, 1)
-    groups = linear.attr("group", 1)
+        return channel if linear.attr("transB") else channel.reshape(-1, 1)
+    groups = linear.attr("group")
     by_group = np.repeat(channel.reshape(groups, -1), weight.shape[0] // groups, axis=0)  # [M, C/group]
     return by_group.reshape(*by_group.shape, *(1,) * (weight.ndim - 2))
 
@@ -42,7 +42,8 @@ def _added(linear: Node, weight: np.ndarray, shift: np.ndarray) -> np.ndarray:
     product: np.ndarray = weight.astype(np.float64) * _by_input(linear, weight, shift)
     if linear.op == "Conv":
         return np.asarray(product.reshape(weight.shape[0], -1).sum(axis=1))
-    return np.asarray(linear.attr("alpha", 1.0) * product.sum(axis=1 if linear.attr("transB", 0) else 0))
+    alpha = linear.attr("alpha") if linear.op == "Gemm" else 1.0
+    return np.asarray(alpha * product.sum(axis=1 if linear.attr("transB") else 0))
 
 
 def _bias(graph: Graph, linear: Node) -> np.ndarray:
@@ -51,7 +52,7 @@ def _bias(graph: Graph, linear: Node) -> np.ndarray:
     bias = require_constant(graph, linear.inputs[2], linear).astype(np.float64)
     if bias.ndim > 1 and bias.shape[0] > 1:
         raise NoMatch(f"the bias of {linear} differs from row to row")
-    return bias.reshape(-1) * (linear.attr("beta", 1.0) if linear.op == "Gemm" else 1.0)
+    return bias.reshape(-1) * (linear.attr("beta") if linear.op == "Gemm" else 1.0)
 
 
 def match_before(graph: Graph, linear: Node, options: Pass) -> Rewrite:
@@ -61,7 +62,7 @@ def match_before(graph: Graph, linear: Node, options: Pass) -> Rewrite:
     value, factor, shift = _scaling(graph, node, axis, count)
     if not (np.isfinite(factor).all() and np.isfinite(shift).all() and factor.all()):
         raise NoMatch(f"{node} multiplies by zero, infinity or NaN, which cannot be folded into weights")
-    padded = any(linear.attr("pads", ())) or linear.attr("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    padded = any(linear.attr("pads", ())) or linear.attr("auto_pad") not in ("NOTSET", "VALID")
     if linear.op == "Conv" and padded and shift.any():
         raise NoMatch(f"{linear} pads with zeros, which {node} does not shift")
     if linear.op == "MatMul" and shift.any() and graph.rank_of(value) != 2:

@@ -103,7 +103,7 @@ def match_shape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     own = _sizes(graph, node.inputs[0], node)
     numbers = [_of_reshape(size, own[axis] if axis < len(own) else None) for axis, size in enumerate(wanted.sizes)]
     known = [size.known for size in wanted.sizes]
-    if node.attr("allowzero", 0) and (0 in known or _REST in known):
+    if node.attr("allowzero") and (0 in known or _REST in known):
         raise NoMatch(f"{node} may make an axis of size 0")
     open_ = [axis for axis, number in enumerate(numbers) if number is None]
     rest = rest_of(wanted.sizes, own)
@@ -116,7 +116,7 @@ def match_shape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
         count = f"{len(open_)} of {len(known)} sizes"
         raise NoMatch(f"{count} of {node} are neither fixed nor those of the same axes of '{node.inputs[0]}'")
     why = f"the shape of {node} is computed from that of '{node.inputs[0]}'"
-    attributes = {"allowzero": 0} if node.attr("allowzero", 0) else {}
+    attributes = {"allowzero": 0} if node.attr("allowzero") else {}
     return _with_numbers(graph, node, 1, [n for n in numbers if n is not None], why, **attributes)
 
 

@@ -9,7 +9,7 @@ from workbench.errors import counted
 from workbench.inference.shapes import is_made_up
 from workbench.ir import Edit, Graph, TensorType
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
-from workbench.rewrite.better_types import better_types, with_better_bodies
+from workbench.rewrite.analyses.better_types import better_types, with_better_bodies
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class InferTypes(Pass):
         if not types and not bodies:
             return
         makers = dict.fromkeys(node.name for value in types if (node := graph.producer(value)) is not None)
-        said = [_said(graph, types)] if types else []
-        said += [f"values inside of {node}" for node in bodies]
+        message = [_said(graph, types)] if types else []
+        message += [f"values inside of {node}" for node in bodies]
         edit = Edit(remove=tuple(node.name for node in bodies), insert=tuple(bodies), types=types)
-        yield Rewrite(edit, f"types that follow now: {'; '.join(said)}", (*makers, *(node.name for node in bodies)))
+        yield Rewrite(edit, f"types that follow now: {'; '.join(message)}", (*makers, *(node.name for node in bodies)))
 
 
 def _said(graph: Graph, types: Mapping[str, TensorType]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import broadcasts_into, require_float_or_double, require_single_use
+from workbench.rewrite.core.guards import broadcasts_into, require_float_or_double, require_single_use
 
 
 def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -16,7 +16,7 @@ def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
     shapes = [graph.shape(value) or () for value in product.inputs[:2]]
     if any(len(shape) != 2 for shape in shapes):
         raise NoMatch(f"{product} does not multiply two matrices, as Gemm does")
-    inner = shapes[0][0 if product.attr("transA", 0) else 1]
+    inner = shapes[0][0 if product.attr("transA") else 1]
     if not isinstance(inner, int) or inner == 0:
         raise NoMatch(f"the inner dimension of {product} may be 0")
     if len(product.inputs) > 2 and product.inputs[2]:

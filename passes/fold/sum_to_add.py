@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.patterns.graph_rules import graph_rule
 
 
 @dataclass(frozen=True)

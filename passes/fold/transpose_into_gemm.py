@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Edit, Graph, Node
-from workbench.layout.cost import no_longer_moved
+from workbench.metrics.transpose_cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_single_use
+from workbench.rewrite.core.guards import require_single_use
 
 _FLAGS = ("transA", "transB")
 _SWAP = (1, 0)
@@ -15,29 +15,29 @@ _SWAP = (1, 0)
 
 def _transposed(graph: Graph, node: Node) -> dict[str, Node]:
     """The flags that change, each with the Transpose that it replaces."""
-    found, rest = {}, node.inputs[2:]
+    result, rest = {}, node.inputs[2:]
     for flag, value in zip(_FLAGS, node.inputs[:2], strict=True):
         transpose = graph.producer(value)
         if transpose is None or transpose.op != "Transpose" or transpose.attr("perm", _SWAP) != _SWAP or value in rest:
             continue
         require_single_use(graph, node, transpose)
-        found[flag] = transpose
-    if not found:
+        result[flag] = transpose
+    if not result:
         raise NoMatch(f"no operand of {node} is the result of a Transpose of two axes")
-    return found
+    return result
 
 
-def _absorbed(graph: Graph, node: Node, found: dict[str, Node]) -> Rewrite:
-    gone = tuple({transpose.name: transpose for transpose in found.values()}.values())
+def _absorbed(graph: Graph, node: Node, results: dict[str, Node]) -> Rewrite:
+    removed = tuple({transpose.name: transpose for transpose in results.values()}.values())
     operands = (
-        found[flag].inputs[0] if flag in found else value for flag, value in zip(_FLAGS, node.inputs, strict=False)
+        results[flag].inputs[0] if flag in results else value for flag, value in zip(_FLAGS, node.inputs, strict=False)
     )
-    flags = {flag: int(not node.attr(flag, 0)) for flag in found}
+    flags = {flag: int(not node.attr(flag)) for flag in results}
     gemm = node.replace(op_type="Gemm", inputs=(*operands, *node.inputs[2:]), attributes={**node.attributes, **flags})
-    edit = Edit(remove=(*(transpose.name for transpose in gone), node.name), insert=(gemm,))
-    told = " and ".join(f"{flag}={value}" for flag, value in flags.items())
-    sentence = f"{node} needs no Transpose with {told}; {no_longer_moved(graph, *gone)}"
-    return Rewrite(edit, sentence, (*(transpose.name for transpose in gone), node.name))
+    edit = Edit(remove=(*(transpose.name for transpose in removed), node.name), insert=(gemm,))
+    message = " and ".join(f"{flag}={value}" for flag, value in flags.items())
+    sentence = f"{node} needs no Transpose with {message}; {no_longer_moved(graph, *removed)}"
+    return Rewrite(edit, sentence, (*(transpose.name for transpose in removed), node.name))
 
 
 def match_gemm(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -45,14 +45,14 @@ def match_gemm(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def match_matmul(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    found = _transposed(graph, node)
+    result = _transposed(graph, node)
     for value in node.inputs:
         type_ = graph.tensor_type(value)
         if type_ is None or type_.rank != 2:
             raise NoMatch(f"'{value}', an operand of {node}, is not known to be a matrix")
         if type_.dtype not in (DataType.FLOAT, DataType.DOUBLE):
             raise NoMatch(f"{node} multiplies {type_.dtype.name.lower()}, for which runtimes have no Gemm")
-    return _absorbed(graph, node, found)
+    return _absorbed(graph, node, result)
 
 
 @dataclass(frozen=True)

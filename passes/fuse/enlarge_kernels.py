@@ -8,11 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Constant, Graph, Node, constant_shape, lazy_constant
-from workbench.layout.cost import bound_shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Refusal, Rewrite, Rule
-from workbench.rewrite.enlarging import ZERO_TIMES_INFINITY, Enlarging, more_flops, require_gain, taps, window_of
-from workbench.rewrite.parallel import (
+from workbench.rewrite.analyses.enlarging import (
+    ZERO_TIMES_INFINITY,
+    Enlarging,
+    more_flops,
+    require_gain,
+    taps,
+    window_of,
+)
+from workbench.rewrite.analyses.parallel import (
     bias_of,
     bytes_of_value,
     constant_weights,
@@ -156,7 +163,7 @@ class EnlargeKernels(Enlarging):
                 }}""",
                 sentences=(
                     "2 kernels, Conv 'Conv_y', enlarged from [1, 1] to [3, 3], and Conv 'Conv_z', become 1 of 1 + 1 = "
-                    "2 output channels with a Split behind it; 2 reads of 'x' become 1, 64 bytes less, for 256 FLOPs "
+                    "2 output channels with a Split after it; 2 reads of 'x' become 1, 64 bytes less, for 256 FLOPs "
                     "more",
                 ),
                 mode="fast",

@@ -9,16 +9,16 @@ import numpy as np
 from workbench.ir import DataType
 from workbench.ops.dropout import scale_of
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.bias import (
+from workbench.rewrite.analyses.bias import (
     axes_of_one,
     axis_of_bias,
     bias_of_one_axis,
     is_bias,
     is_computed_with_axes_of_one,
 )
-from workbench.rewrite.counterexamples import WrongLaw
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
+from workbench.rewrite.core.counterexamples import WrongLaw
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
 
 DEFAULT_RATIO = 0.5  # ONNX's
 NARROW = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)  # `scale` has the 32 bits of ONNX's attributes

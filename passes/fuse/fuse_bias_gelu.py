@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from inspect import cleandoc
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.bias import axis_of_bias, bias_of_one_axis, is_bias
-from workbench.rewrite.building import Constraint
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.schemas import later_opset
-from workbench.rewrite.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32
+from workbench.rewrite.analyses.bias import axis_of_bias, bias_of_one_axis, is_bias
+from workbench.rewrite.patterns.building import Constraint
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.schemas import later_opset
+from workbench.rewrite.patterns.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32
 
 _SENTENCE = (
     "{nodes[0]} to {root}, {count} nodes, become one pass over '{a}', which adds '{bias}' along axis {axis} and "

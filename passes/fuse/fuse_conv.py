@@ -16,10 +16,10 @@ from workbench.ops.fused_activations import (
     FusedActivation,
 )
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.residual import has_shape_of
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.analyses.residual import has_shape_of
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32
 
 _FORMS = ("", "_NHWC", "_NHWC_OHWI", "_NHWC_HWIO", "_NHWC_HWOI")  # of images; their weights may be stored anew
 _SENTENCE = (

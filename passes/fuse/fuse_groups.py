@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from workbench.fusion.facts import FusionFacts, Traffic
+from workbench.fusion.fusion_facts import FusionFacts, Traffic
 from workbench.fusion.group_calls import call_edit
 from workbench.fusion.grouping import MAX_OPERATORS, Groups, Merge, merges
 from workbench.fusion.measured import GroupTime, group_times
@@ -13,10 +13,11 @@ from workbench.fusion.naming import fused_groups, group_names, operators_by_grou
 from workbench.fusion.problem import fusion_problem
 from workbench.fusion.traffic import stored_values, traffic
 from workbench.ir import Graph
-from workbench.layout.problem.probe import require_operator_timer
+from workbench.layout.problem.probe import OperatorTimer, require_operator_timer
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN
+from workbench.layout.profile import Profile
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
-from workbench.rewrite.passes import option
+from workbench.rewrite.core.passes import option
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class FuseGroups(Pass):
             ),
         ),
         Example(
-            title="Elementwise operators before a reduction, and a Transpose behind it",
+            title="Elementwise operators before a reduction, and a Transpose after it",
             before="""g (float[2,3,4] x, float[4] z) => (float[4,3,2] y) {
                 a = Sub(x, z)
                 b = Mul(a, a)
@@ -172,7 +173,7 @@ class FuseGroups(Pass):
         )
 
     def _times(self, whole: Graph, groups: Groups, context: PassContext) -> dict[int, GroupTime]:
-        timer = require_operator_timer(context.operator_timer, context.target)
+        timer = require_operator_timer(context.find(OperatorTimer), context.get(Profile))
         return group_times(whole, operators_by_group(groups.group), timer, self.device, self.dtype)
 
     def _rewrite(self, graph: Graph, whole: Graph, merge: Merge, name: str, holder: dict[str, str]) -> Rewrite:

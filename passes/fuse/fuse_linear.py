@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from workbench.ops.fused_activations import GELU, RELU, SIGMOID, SILU, TANH, FusedActivation
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32
 
 _SENTENCE = (
     "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which stores the product once, with its bias and "

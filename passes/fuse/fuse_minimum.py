@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from workbench.fusion.facts import FusionFacts, Traffic
+from workbench.fusion.fusion_facts import FusionFacts, Traffic
 from workbench.fusion.group_calls import call_edit
 from workbench.fusion.grouping import MAX_OPERATORS, Groups, merges
 from workbench.fusion.minimum import least_traffic
@@ -118,8 +118,10 @@ class FuseMinimum(Pass):
             pass
         group, bound = tuple(groups.group), None
         if all(value.size is not None for value in values):
-            found = least_traffic(operators, values, RULES[self.grouped_by], self.max_operators, group, self.seconds)
-            group, bound = found.group, found.lower_bound
+            minimum_grouping = least_traffic(
+                operators, values, RULES[self.grouped_by], self.max_operators, group, self.seconds
+            )
+            group, bound = minimum_grouping.group, minimum_grouping.lower_bound
         names = group_names(whole, group)
         for key, members in operators_by_group(group).items():
             if len(members) > 1:

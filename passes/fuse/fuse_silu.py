@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.schemas import later_opset
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.schemas import later_opset
+from workbench.rewrite.patterns.standard import is_float32
 
 
 def lacks_swish(match: Match) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from workbench.ops.fused_normalization import NORMALIZATIONS, fused_norm_op
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.residual import has_shape_of
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.analyses.residual import has_shape_of
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32
 
 _SENTENCE = (
     "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which adds '{residual}' and normalizes in one pass; "

@@ -1,4 +1,4 @@
-"""Merge convolutions or matrix products that read one value into one with a Split behind it."""
+"""Merge convolutions or matrix products that read one value into one with a Split after it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node, constant_shape, constant_type
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.parallel import bias_of, constant_weights, merge_edit, merge_sentence, output_axis, readers_alike
+from workbench.rewrite.analyses.parallel import (
+    bias_of,
+    constant_weights,
+    merge_edit,
+    merge_sentence,
+    output_axis,
+    readers_alike,
+)
 
 _OPERATORS = ("Conv", "MatMul", "Gemm")
 _WINDOW = {"strides": "strides", "pads": "padding", "dilations": "dilations", "auto_pad": "padding"}
@@ -89,7 +96,7 @@ class MergeParallel(Pass):
                 }""",
                 sentences=(
                     "2 kernels, MatMul 'MatMul_q' to MatMul 'MatMul_k', become 1 of 1 + 2 = 3 output channels with a "
-                    "Split behind it; 2 reads of 'x' become 1, 16 bytes less",
+                    "Split after it; 2 reads of 'x' become 1, 16 bytes less",
                 ),
             ),
             refusals=(
@@ -153,7 +160,7 @@ class MergeParallel(Pass):
                 y, z = Split<axis=1>(y_merged, Conv_y_sizes)
             }""",
             sentences=(
-                "2 kernels, Conv 'Conv_y' to Conv 'Conv_z', become 1 of 2 + 1 = 3 output channels with a Split behind "
+                "2 kernels, Conv 'Conv_y' to Conv 'Conv_z', become 1 of 2 + 1 = 3 output channels with a Split after "
                 "it; 2 reads of 'x' become 1, 32 bytes less",
             ),
         ),

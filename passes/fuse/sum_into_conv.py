@@ -7,18 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
-from workbench.layout.cost import bound_shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Refusal, Rewrite, Rule
-from workbench.rewrite.enlarging import ZERO_TIMES_INFINITY, Enlarging, more_flops, require_gain, taps, window_of
-from workbench.rewrite.guards import (
+from workbench.rewrite.analyses.enlarging import (
+    ZERO_TIMES_INFINITY,
+    Enlarging,
+    more_flops,
+    require_gain,
+    taps,
+    window_of,
+)
+from workbench.rewrite.analyses.parallel import bytes_of_value, concatenated, constant_weights, require_mergeable
+from workbench.rewrite.core.guards import (
     is_same_axis,
     is_same_shape,
     refuse_other_readers,
     require_producer,
     require_single_use,
 )
-from workbench.rewrite.parallel import bytes_of_value, concatenated, constant_weights, require_mergeable
 
 
 def match_added_part(graph: Graph, node: Node, options: Enlarging) -> Rewrite:
@@ -27,7 +34,7 @@ def match_added_part(graph: Graph, node: Node, options: Enlarging) -> Rewrite:
     rank = graph.rank_of(part)
     if (
         len(split.outputs) != 2
-        or not is_same_axis(split.attr("axis", 0), 1, rank)
+        or not is_same_axis(split.attr("axis"), 1, rank)
         or sorted(split.outputs) != sorted((conv.inputs[0], part))
     ):
         raise NoMatch(f"{conv} and {node} do not read the two parts into which {split} divides the channels")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import inverse, then
+from workbench.ir.permutation import inverse, perm_of, then
 from workbench.ir.permuted_io import GIVEN, given_order, note_of
-from workbench.layout.cost import no_longer_moved, perm_of
+from workbench.metrics.transpose_cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 

@@ -6,27 +6,28 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.layout.conversion.blocked import convert_to_blocks, one_conversion_a_layout
 from workbench.layout.conversion.convert import REASON, convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.cost import count
-from workbench.layout.facts import LayoutFacts, SolvedProgram
 from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.blocked import BLOCK, Way, block_problem
+from workbench.layout.problem.blocked_conversion import convert_to_blocks, one_conversion_a_layout
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import proof
 from workbench.layout.problem.transpose_classes import one_transpose_an_order
 from workbench.layout.problem.two_layouts import layout_of_images, way_between
 from workbench.layout.profile import Profile
-from workbench.layout.solver.integer_program import solve_integer_program
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.metrics.transpose_cost import count
 from workbench.ops.blocked import BLOCKS
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
+from workbench.solvers.integer_program import solve_integer_program
 
 _AUTO = "auto"
 
 
 @dataclass(frozen=True)
-class LayoutBlocked(Pass):
+class LayoutBlocked(LayoutStrategy):
     """Chooses NCHW, NHWC or blocked channels (NCHW8c: [N, C/8, H, W, 8]) for each operator, at the least total cost.
 
     - Convolutions, pools and BatchNormalization have a blocked form, functions of the domain "workbench";
@@ -46,6 +47,7 @@ class LayoutBlocked(Pass):
     "Optimizing CNN Model Inference on CPUs" (NeoCPU), USENIX ATC 2019; HiGHS (Huangfu and Hall 2018).
     """
 
+    strategy = "blocked"
     title = "Layout: proven minimum, channels in blocks"
 
     block: str = option(
@@ -136,7 +138,7 @@ class LayoutBlocked(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        target = context.target
+        target = context.get(Profile)
         block = (target.block or BLOCKS[0]) if self.block == _AUTO else int(self.block)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
@@ -172,17 +174,17 @@ def _converted(
         layout, perm = way_between(own)
         conversion = convert(graph, node, perm, layout, target)
     why = why_there(node, f"in {layout}", target)
-    said = f"{note}; {conversion.said()}" if note else conversion.said()
-    return Rewrite(conversion.edit, f"{case}: {node} {why}; {said}", (node.name,), case)
+    message = f"{note}; {conversion.said()}" if note else conversion.said()
+    return Rewrite(conversion.edit, f"{case}: {node} {why}; {message}", (node.name,), case)
 
 
 def _refused(graph: Graph, refused: dict[str, str], block: int, layouts: dict[str, str]) -> Iterator[Rewrite]:
     """Note the reason at each operator that keeps its layout although blocks are demanded."""
     for name, reason in refused.items():
         node = graph.node(name)
-        said = f"{node} is demanded in NCHW{block}c and is not in it"
-        sentence = f"{said}: {reason}"
-        if node.metadata.get(REASON, "").startswith(said):
+        text = f"{node} is demanded in NCHW{block}c and is not in it"
+        sentence = f"{text}: {reason}"
+        if node.metadata.get(REASON, "").startswith(text):
             continue
         edit = Edit(remove=(name,), insert=(node.replace(metadata={**node.metadata, REASON: sentence}),))
         yield Rewrite(edit, sentence, (name,), case_of(node, layouts))

@@ -9,19 +9,20 @@ from workbench.ir import Graph, Node
 from workbench.layout.classes import class_of
 from workbench.layout.conversion.convert import convert, pending, store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import infer_layouts
-from workbench.layout.npu_strategy import reshapes, wanted
+from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, desired
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.npu_strategy import reshapes, wanted
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
 FROM_TARGET = "target"
 
 
 @dataclass(frozen=True)
-class LayoutConvertLayout(Pass):
+class LayoutConvertLayout(LayoutStrategy):
     """One walk from inputs to outputs, in either direction (to NHWC or back to NCHW):
 
     - a heavily layout-sensitive operator (a convolution) that is named gets the layout named for
@@ -41,6 +42,7 @@ class LayoutConvertLayout(Pass):
     follows the operand of lower rank; here constants are reshaped to match.
     """
 
+    strategy = "convert-layout"
     title = "Layout: convert by class"
 
     operators: str = option(
@@ -103,7 +105,7 @@ class LayoutConvertLayout(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        profile = self.aim(context.target)
+        profile = self.aim(context.get(Profile))
         yield from rewrite_each(store_weights(graph, profile), "weights")
         layouts = infer_layouts(graph)
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:

@@ -6,20 +6,28 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import Permutation, is_identity, then
+from workbench.ir.permutation import Permutation, is_identity, perm_of, then
 from workbench.layout.conversion.convert import RESTORES, Conversion, convert, is_only_reader, pending, store_weights
-from workbench.layout.cost import elements, known_sum, moved_by, no_longer_moved, perm_of
-from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
-from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, why_kept
+from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import Profile
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.npu_strategy import (
+    reshapes,
+    restored_operands,
+    restored_outputs,
+    said,
+    wanted,
+    why_kept,
+)
+from workbench.metrics.transpose_cost import elements, known_sum, moved_by, no_longer_moved
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
+from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
 
 @dataclass(frozen=True)
-class LayoutGreedy(Pass):
+class LayoutGreedy(LayoutStrategy):
     """Visits the operators in topological order and considers only the operands of each.
 
     - Case 1, CNN to CNN: an operator that demands the target's layout gets it, by a Transpose
@@ -38,6 +46,7 @@ class LayoutGreedy(Pass):
     Source: LayoutPresetToNPU, second solution, "greedy" (docs/references.md).
     """
 
+    strategy = "greedy"
     title = "Layout: greedy in order"
 
     own_examples = (
@@ -133,7 +142,7 @@ class LayoutGreedy(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        target = context.target
+        target = context.get(Profile)
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         reached = _reached_by_demand(graph, layouts, target)

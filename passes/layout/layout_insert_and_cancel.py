@@ -8,20 +8,21 @@ from dataclasses import dataclass, replace
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, pending, store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.cost import elements
-from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import infer_layouts
-from workbench.layout.npu_strategy import reshapes, wanted
+from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import Profile
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.npu_strategy import reshapes, wanted
+from workbench.metrics.transpose_cost import elements
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import WEIGHT_AXES, plain_op
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
+from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
 _LIKE_THE_DATA = "OHWI"
 
 
 @dataclass(frozen=True)
-class LayoutInsertAndCancel(Pass):
+class LayoutInsertAndCancel(LayoutStrategy):
     """Two walks:
 
     - every operator that has a data format (a convolution, a pool), or that the target demands, gets
@@ -36,6 +37,7 @@ class LayoutInsertAndCancel(Pass):
     Source: OneFlow's AutoNhwc pass on MLIR, its greedily_transpose_flag.
     """
 
+    strategy = "insert-and-cancel"
     title = "Layout: insert, then cancel"
 
     own_examples = (
@@ -89,7 +91,7 @@ class LayoutInsertAndCancel(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        target = context.target
+        target = context.get(Profile)
         layouts = infer_layouts(graph)
         profile = replace(target, weights=_LIKE_THE_DATA) if target.weights == WEIGHT_AXES else target
         yield from rewrite_each(store_weights(graph, profile), "weights")

@@ -9,13 +9,15 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse
 from workbench.layout.conversion.convert import Conversion, convert
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import infer_layouts
-from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, wanted
+from workbench.layout.layout_facts import LayoutFacts
+from workbench.layout.problem.probe import OperatorTimer
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.layout.profile import Profile
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.npu_strategy import reshapes, restored_operands, restored_outputs, wanted
 from workbench.ops import NotPermutable
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
 PAYS, FOLLOWS, STAYS = "it pays", "it follows", "it does not pay"
 
@@ -23,7 +25,7 @@ _ONE_BY_ONE = "operators are timed and decided one by one"
 
 
 @dataclass(frozen=True)
-class LayoutMeasured(Pass):
+class LayoutMeasured(LayoutStrategy):
     """Every operator that has a form for the target's layout is timed on the device in both, and every Transpose.
 
     One walk from inputs to outputs:
@@ -41,7 +43,9 @@ class LayoutMeasured(Pass):
     Source: buddy plan, "layout conversion" (docs/references.md).
     """
 
+    strategy = "measured"
     title = "Layout: where measured time is saved"
+    packages = ("torch",)
 
     device: str = option(AUTO, "Where operators are timed; auto: a CUDA device if there is one.", choices=DEVICES)
     dtype: str = option(
@@ -88,16 +92,17 @@ class LayoutMeasured(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        target = context.target
+        target = context.get(Profile)
         layouts = infer_layouts(graph)
         ways = _ways(graph, layouts, target)
-        ledger = _Ledger.filled(ways, OperatorTimes(graph, target, context.operator_timer), self.device, self.dtype)
+        timer = context.find(OperatorTimer)
+        ledger = _Ledger.filled(ways, OperatorTimes(graph, target, timer), self.device, self.dtype)
         converted = []
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
-            found = _converted(graph, graph.node(name), ways.get(name), ledger, target)
-            if found is not None:
+            result = _converted(graph, graph.node(name), ways.get(name), ledger, target)
+            if result is not None:
                 converted.append(name)
-                yield found
+                yield result
                 continue
             why = f"{STAYS}: {graph.node(name)} keeps {{layout}}"
             yield from rewrite_each(restored_operands(graph, graph.node(name), layouts, why), STAYS)
@@ -113,8 +118,8 @@ _Way = tuple[str, Permutation]
 def _ways(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, _Way]:
     """Layout and permutation of every node that might be converted to the target's layout."""
     candidates = (node for node in graph.nodes if node.op != "Transpose" and not reshapes(node))
-    found = ((node.name, wanted(node, layouts, target)) for node in candidates)
-    return {name: way for name, way in found if way is not None}
+    result = ((node.name, wanted(node, layouts, target)) for node in candidates)
+    return {name: way for name, way in result if way is not None}
 
 
 @dataclass(frozen=True)
@@ -148,8 +153,8 @@ class _Ledger:
         new = {value for transpose in conversion.edit.insert for value in transpose.outputs}
         costs = [self.there.get(value) for value in conversion.moved]
         costs += [self.back.get(value) for value in node.outputs if value in new]
-        gone = [graph.node(name).outputs[0] for name in conversion.edit.remove if name != node.name]
-        savings = [self.back.get(value) for value in gone]
+        removed = [graph.node(name).outputs[0] for name in conversion.edit.remove if name != node.name]
+        savings = [self.back.get(value) for value in removed]
         if None in costs or None in savings:
             return None
         return sum(filter(None, costs)) - sum(filter(None, savings))

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.cost import count
-from workbench.layout.facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.layout_facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.blocked import block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
 from workbench.layout.problem.orders import proof
+from workbench.layout.problem.probe import OperatorTimer
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.layout.problem.transpose_classes import one_transpose_an_order
 from workbench.layout.problem.two_layouts import (
@@ -24,16 +24,18 @@ from workbench.layout.problem.two_layouts import (
     way_between,
 )
 from workbench.layout.profile import Profile
-from workbench.layout.solver.integer_program import solve_integer_program
-from workbench.layout.solver.minimum_cut import CutSolution, solve_cut
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.metrics.transpose_cost import count
+from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
+from workbench.solvers.integer_program import solve_integer_program
+from workbench.solvers.minimum_cut import CutSolution, solve_cut
 
 _OVER = "no choice between channels first and last for the operators that run in both"
 _SECONDS = 60  # time limit of the search, if it is an integer program
 
 
 @dataclass(frozen=True)
-class LayoutOptimal(Pass):
+class LayoutOptimal(LayoutStrategy):
     """Chooses channels first or channels last for each operator so that the least is moved in total.
 
     - The layout of an operator that the target demands is fixed; one that cannot be converted keeps
@@ -57,6 +59,7 @@ class LayoutOptimal(Pass):
     Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
     """
 
+    strategy = "optimal"
     title = "Layout: proven minimum"
 
     weigh: str = option(
@@ -102,11 +105,11 @@ class LayoutOptimal(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        target = context.target
+        target = context.get(Profile)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)
-        times = OperatorTimes(graph, target, context.operator_timer)
+        times = OperatorTimes(graph, target, context.find(OperatorTimer))
         if self.weigh == TIME:
             problem = timed_problem(graph, layouts, target, times, self.device, self.dtype)
         else:

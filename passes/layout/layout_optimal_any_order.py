@@ -9,18 +9,20 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, permuted
 from workbench.layout.conversion.convert import convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.cost import count
-from workbench.layout.facts import LayoutFacts, SolvedProgram
 from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
+from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
 from workbench.layout.problem.transpose_classes import one_transpose_an_order
-from workbench.layout.solver.integer_program import solve_integer_program
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
+from workbench.layout.profile import Profile
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.metrics.transpose_cost import count
+from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
+from workbench.solvers.integer_program import solve_integer_program
 
 
 @dataclass(frozen=True)
-class LayoutOptimalAnyOrder(Pass):
+class LayoutOptimalAnyOrder(LayoutStrategy):
     """Chooses for each operator one of the orders of axes that the graph's Transposes and the target name, at the least
     total cost.
 
@@ -39,6 +41,7 @@ class LayoutOptimalAnyOrder(Pass):
     (Huangfu and Hall 2018).
     """
 
+    strategy = "optimal-any-order"
     title = "Layout: proven minimum, any order of axes"
 
     weigh: str = option(BYTES, "What is minimized: bytes moved, or the number of transposes.", choices=(BYTES, COUNT))
@@ -88,7 +91,7 @@ class LayoutOptimalAnyOrder(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        target = context.target
+        target = context.get(Profile)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)

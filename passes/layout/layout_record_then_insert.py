@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, insert_pair, pending, store_weights
-from workbench.layout.cost import elements, moved_by
-from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
-from workbench.layout.npu_strategy import (
+from workbench.layout.layout_facts import LayoutFacts
+from workbench.layout.profile import Profile
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.npu_strategy import (
     reshapes,
     restored_operands,
     restored_outputs,
@@ -19,16 +20,16 @@ from workbench.layout.npu_strategy import (
     way_to_target,
     why_kept,
 )
-from workbench.layout.profile import Profile
+from workbench.metrics.transpose_cost import elements, moved_by
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
+from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
 _THIRD_FAULT = "which LayoutPresetToNPU's first solution does not restore (its third fault)"
 
 
 @dataclass(frozen=True)
-class LayoutRecordThenInsert(Pass):
+class LayoutRecordThenInsert(LayoutStrategy):
     """Two walks. The first records where a Transpose is needed: after each input of CNN type, each
     result of a Tensor-to-CNN operator, and each existing Transpose. The second inserts them all,
     and every CNN-to-CNN operator after them runs in the target's layout, whether it demands it or
@@ -44,6 +45,7 @@ class LayoutRecordThenInsert(Pass):
     place says so, and `layout_wrong_on_purpose` shows what the fault does.
     """
 
+    strategy = "record-then-insert"
     title = "Layout: record, then insert"
 
     own_examples = (
@@ -96,7 +98,7 @@ class LayoutRecordThenInsert(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
-        target = context.target
+        target = context.get(Profile)
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         names = [node.name for node in graph.nodes]

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import inverse, permuted
+from workbench.ir.permutation import inverse, perm_of, permuted
 from workbench.layout.conversion.convert import is_only_reader
-from workbench.layout.cost import elements, moved_by_node, perm_of
 from workbench.layout.infer import infer_layouts
-from workbench.rewrite import Example, Pass, PassContext, Rewrite
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.metrics.transpose_cost import elements, moved_by_node
+from workbench.rewrite import Example, PassContext, Rewrite
 
 from .layout_greedy import LayoutGreedy
 
 
 @dataclass(frozen=True)
-class LayoutWrongOnPurpose(Pass):
+class LayoutWrongOnPurpose(LayoutStrategy):
     """A demonstration: the result does NOT compute what the model computes.
 
     It does all that `layout_greedy` does, except for case 2, CNN to Tensor: a Reshape or Flatten
@@ -32,6 +33,7 @@ class LayoutWrongOnPurpose(Pass):
     Source: LayoutPresetToNPU (docs/references.md), the second figure, which shows the fault.
     """
 
+    strategy = "wrong-on-purpose"
     title = "Layout: wrong on purpose (demonstration)"
     demonstration: ClassVar[bool] = True
 
@@ -65,16 +67,16 @@ class LayoutWrongOnPurpose(Pass):
 
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         layouts = infer_layouts(graph)
-        for found in LayoutGreedy().rewrites(graph, context):
-            yield _not_restored(graph, found, layouts) or found
+        for result in LayoutGreedy().rewrites(graph, context):
+            yield _not_restored(graph, result, layouts) or result
 
 
-def _not_restored(graph: Graph, found: Rewrite, layouts: dict[str, str]) -> Rewrite | None:
-    """The Reshape without the Transpose that would restore the order for it; None if `found` restores none."""
-    node = graph.node(found.nodes[0])
-    if len(found.nodes) != 2 or not _any_order_fits(graph, node):
+def _not_restored(graph: Graph, rewrite: Rewrite, layouts: dict[str, str]) -> Rewrite | None:
+    """The Reshape without the Transpose that would restore the order for it; None if `rewrite` restores none."""
+    node = graph.node(rewrite.nodes[0])
+    if len(rewrite.nodes) != 2 or not _any_order_fits(graph, node):
         return None
-    restoring = graph.node(found.nodes[1])
+    restoring = graph.node(rewrite.nodes[1])
     value, arrived = restoring.outputs[0], restoring.inputs[0]
     moved, perm = moved_by_node(graph, restoring), perm_of(graph, restoring)
     if value not in node.operands or moved == 0 or perm is None:
@@ -90,6 +92,6 @@ def _not_restored(graph: Graph, found: Rewrite, layouts: dict[str, str]) -> Rewr
 def _any_order_fits(graph: Graph, node: Node) -> bool:
     """Whether the operator returns the same shape for any order of its operand's axes after the first."""
     if node.op == "Flatten":
-        return node.attr("axis", 1) in (0, 1)
+        return node.attr("axis") in (0, 1)
     shape = graph.constant(node.inputs[1]) if node.op == "Reshape" else None
     return shape is not None and bool((shape.numpy()[1:] != 0).all())

@@ -6,8 +6,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph
-from workbench.memory.facts import OrderFacts
 from workbench.memory.order import lowest_peak
+from workbench.memory.order_facts import OrderFacts
 from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
 
@@ -62,13 +62,13 @@ class OrderForMemory(Pass):
             problem = scheduling_problem(graph)
         except UnknownSizeError as unknown:
             return OrderFacts(unknown=str(unknown))
-        found = lowest_peak(problem, self.seconds)
-        if found.peak < found.incumbent:
-            moved = tuple(nodes[i].name for place, i in enumerate(found.order) if place != i)
-            ranks = {nodes[i].name: float(place) for place, i in enumerate(found.order)}
+        found_order = lowest_peak(problem, self.seconds)
+        if found_order.peak < found_order.incumbent:
+            moved = tuple(nodes[i].name for place, i in enumerate(found_order.order) if place != i)
+            ranks = {nodes[i].name: float(place) for place, i in enumerate(found_order.order)}
             sentence = (
                 f"{len(moved):,} of {len(nodes):,} operators run at another place: the most in use at once falls from"
-                f" {found.incumbent:,} to {found.peak:,} bytes"
+                f" {found_order.incumbent:,} to {found_order.peak:,} bytes"
             )
             yield Rewrite(Edit(ranks=ranks), sentence, moved)
-        return OrderFacts(found.incumbent, found.peak, found.lower_bound, found.states)
+        return OrderFacts(found_order.incumbent, found_order.peak, found_order.lower_bound, found_order.states)

@@ -9,12 +9,12 @@ from inspect import cleandoc
 import numpy as np
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.attention_heads import has_a_scale, has_whole_mask, heads_of, scale_of_scores
-from workbench.rewrite.building import Constraint
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.rule import Rule
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.analyses.attention_heads import has_a_scale, has_whole_mask, heads_of, scale_of_scores
+from workbench.rewrite.core.rule import Rule
+from workbench.rewrite.patterns.building import Constraint
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32
 
 _HEADS = """
     query = Transpose(Reshape(Add(MatMul(x, wq), bq) | MatMul(x, wq), q_shape, **q_others), perm=[0, 2, 1, 3])
@@ -44,14 +44,14 @@ _LETTERS = "qkv"
 def splits_into_heads(match: Match) -> None:
     """Raises NoMatch unless three products split their columns into the same heads, of known number and size."""
     shape = match.graph.shape
-    x, query, value, turned = (shape(match[name]) or () for name in ("x", "query", "value", "turned"))
+    x, query, value, transposed = (shape(match[name]) or () for name in ("x", "query", "value", "turned"))
     if len(x) != 3 or len(query) != 4 or not all(isinstance(size, int) and size > 0 for size in (query[1], query[3])):
         raise NoMatch(f"'{match['x']}' does not have three axes, or the number and size of heads is not known")
     batch, length = x[:2]
     if None in (batch, length):
         raise NoMatch(f"sizes of '{match['x']}' are not known")
     batch_q, heads, length_q, size = query
-    if (batch_q, length_q) != (batch, length) or value != query or turned != (batch, heads, size, length):
+    if (batch_q, length_q) != (batch, length) or value != query or transposed != (batch, heads, size, length):
         raise NoMatch(f"queries, keys and values of {match.root} do not have the same heads for each place of the text")
     assert isinstance(heads, int) and isinstance(size, int)
     width = heads * size

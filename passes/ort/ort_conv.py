@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.residual import has_shape_of
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.analyses.residual import has_shape_of
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32
 
 _SAID = "{nodes[0]} to {root}, {count} nodes, are one kernel of ONNX Runtime, {new} of '{x}'; {fewer} less"
 

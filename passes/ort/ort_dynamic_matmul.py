@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.quantized import EIGHT_BITS, in_one_kernel
+from workbench.rewrite.analyses.quantized import EIGHT_BITS, in_one_kernel
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
 
 _SCALED = """
 i = MatMulInteger(a, b, za | None, zb | None)
@@ -20,8 +20,8 @@ y = Add(p, bias) | p
 def are_kernel_types(match: Match) -> None:
     """uint8 by any, and int8 by int8."""
     types = [match.graph.tensor_type(match[name]) for name in ("a", "b")]
-    found = [None if type_ is None else type_.dtype for type_ in types]
-    if not set(found) <= set(EIGHT_BITS) or found == [DataType.INT8, DataType.UINT8]:
+    results = [None if type_ is None else type_.dtype for type_ in types]
+    if not set(results) <= set(EIGHT_BITS) or results == [DataType.INT8, DataType.UINT8]:
         raise NoMatch(f"ONNX Runtime has no kernel for the types of '{match['a']}' and '{match['b']}'")
 
 

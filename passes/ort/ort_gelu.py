@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32, recomposed
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32, recomposed
 
 _SAID = "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{x}'; {fewer} less"
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from inspect import cleandoc
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.attention_heads import has_a_scale, has_whole_mask, heads_of, scale_of_scores
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.rule import Rule
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.analyses.attention_heads import has_a_scale, has_whole_mask, heads_of, scale_of_scores
+from workbench.rewrite.core.rule import Rule
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32
 
 _HEADS = """
     query = Transpose(Reshape(q, q_shape, **q_others), perm=[0, 2, 1, 3])

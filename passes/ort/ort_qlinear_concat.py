@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import refuse_other_readers, require_producer
-from workbench.rewrite.quantized import EIGHT_BITS, quantization_of
+from workbench.rewrite.analyses.quantized import EIGHT_BITS, quantization_of
+from workbench.rewrite.core.guards import refuse_other_readers, require_producer
 
 
 def match_quantized_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -16,10 +16,10 @@ def match_quantized_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     parts = [require_producer(graph, value, ("DequantizeLinear",), concat) for value in concat.inputs]
     types = {}
     for each in (*parts, node):
-        found = quantization_of(graph, each)
-        if found.axis is not None or found.dtype not in EIGHT_BITS:
+        quantization = quantization_of(graph, each)
+        if quantization.axis is not None or quantization.dtype not in EIGHT_BITS:
             raise NoMatch(f"{each} has several scales, or integers of another type than uint8 and int8")
-        types[found.dtype] = each
+        types[quantization.dtype] = each
     if len(types) > 1:
         first, second = types.values()
         raise NoMatch(f"{first} and {second} have integers of two types")

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.quantized import (
+from workbench.rewrite.analyses.quantized import (
     in_one_kernel,
     of_one_type,
     quantization_at,
@@ -18,6 +16,8 @@ from workbench.rewrite.quantized import (
     require_weights,
     zero_point,
 )
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
 
 
 def takes_its_weights(match: Match) -> None:

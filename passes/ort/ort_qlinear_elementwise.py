@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal, Rule
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.quantized import in_one_kernel, of_one_type, read_here_alone, rule_of_one_operand, zero_point
+from workbench.rewrite.analyses.quantized import (
+    in_one_kernel,
+    of_one_type,
+    read_here_alone,
+    rule_of_one_operand,
+    zero_point,
+)
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
 
 
 def _opset(match: Match) -> int:

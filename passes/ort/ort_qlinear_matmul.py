@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.quantized import (
+from workbench.rewrite.analyses.quantized import (
     Quantization,
     in_one_kernel,
     of_one_type,
@@ -19,6 +17,8 @@ from workbench.rewrite.quantized import (
     require_weights,
     zero_point,
 )
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
 
 _OPERANDS = """
 left = DequantizeLinear(a, sa, za | None, **of_left)

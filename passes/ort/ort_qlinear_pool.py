@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.quantized import rule_of_one_operand
+from workbench.rewrite.analyses.quantized import rule_of_one_operand
+from workbench.rewrite.patterns.matching import Match
 
 
 def is_plain_pool(match: Match) -> None:
     """ONNX Runtime's kernel is of AveragePool before opset 19, which had no dilations and counted other pads."""
     rank = match.graph.rank_of(match["x"])
     if rank not in (3, 4, 5):
-        raise NoMatch(f"'{match['x']}' is not known to have one to three axes behind the channels")
+        raise NoMatch(f"'{match['x']}' is not known to have one to three axes after the channels")
     pool = match.node("c")
-    if pool.attr("ceil_mode", 0) or set(pool.attr("dilations", (1,))) != {1}:
+    if pool.attr("ceil_mode") or set(pool.attr("dilations", (1,))) != {1}:
         raise NoMatch(f"{pool} rounds sizes up or has dilations")
 
 

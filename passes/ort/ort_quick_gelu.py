@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.standard import is_float32
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.standard import is_float32
 
 _SAID = "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{x}'; {fewer} less"
 

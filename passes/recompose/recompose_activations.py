@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.building import Constraint
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.products import is_near
-from workbench.rewrite.standard import is_float32, recomposed
+from workbench.rewrite.patterns.building import Constraint
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.products import is_near
+from workbench.rewrite.patterns.standard import is_float32, recomposed
 
 
 def refuse_other_bounds(match: Match) -> None:

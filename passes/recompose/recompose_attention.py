@@ -8,9 +8,9 @@ import numpy as np
 
 from workbench.ir.types import Dim
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import is_float32, recomposed
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32, recomposed
 
 _HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention treats the lowest float32 as minus infinity
 _PRODUCTS = """

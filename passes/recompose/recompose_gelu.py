@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32, recomposed
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32, recomposed
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 
 from workbench.ir.types import Shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import is_same_shape
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import (
+from workbench.rewrite.core.guards import is_same_shape
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import (
     CENTERED,
     UNCENTERED,
     has_negative_zero,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import is_same_shape
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import CENTERED, has_negative_zero, is_float32, recomposed, refuse_odd_epsilon
+from workbench.rewrite.core.guards import is_same_shape
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import CENTERED, has_negative_zero, is_float32, recomposed, refuse_odd_epsilon
 
 _INSTANCE = f"""{CENTERED}
     scaled = Mul(n, scale) | n

@@ -8,11 +8,11 @@ import numpy as np
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.building import Constraint
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import is_same_axis, is_same_shape, require_constant
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import is_float32, recomposed
+from workbench.rewrite.core.guards import is_same_axis, is_same_shape, require_constant
+from workbench.rewrite.patterns.building import Constraint
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32, recomposed
 
 _SPLIT = "first, second = Split(x, sizes | None, axis=-1, **others)"
 _SLICED = """first = Slice(x, starts, ends, axes, steps | None)
@@ -82,7 +82,7 @@ def _is_repeated(graph: Graph, value: str) -> bool:
         if node.op == "Mul":
             scaled = [operand for operand in node.inputs if graph.shape(operand) not in ((), (1,))]
             source = scaled[0] if len(scaled) == 1 else ""
-        if node.op == "Gather" and is_same_axis(node.attr("axis", 0), -1, graph.rank_of(source)):
+        if node.op == "Gather" and is_same_axis(node.attr("axis"), -1, graph.rank_of(source)):
             return False
         if not source or (graph.shape(source) or (None,))[-1] != (graph.shape(value) or ())[-1]:
             return False

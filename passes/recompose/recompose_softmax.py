@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import nan
 
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.matching import Match
-from workbench.rewrite.standard import is_float32, recomposed
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.matching import Match
+from workbench.rewrite.patterns.standard import is_float32, recomposed
 
 _OPSET = 13  # before it, Softmax flattened all axes from its own on
 _SHIFTED = """

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.external.files import MOST_INSIDE, logged
+from workbench.external.tool_pass import ToolPass
 from workbench.rewrite import Example, option
-from workbench.rewrite.tool_pass import ToolPass
-from workbench.tools.files import MOST_INSIDE, logged
 
 _LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 _ACTED = re.compile(r"GraphTransformer (\S+) modified: 1 ")
@@ -86,6 +86,6 @@ class OrtOptimizer(ToolPass):
         return f"these of its optimizers changed the model: {', '.join(acted)}" if acted else ""
 
     @classmethod
-    def switches(cls, said: str) -> list[str]:
-        acted = said.partition(": ")[2].split(", ")
+    def switches(cls, message: str) -> list[str]:
+        acted = message.partition(": ")[2].split(", ")
         return [name for one in acted if one for name in (_RULES if one.endswith("RuleBasedTransformer") else (one,))]

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from workbench.certification.flat import Json, node_key
-from workbench.fusion.facts import FusionFacts
+from workbench.fusion.fusion_facts import FusionFacts
 from workbench.fusion.minimum import grouping_program
 from workbench.fusion.problem import fusion_problem
 from workbench.fusion.rules import RULES
 from workbench.fusion.traffic import is_view, stored_values
 from workbench.ir import Graph
-from workbench.layout.facts import LayoutFacts, SolvedCut, SolvedProgram
+from workbench.layout.layout_facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.cost_model import DECIDES
-from workbench.layout.solver.binary_program import DENOMINATOR, BinaryProgram, dual_values, scaled_row
-from workbench.layout.solver.integer_program import linear_form
-from workbench.layout.solver.minimum_cut import SINK, SOURCE, maximum_flow
-from workbench.memory.facts import OrderFacts
+from workbench.memory.order_facts import OrderFacts
 from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
 from workbench.rewrite import Step
+from workbench.solvers.binary_program import DENOMINATOR, BinaryProgram, dual_values, scaled_row
+from workbench.solvers.integer_program import linear_form
+from workbench.solvers.minimum_cut import SINK, SOURCE, maximum_flow
 
 MOST_COEFFICIENTS = 500_000  # in the rows of a program; of a larger one only the solver's word is kept
 RELAXATION_SECONDS = 60  # for a linear relaxation
@@ -29,15 +29,15 @@ def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
 
     before, after: the graph at its ends.
     """
-    facts, found = step.facts, None
+    facts, result = step.facts, None
     if isinstance(facts, LayoutFacts) and facts.solved is not None:
-        found = _layout(facts)
+        result = _layout(facts)
     elif isinstance(facts, FusionFacts) and facts.traffic.bound_bytes is not None:
-        found = _grouping(step, facts, before)
+        result = _grouping(step, facts, before)
     elif isinstance(facts, OrderFacts) and facts.after_bytes is not None:
-        found = _order(facts, after)
-    if found is not None:
-        return found
+        result = _order(facts, after)
+    if result is not None:
+        return result
     return {"kind": "word", "sentence": step.conclusion} if step.conclusion else None
 
 
@@ -48,10 +48,10 @@ def _layout(facts: LayoutFacts) -> Json | None:
     if facts.lower_bound is None:
         return None
     solved = facts.solved
-    found = _cut(solved) if isinstance(solved, SolvedCut) else _layout_program(solved)
-    if found is None:
+    result = _cut(solved) if isinstance(solved, SolvedCut) else _layout_program(solved)
+    if result is None:
         return None
-    return {**found, "weigh": facts.weigh, "bound": facts.lower_bound, "certified": bool(facts.certified)}
+    return {**result, "weigh": facts.weigh, "bound": facts.lower_bound, "certified": bool(facts.certified)}
 
 
 def _cut(solved: SolvedCut) -> Json:
@@ -120,11 +120,11 @@ def _grouping(step: Step, facts: FusionFacts, before: Graph) -> Json | None:
     group = [last_of[i] for i in range(len(before.nodes))]
     options: Mapping[str, object] = step.options
     rules, most = RULES[str(options["rules"])], int(str(options["max_operators"]))
-    found = grouping_program(fusion_problem(before), stored_values(before), rules, most, group)
+    result = grouping_program(fusion_problem(before), stored_values(before), rules, most, group)
     bound = facts.traffic.bound_bytes or 0
-    told = _program("grouping program", found.program, found.constant, bound)
+    message = _program("grouping program", result.program, result.constant, bound)
     keys = [node_key(node) for node in before.nodes]
-    return None if told is None else {**told, "operators": keys, "together": [list(t) for t in found.together]}
+    return None if message is None else {**message, "operators": keys, "together": [list(t) for t in result.together]}
 
 
 def _order(facts: OrderFacts, after: Graph) -> Json | None:
@@ -136,20 +136,20 @@ def _order(facts: OrderFacts, after: Graph) -> Json | None:
     memory: dict[str, int] = {}
     operators = []
     for node, operator in zip(after.nodes, problem.operators, strict=True):
-        told: Json = {"node": node_key(node)}
+        message: Json = {"node": node_key(node)}
         if is_view(after, node):
             if node.inputs[0] in memory:
                 memory[node.outputs[0]] = memory[node.inputs[0]]
         else:
             made = dict(zip(filter(None, node.outputs), operator.makes, strict=True))
-            told["sizes"] = {value: problem.sizes[number] for value, number in made.items()}
+            message["sizes"] = {value: problem.sizes[number] for value, number in made.items()}
             memory |= made
         if over := [value for value in node.inputs if memory.get(value) in operator.over]:
-            told["over"] = over
-        operators.append(told)
+            message["over"] = over
+        operators.append(message)
     return {
         "kind": "order",
-        "operators": [told for told in operators if told["node"]],
+        "operators": [message for message in operators if message["node"]],
         "peak": facts.after_bytes,
         "bound": facts.bound_bytes,
     }

@@ -16,15 +16,15 @@ from workbench.ir.to_proto import is_large
 def logged_rewrite(after: Graph, inverse: Edit) -> Json:
     """What was changed by the edit that `inverse` undoes. after: the graph behind it."""
     come = {node.name: node for node in map(after.node, inverse.remove)}
-    gone = {node.name: node for node in inverse.insert}
-    inside = [told for name in gone.keys() & come.keys() if (told := _inside(gone[name], come[name]))]
+    removed = {node.name: node for node in inverse.insert}
+    inside = [told for name in removed.keys() & come.keys() if (told := _inside(removed[name], come[name]))]
     whole = {told["node"] for told in inside}
     fresh = sorted(come.values(), key=lambda node: after.position(node.name))
     values = inverse.constants
     named = {*after.inputs, *after.outputs}
     return _without_empty(
         {
-            "remove": flat_nodes(node for node in gone.values() if node_key(node) not in whole),
+            "remove": flat_nodes(node for node in removed.values() if node_key(node) not in whole),
             "insert": flat_nodes(node for node in fresh if node_key(node) not in whole),
             "inside": sorted(inside, key=lambda told: str(told["node"])),
             "drop": {value: flat_constant(tensor) for value, tensor in values.items() if tensor is not None},
@@ -56,19 +56,19 @@ def difference_of(before: Graph, after: Graph) -> Json:
     )
 
 
-def _inside(gone: Node, come: Node) -> Json | None:
+def _inside(node: Node, come: Node) -> Json | None:
     """How the bodies of a node changed; None if more than their nodes and constants did."""
-    if not gone.bodies or gone.bodies.keys() != come.bodies.keys():
+    if not node.bodies or node.bodies.keys() != come.bodies.keys():
         return None
-    changed = {key: (body, come.bodies[key]) for key, body in gone.bodies.items() if body is not come.bodies[key]}
+    changed = {key: (body, come.bodies[key]) for key, body in node.bodies.items() if body is not come.bodies[key]}
     if any(one.inputs != other.inputs or one.outputs != other.outputs for one, other in changed.values()):
         return None
-    if flat_nodes([_without_bodies(gone)]) != flat_nodes([_without_bodies(come)]):
+    if flat_nodes([_without_bodies(node)]) != flat_nodes([_without_bodies(come)]):
         return None
     edits = [
         {"body": key, "edit": _without_empty(_nodes_and_constants(*pair, body=True))} for key, pair in changed.items()
     ]
-    return {"node": node_key(gone), "bodies": edits}
+    return {"node": node_key(node), "bodies": edits}
 
 
 def _without_bodies(node: Node) -> Node:
@@ -87,11 +87,11 @@ def _nodes_and_constants(before: Graph, after: Graph, body: bool = False) -> Jso
         for name, tensor in after.constants.items()
         if name not in there or not _same(before.constants.get(name), tensor)
     }
-    gone = [name for name in before.constants if name in there and (name in changed or name not in after.constants)]
+    removed = [name for name in before.constants if name in there and (name in changed or name not in after.constants)]
     return {
-        "remove": [node for key, told in old.items() if told != new.get(key) for node in told],
-        "insert": [node for key, told in new.items() if told != old.get(key) for node in told],
-        "drop": {value: flat_constant(before.constants[value]) for value in gone},
+        "remove": [node for key, message in old.items() if message != new.get(key) for node in message],
+        "insert": [node for key, message in new.items() if message != old.get(key) for node in message],
+        "drop": {value: flat_constant(before.constants[value]) for value in removed},
         "constants": {name: flat_constant(tensor) for name, tensor in changed.items()},
     }
 
@@ -108,9 +108,9 @@ def _differ(one: Function | None, other: Function | None) -> bool:
 
 def _function(key: tuple[str, str, str], function: Function | None) -> Json:
     domain, name, overload = key
-    told = {} if function is None else flat_function(function)
-    return {"domain": domain, "name": name, "overload": overload, **told}
+    message = {} if function is None else flat_function(function)
+    return {"domain": domain, "name": name, "overload": overload, **message}
 
 
 def _without_empty(edit: Mapping[str, object]) -> Json:
-    return {name: told for name, told in edit.items() if told}
+    return {name: message for name, message in edit.items() if message}

@@ -51,10 +51,10 @@ def flat_constant(tensor: Constant) -> Json:
     else:
         data = tensor.tobytes()
     shape = constant_shape(tensor)
-    found: Json = {"type": int(tensor.dtype), "shape": list(shape), "sha256": hashlib.sha256(data).hexdigest()}
+    result: Json = {"type": int(tensor.dtype), "shape": list(shape), "sha256": hashlib.sha256(data).hexdigest()}
     if tensor.dtype in _IN_FULL and math.prod(shape) <= _MOST_IN_FULL:
-        found["values"] = tensor.numpy().ravel().tolist()
-    return found
+        result["values"] = tensor.numpy().ravel().tolist()
+    return result
 
 
 def flat_function(function: Function) -> Json:

@@ -15,7 +15,6 @@ from workbench.certification.edits import difference_of, logged_rewrite
 from workbench.certification.flat import Json
 from workbench.certification.plan import plan_evidence
 from workbench.errors import UserError
-from workbench.files import write_text
 from workbench.io.kinds import ONNX, TEXT, TORCH, kind_of
 from workbench.io.model_files import weight_locations
 from workbench.io.onnx_file import take_defaults
@@ -24,7 +23,8 @@ from workbench.ir import Graph
 from workbench.ir.from_proto import from_proto
 from workbench.memory.planning import MemoryPlan
 from workbench.rewrite import History
-from workbench.rewrite.rule import AppliedRewrite
+from workbench.rewrite.core.rule import AppliedRewrite
+from workbench.support.files import write_text
 
 WRITTEN_VERSION = 2
 
@@ -104,16 +104,16 @@ def _frame(name: str, edit: Json) -> Json:
 def _told(rewrite: AppliedRewrite, rules: Json) -> Json:
     """What a rewrite says of itself; its rule is entered in `rules`."""
     exactness = rewrite.exactness.name.lower()
-    told = {"sentence": rewrite.sentence, "exactness": exactness}
-    if rewrite.by is None:
-        return told
-    entry = {"law": rewrite.by.law, "exactness": exactness}
-    name = own = f"{rewrite.rule}.{rewrite.by.name}"
+    entries = {"sentence": rewrite.sentence, "exactness": exactness}
+    if rewrite.rule is None:
+        return entries
+    entry = {"law": rewrite.rule.law, "exactness": exactness}
+    name = own = f"{rewrite.pass_name}.{rewrite.rule.name}"
     number = 1
     while rules.setdefault(name, entry) != entry:  # `repeat` runs rules of several passes, which may have one name
         number += 1
         name = f"{own} ({number})"
-    return {"rule": name, **told}
+    return {"rule": name, **entries}
 
 
 def _as_written(path: Path, frozen: bool) -> Graph:

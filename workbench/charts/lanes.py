@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.charts.variants import COLOURS, GREY, empty_figure, plain_label
-from workbench.lanes.found import FoundLanes
-from workbench.lanes.scheduling import Scheduled
+from workbench.streams.analysis import StreamsAnalysis
+from workbench.streams.scheduling import Scheduled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -17,16 +17,16 @@ _KINDS = ((True, "bound by arithmetic", COLOURS[0], ""), (False, "bound by memor
 _NAMED = 60  # operators, up to which each has its name in its bar
 
 
-def lanes_chart(found: FoundLanes, marked: str = "") -> go.Figure:
+def lanes_chart(streams_analysis: StreamsAnalysis, marked: str = "") -> go.Figure:
     """marked: an operator with a frame. A dotted line is the end of the longest way through the graph."""
-    made = found.schedule
+    made = streams_analysis.schedule
     figure = empty_figure("time since the run began (us)", "")
     for is_computing, name, colour, pattern in _KINDS:
         same = [run for run in made.runs if made.dependencies.computing[run.operator] == is_computing]
         if same:
-            _add_bars(figure, found, same, name, colour, pattern)
+            _add_bars(figure, streams_analysis, same, name, colour, pattern)
     for run in made.runs:
-        if found.problem.operators[run.operator].name == marked:
+        if streams_analysis.problem.operators[run.operator].name == marked:
             figure.add_shape(
                 type="rect",
                 x0=run.start_us,
@@ -48,21 +48,26 @@ def lanes_chart(found: FoundLanes, marked: str = "") -> go.Figure:
 
 
 def _add_bars(
-    figure: go.Figure, found: FoundLanes, runs: Sequence[Scheduled], name: str, colour: str, pattern: str
+    figure: go.Figure,
+    streams_analysis: StreamsAnalysis,
+    runs: Sequence[Scheduled],
+    name: str,
+    colour: str,
+    pattern: str,
 ) -> None:
-    operators = [found.problem.operators[run.operator] for run in runs]
+    operators = [streams_analysis.problem.operators[run.operator] for run in runs]
     words = [
         f"{plain_label(str(node))}<br>{run.end_us - run.start_us:,.2f} us from {run.start_us:,.2f} us, lane {run.lane}"
         for node, run in zip(operators, runs, strict=True)
     ]
-    named = len(found.schedule.runs) <= _NAMED
+    named = len(streams_analysis.schedule.runs) <= _NAMED
     figure.add_bar(
         base=[run.start_us for run in runs],
         x=[run.end_us - run.start_us for run in runs],
         y=[run.lane for run in runs],
         orientation="h",
         name=name,
-        customdata=[(node.name, said) for node, said in zip(operators, words, strict=True)],
+        customdata=[(node.name, message) for node, message in zip(operators, words, strict=True)],
         text=[plain_label(node.name) for node in operators] if named else None,
         textposition="inside",
         insidetextanchor="middle",

@@ -23,15 +23,15 @@ def bars_chart(rows: Sequence[_Row]) -> go.Figure:
     figure = empty_figure("", "median latency of one run (ms)")
     groups = list(dict.fromkeys(_group(row) for row in rows))
     for index, (variant, same) in enumerate(_by_variant(rows).items()):
-        found = {_group(row): row for row in same}
+        results = {_group(row): row for row in same}
         figure.add_bar(
             x=[plain_label(group) for group in groups],
-            y=[found[group]["median_ms"] if group in found else None for group in groups],
+            y=[results[group]["median_ms"] if group in results else None for group in groups],
             error_y={
                 "type": "data",
-                "array": [found[group]["median_error_ms"] if group in found else None for group in groups],
+                "array": [results[group]["median_error_ms"] if group in results else None for group in groups],
                 "arrayminus": [
-                    min(found[group]["median_error_ms"], found[group]["median_ms"]) if group in found else None
+                    min(results[group]["median_error_ms"], results[group]["median_ms"]) if group in results else None
                     for group in groups
                 ],
             },
@@ -81,7 +81,7 @@ def _group(row: _Row) -> str:
 
 
 def _by_variant(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
-    found: dict[str, list[_Row]] = {}
+    results: dict[str, list[_Row]] = {}
     for row in rows:
-        found.setdefault(row["variant"], []).append(row)
-    return found
+        results.setdefault(row["variant"], []).append(row)
+    return results

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from workbench.charts.svg import INK, TINTS, circle, line, rectangle, svg, text
+from workbench.memory.blocks.actions import free_labels, labels_of
 from workbench.memory.planning import MemoryPlan
-from workbench.memory.playing import free_labels, labels_of
 
 MOST_DRAWN = 40  # blocks
 _FREE = "#aaaaaa"
@@ -35,8 +35,8 @@ def arena_drawing(plan: MemoryPlan) -> str:
         room = int((height - 18) // 12)
         first = middle[1] + 4 - 6 * min(room, len(words)) if room > 0 else middle[1] + 4
         parts.append(text(middle[0], first, value.name, 13, "middle", bold=True))
-        for row, said in enumerate(words[: max(room, 0)], 1):
-            parts.append(text(middle[0], first + 1 + 12 * row, said, 10, "middle"))
+        for row, message in enumerate(words[: max(room, 0)], 1):
+            parts.append(text(middle[0], first + 1 + 12 * row, message, 10, "middle"))
     for number, step in enumerate(steps):
         parts.append(text(left + (number + 0.5) * x, top + high + 16, f"{number}: {step.label}", 11, "middle"))
     parts.append(f'<path d="M{left} {top}V{top + high}H{left + wide}" fill="none" stroke="{INK}"/>')

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.charts.variants import COLOURS, GREY, empty_figure, log_ticks, plain_label
-from workbench.run.measurement.ceilings import Roofs
-from workbench.run.measurement.profiled import OperatorRun
+from workbench.run.profiling.ceilings import Roofs
+from workbench.run.profiling.profiled import OperatorRun
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.run.measurement.profiled import LiveMemory
+from workbench.run.profiling.profiled import LiveMemory
 
 COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -61,8 +61,8 @@ def byte_unit(largest: float) -> tuple[float, str]:
 def log_ticks(values: Iterable[float]) -> dict[str, Any]:
     """Settings of a logarithmic axis over these values above 0: ticks at powers of ten, over less than three of them
     at 2 and 5 times these too, as plain numbers, not as 100\u00b5."""
-    found = list(values)
-    low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))
+    result = list(values)
+    low, high = math.floor(math.log10(min(result))), math.ceil(math.log10(max(result)))
     steps = (1,) if high - low > 3 else (1, 2, 5)
     ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
     return {"type": "log", "tickvals": ticks, "ticktext": [_plain_number(tick) for tick in ticks]}

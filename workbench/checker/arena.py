@@ -59,7 +59,9 @@ class ArenaChecked:
 
 def checked_plan(record: Fields, output: Output) -> ArenaChecked:
     """Checks the steps, the lifetimes, the places and the size of the arena. Raises DoesNotHold."""
-    steps = [None if told is None else as_text(told, f"{record.where}, step") for told in record.items("steps")]
+    steps = [
+        None if message is None else as_text(message, f"{record.where}, step") for message in record.items("steps")
+    ]
     keys = [key for key in steps if key is not None]
     nodes = output.model.graph.nodes
     if len(keys) != len(nodes) or set(keys) != set(nodes):
@@ -96,19 +98,19 @@ def checked_plan(record: Fields, output: Output) -> ArenaChecked:
 
 
 def _placed(record: Fields, output: Output, bodies: bool) -> dict[str, PlacedValue]:
-    found: dict[str, PlacedValue] = {}
-    for told in record.records("values", "value"):
-        name, offset, size = told.text("name"), told.whole("offset"), told.whole("bytes")
+    results: dict[str, PlacedValue] = {}
+    for message in record.records("values", "value"):
+        name, offset, size = message.text("name"), message.whole("offset"), message.whole("bytes")
         inside = name not in output.makers
         if inside and (not bodies or "/" not in name):
             raise DoesNotHold(f"{record.where} places {in_quotes(name)}, which nothing computes")
         real = None if inside else output.inferred.bytes(name)
-        check_bytes(size, real, f"{told.where}, bytes of {in_quotes(name)}")
-        if name in found:
+        check_bytes(size, real, f"{message.where}, bytes of {in_quotes(name)}")
+        if name in results:
             raise DoesNotHold(f"{record.where} has {in_quotes(name)} twice")
-        born, dies = told.whole("born"), told.whole("dies")
-        found[name] = PlacedValue(name, offset, offset + size, born, dies, inside, real is not None)
-    return found
+        born, dies = message.whole("born"), message.whole("dies")
+        results[name] = PlacedValue(name, offset, offset + size, born, dies, inside, real is not None)
+    return results
 
 
 class _Edges:
@@ -154,20 +156,20 @@ class _Edges:
     @cached_property
     def holders(self) -> Mapping[str, list[str]]:
         """By value, those in whose bytes it lies in the plan, as the same elements."""
-        found: dict[str, list[str]] = {}
+        results: dict[str, list[str]] = {}
         for call in self.output.model.graph.nodes.values():
             for part, begin in self.sharing.pieces(call):
-                self._enter(found, part, call.inputs[0], begin)
+                self._enter(results, part, call.inputs[0], begin)
                 if self.sharing.is_view(call):
-                    self._enter(found, call.inputs[0], part, 0)
+                    self._enter(results, call.inputs[0], part, 0)
             for part, begin in self.sharing.parts(call):
-                self._enter(found, part, call.key, begin)
-        return found
+                self._enter(results, part, call.key, begin)
+        return results
 
-    def _enter(self, found: dict[str, list[str]], part: str, whole: str, begin: int) -> None:
+    def _enter(self, results: dict[str, list[str]], part: str, whole: str, begin: int) -> None:
         one, other = self.values.get(part), self.values.get(whole)
         if one is not None and other is not None and one.offset == other.offset + begin and one.end <= other.end:
-            found.setdefault(part, []).append(whole)
+            results.setdefault(part, []).append(whole)
 
     def may_share(self, one: PlacedValue, other: PlacedValue) -> bool:
         """Whether both are the same elements where they meet, or one is written over the other by the last node that
@@ -195,12 +197,12 @@ class _Edges:
         return earlier.name in self.sharing.overwritable(call)[0]
 
     def _all_holders(self, name: str) -> set[str]:
-        found, waiting = {name}, [name]
+        result, waiting = {name}, [name]
         while waiting:
-            fresh = set(self.holders.get(waiting.pop(), ())) - found
-            found |= fresh
+            fresh = set(self.holders.get(waiting.pop(), ())) - result
+            result |= fresh
             waiting += fresh
-        return found
+        return result
 
     def least(self, values: Iterable[PlacedValue]) -> int:
         """The most bytes in use at one step, by the graph's own lifetimes: where values that share lie on each other,

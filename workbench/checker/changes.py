@@ -111,17 +111,17 @@ def frame_statements(name: str, edit: LoggedEdit, before: Replay) -> Iterator[St
 
 
 def _nodes_and_constants(edit: LoggedEdit) -> list[str]:
-    found = [
+    results = [
         f"nodes taken out: {_operators(edit.remove)}" if edit.remove else "",
         f"nodes put in: {_operators(edit.insert)}" if edit.insert else "",
         f"constants changed or added: {listed(edit.constants)}" if edit.constants else "",
     ]
-    return [part for part in found if part]
+    return [part for part in results if part]
 
 
 def _deep(edit: LoggedEdit) -> list[str]:
     """The same, with what happened in the bodies of its nodes."""
-    inner = [part for _, bodies in edit.inside for _, told in bodies for part in _deep(told)]
+    inner = [part for _, bodies in edit.inside for _, message in bodies for part in _deep(message)]
     return [*_nodes_and_constants(edit), *inner]
 
 

@@ -61,12 +61,12 @@ def check_files(model: _Path, output: _Path, certificate: _Path, runs: int = 0) 
         raise Unreadable(f"following it failed ({type(error).__name__}: {escaped(str(error), 160)})") from error
 
 
-def report_lines(found: Checked) -> Iterator[str]:
+def report_lines(checked: Checked) -> Iterator[str]:
     """The answer, then what is checked, then what is not, with a line above each."""
-    yield found.answer
-    for proven, head in ((True, "checked:"), (False, "not checked, the word of the engine or of a solver:")):
-        told = [statement.sentence for statement in found.statements if statement.proven is proven]
-        yield from (head, *(f"- {sentence}" for sentence in told)) if told else ()
+    yield checked.answer
+    for proven, head in ((True, "checked:"), (False, "claimed, not checked:")):
+        entries = [statement.sentence for statement in checked.statements if statement.proven is proven]
+        yield from (head, *(f"- {sentence}" for sentence in entries)) if entries else ()
 
 
 def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Checked:
@@ -90,13 +90,13 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
     ]
     hints = list(declared_statements(() if log.changes else before.declared, out))
     unlike = [*_frozen(before, written), *hints]
-    found = [checked_evidence(record, step, out) for record, step in log.evidence]
-    statements = [*files, *unlike, *transposes(out), *(statement for one in found for statement in one.statements)]
+    results = [checked_evidence(record, step, out) for record, step in log.evidence]
+    statements = [*files, *unlike, *transposes(out), *(statement for one in results for statement in one.statements)]
     statements += [*log.statements, *_exactness_statements(log)]
     ran = compared_runs(before, written, out.dims, runs, log.mode, bool(hints)) if runs else None
     if log.rewrites:
         statements += reevaluated(log.rewrites, before, out, secrets.randbits(32))
-    bounds = [one.proven for one in found if one.bound]
+    bounds = [one.proven for one in results if one.bound]
     holds = {LOG: True, BOUNDS: bool(bounds) and all(bounds), RUN: ran is not None and ran.equal}
     question = f"{in_quotes(_name(output))} computes the same as {in_quotes(_name(model))}"
     answer = _answer(not (log.changes or unlike), ran)
@@ -185,8 +185,8 @@ class _Log:
     def _check_exactness(self, rewrite: Fields, where: str) -> None:
         exactness = rewrite.text("exactness")
         if exactness not in _ALLOWED[self.mode]:
-            said = f"the exactness {in_quotes(exactness)}, which the mode {self.mode} does not allow"
-            raise DoesNotHold(f"{where} is of {said}")
+            sentence = f"the exactness {in_quotes(exactness)}, which the mode {self.mode} does not allow"
+            raise DoesNotHold(f"{where} is of {sentence}")
         self.exactness[exactness] += 1
         if not rewrite.has("rule"):
             return
@@ -216,13 +216,13 @@ def _reads_and_writes(call: PlainNode) -> tuple[object, ...]:
 def _exactness_statements(log: _Log) -> Iterator[Statement]:
     if not log.count:
         return
-    told = {
+    entries = {
         "bits": "change no bit",
         "rounding": "change rounding",
         "step": "change the rounding of quantized values",
         "signs": "change signs of zero, infinities or NaN",
     }
-    parts = [f"{log.exactness[kind]:,} {words}" for kind, words in told.items() if log.exactness[kind]]
+    parts = [f"{log.exactness[kind]:,} {words}" for kind, words in entries.items() if log.exactness[kind]]
     yield Statement(f"its mode is {log.mode}; of its rewrites {', '.join(parts)}", proven=False)
     without = log.count - log.with_law
     laws = f"{log.with_law:,} name a law of numbers, {without:,} have none"
@@ -232,30 +232,30 @@ def _exactness_statements(log: _Log) -> Iterator[Statement]:
 
 def _dims(certificate: Fields, *models: PlainModel) -> dict[str, int]:
     """Numbers for sizes of the inputs. Raises DoesNotHold for a name that none of them has."""
-    found = {symbol: as_whole(n, f"dims, {in_quotes(symbol)}") for symbol, n in certificate.named("dims").items()}
-    huge = next((symbol for symbol, size in found.items() if not 0 <= size <= _LARGEST_SIZE), None)
+    results = {symbol: as_whole(n, f"dims, {in_quotes(symbol)}") for symbol, n in certificate.named("dims").items()}
+    huge = next((symbol for symbol, size in results.items() if not 0 <= size <= _LARGEST_SIZE), None)
     if huge is not None:
         raise Unreadable(f"the certificate's size of {in_quotes(huge)} is not from 0 to {_LARGEST_SIZE:,}")
-    odd = sorted(found.keys() - {symbol for model in models for symbol in model.symbols})
+    odd = sorted(results.keys() - {symbol for model in models for symbol in model.symbols})
     if odd:
         raise DoesNotHold(f"the certificate has sizes for {listed(odd)}, of which the models know nothing")
-    return found
+    return results
 
 
 def _read(path: _Path) -> PlainModel:
     return plain_model(read_proto(path), Path(path).parent, _name(path))
 
 
-def _check_same_file(told: Fields, path: _Path, read: PlainModel, what: str) -> None:
+def _check_same_file(fields: Fields, path: _Path, read: PlainModel, what: str) -> None:
     """Raises DoesNotHold if the file, or one with its weights, has another SHA-256."""
     name = in_quotes(_name(path))
-    if sha256_of(path) != told.text("sha256"):
+    if sha256_of(path) != fields.text("sha256"):
         raise DoesNotHold(f"{name} is not {what} that the certificate is of: its SHA-256 differs")
-    said = told.named("external")
-    if set(read.beside) != set(said):
+    message = fields.named("external")
+    if set(read.beside) != set(message):
         raise DoesNotHold(f"{name} has its weights in other files than the certificate says")
     for location, file in read.beside.items():
-        if sha256_of(file) != said[location]:
+        if sha256_of(file) != message[location]:
             raise DoesNotHold(
                 f"the weights in {in_quotes(location)} are not those that the certificate is of: SHA-256 differs"
             )

@@ -32,11 +32,11 @@ def checked_command(chosen: argparse.Namespace) -> tuple[list[str], int]:
     if RUN in chosen.require and not chosen.runs:
         raise argparse.ArgumentTypeError("--require run needs --run N, with the number of random inputs")
     try:
-        found = check_files(chosen.model, chosen.output, chosen.certificate, chosen.runs)
+        checked = check_files(chosen.model, chosen.output, chosen.certificate, chosen.runs)
     except DoesNotHold as first:
         return [f"does not hold: {first}"], DOES_NOT
-    missing = [what for what in chosen.require if what not in found.holds]
-    lines = [*report_lines(found), *(f"required and not so: {what} ({_MEANS[what]})" for what in missing)]
+    missing = [what for what in chosen.require if what not in checked.holds]
+    lines = [*report_lines(checked), *(f"required and not so: {what} ({_MEANS[what]})" for what in missing)]
     return lines, DOES_NOT if missing else HOLDS
 
 
@@ -47,8 +47,8 @@ def _count(text: str) -> int:
 
 
 def _required(text: str) -> list[str]:
-    found = [word.strip() for word in text.split(",")]
-    odd = next((word for word in found if word not in _MEANS), None)
+    results = [word.strip() for word in text.split(",")]
+    odd = next((word for word in results if word not in _MEANS), None)
     if odd is not None:
         raise argparse.ArgumentTypeError(f"'{odd[:40]}' cannot be required; there are {', '.join(_MEANS)}")
-    return found
+    return results

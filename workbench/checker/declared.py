@@ -16,14 +16,14 @@ from workbench.checker.types import PlainType, contradiction, in_words, says_mor
 def declared_statements(known: Collection[Declared], output: Output) -> Iterator[Statement]:
     """known: what the model, of the same nodes, declares too. Raises DoesNotHold if the output declares a type or shape
     that no value of it has."""
-    found, same = output.inferred, set(known)
-    own = [told for told in output.model.declared if told not in same]
+    result, same = output.inferred, set(known)
+    own = [message for message in output.model.declared if message not in same]
     if not own:
         return
-    if found.why:
+    if result.why:
         yield Statement(f"what the output declares of {len(own):,} inner values is not known to be so", proven=False)
         return
-    types = _inner_types(found, output)
+    types = _inner_types(result, output)
     meant: dict[str, int] = {}  # of symbols that no input has, the number that they have here
     odd = []
     for where, value, type_ in own:
@@ -33,8 +33,8 @@ def declared_statements(known: Collection[Declared], output: Output) -> Iterator
         numbers = with_numbers(numbers, meant)
         if contradiction(numbers, real):
             place = f" in {escaped(where)}" if where else ""
-            said = f"{in_quotes(value)}{place} to be {in_words(numbers)}; it is {in_words(real)}{output.with_dims}"
-            raise DoesNotHold(f"the output declares {said}")
+            sentence = f"{in_quotes(value)}{place} to be {in_words(numbers)}; it is {in_words(real)}{output.with_dims}"
+            raise DoesNotHold(f"the output declares {sentence}")
         if says_more(numbers, real):
             odd.append(value)
     if odd:
@@ -43,10 +43,10 @@ def declared_statements(known: Collection[Declared], output: Output) -> Iterator
         )
 
 
-def _inner_types(found: Inferred, output: Output) -> dict[tuple[str, str], PlainType]:
+def _inner_types(inferred: Inferred, output: Output) -> dict[tuple[str, str], PlainType]:
     """By place and value, of the main graph and its bodies."""
-    types = {("", value): type_ for value, type_ in found.types.items()}
-    waiting: list[GraphProto] = [found.proto.graph]
+    types = {("", value): type_ for value, type_ in inferred.types.items()}
+    waiting: list[GraphProto] = [inferred.proto.graph]
     while waiting:
         for node in waiting.pop().node:
             for name, body in bodies_of(node):

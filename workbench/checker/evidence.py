@@ -47,20 +47,20 @@ def checked_evidence(record: Fields, step: StepDone, output: Output) -> Evidence
         raise Unreadable(f"the certificate's {record.where} is of the unknown kind {in_quotes(kind)}")
     if kind in OF_THE_GRAPH:
         try:
-            output = output if step.before is None else _graph_behind(step.before, output)
+            output = output if step.before is None else _graph_after(step.before, output)
         except Unreadable as error:
             return EvidenceChecked([Statement(f"{step.name}: {error}: its {kind} is not checked", proven=False)])
         why = _unchecked(output)
         if why:
             return EvidenceChecked([Statement(f"{step.name}: {why}: its {kind} is not checked", proven=False)])
-    found = _CHECKS[kind](record, step, output)
-    return replace(found, proven=found.proven and not step.later)
+    result = _CHECKS[kind](record, step, output)
+    return replace(result, proven=result.proven and not step.later)
 
 
-def _graph_behind(before: PlainModel, output: Output) -> Output:
+def _graph_after(before: PlainModel, output: Output) -> Output:
     """That of the step, if later ones changed it. Raises Unreadable if sizes in it cannot be inferred."""
     model = replace(before, proto=rebuilt_proto(before))
-    return Output(model, output.dims, "the graph behind it, which later steps change,", is_file=False)
+    return Output(model, output.dims, "the graph after it, which later steps change,", is_file=False)
 
 
 def _unchecked(output: Output) -> str:
@@ -82,7 +82,7 @@ def _cut(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
     always = record.whole("always")
     bound = (checked_flow(record) + always) // unit
     if bound != record.whole("bound"):
-        raise DoesNotHold(f"the bound of {record.where} is said to be {record.whole('bound'):,}, and is {bound:,}")
+        raise DoesNotHold(f"the bound of {record.where} is claimed to be {record.whole('bound'):,}, and is {bound:,}")
     edges, name = len(record.items("edges")), _unit(record)
     paid = f", and {always // unit:,} {name} that no cut changes" if always // unit else ""
     sentence = (
@@ -93,9 +93,9 @@ def _cut(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
 
 
 def _layout_program(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
-    found = checked_bound(record)
-    bound = _bound_statement(record, step.name, found, _unit(record))
-    return EvidenceChecked([bound, *_network(step), *_reached(record, step, output, found.cost)])
+    linear_bound = checked_bound(record)
+    bound = _bound_statement(record, step.name, linear_bound, _unit(record))
+    return EvidenceChecked([bound, *_network(step), *_reached(record, step, output, linear_bound.cost)])
 
 
 def _network(step: StepDone) -> Iterator[Statement]:
@@ -115,12 +115,14 @@ def _reached(record: Fields, step: StepDone, output: Output, least: int) -> Iter
     if moved.why or moved.unknown:
         yield Statement(f"{step.name}: whether the output reaches that is not known; sizes cannot be inferred", False)
         return
-    found = moved.bytes if weigh == "bytes" else moved.transposes
-    if found != least and claims and not step.later:
-        raise DoesNotHold(f"{step.name} is said to reach {least:,} {name}, and the output's Transposes make {found:,}")
-    if found != least:
+    result = moved.bytes if weigh == "bytes" else moved.transposes
+    if result != least and claims and not step.later:
+        raise DoesNotHold(
+            f"{step.name} is claimed to reach {least:,} {name}, but the output's Transposes make {result:,}"
+        )
+    if result != least:
         why = "the engine does not claim it" if not step.later else "later steps changed the graph"
-        yield Statement(f"{step.name}: the output's Transposes make {found:,} {name}, and not that; {why}", False)
+        yield Statement(f"{step.name}: the output's Transposes make {result:,} {name}, and not that; {why}", False)
         return
     yield Statement(f"{step.name}: the output's own Transposes make exactly {least:,} {name}{output.with_dims}")
     if not claims:
@@ -149,89 +151,98 @@ def transposes(output: Output) -> Iterator[Statement]:
 
 
 def _grouping(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
-    found = checked_bound(record)
-    count = checked_groups(record, found.chosen, step.replaced)
+    linear_bound = checked_bound(record)
+    count = checked_groups(record, linear_bound.chosen, step.replaced)
     return EvidenceChecked(
         [
             Statement(f"{step.name}: the solution's {count:,} groups are those that the log made"),
-            _bound_statement(record, step.name, found, "bytes of memory traffic"),
+            _bound_statement(record, step.name, linear_bound, "bytes of memory traffic"),
             Statement(f"{step.name}: that the program states what groups cost is the engine's word", proven=False),
         ]
     )
 
 
-def _bound_statement(record: Fields, name: str, found: LinearBound, unit: str) -> Statement:
+def _bound_statement(record: Fields, name: str, linear_bound: LinearBound, unit: str) -> Statement:
     rows = f"{len(record.items('rows')):,} rows"
     paid = f", {record.whole('constant'):,} {unit} that no choice changes" if record.whole("constant") else ""
-    reached = f"{name}: of the program in the certificate ({rows}{paid}), the solution costs {found.cost:,} {unit}"
-    if found.proven is not None and found.proven >= found.cost:
-        return Statement(f"{reached}; proven by the linear program: none costs less")
-    said = (
-        "the solver says that none costs less"
-        if found.claimed >= found.cost
-        else f"the solver says that none costs less than {found.claimed:,}"
+    reached = (
+        f"{name}: of the program in the certificate ({rows}{paid}), the solution costs {linear_bound.cost:,} {unit}"
     )
-    proves = "its duals are not here" if found.proven is None else f"the linear program proves only {found.proven:,}"
-    return Statement(f"{reached}; {said}, {proves}", proven=False)
+    if linear_bound.proven is not None and linear_bound.proven >= linear_bound.cost:
+        return Statement(f"{reached}; proven by the linear program: none costs less")
+    message = (
+        "the solver says that none costs less"
+        if linear_bound.claimed >= linear_bound.cost
+        else f"the solver says that none costs less than {linear_bound.claimed:,}"
+    )
+    proves = (
+        "its duals are not here"
+        if linear_bound.proven is None
+        else f"the linear program proves only {linear_bound.proven:,}"
+    )
+    return Statement(f"{reached}; {message}, {proves}", proven=False)
 
 
 # ---- orders and plans ------------------------------------------------------------------------
 
 
 def _order(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
-    found = checked_order(record, output)
-    if found.bytes != record.whole("peak"):
+    peak = checked_order(record, output)
+    if peak.bytes != record.whole("peak"):
         raise DoesNotHold(
-            f"the peak of {record.where} is said to be {record.whole('peak'):,} bytes and adds up to {found.bytes:,}"
+            f"the peak of {record.where} is claimed to be {record.whole('peak'):,} bytes and adds up to {peak.bytes:,}"
         )
     reached = (
-        f"{step.name}: in the order of {output.name} its {found.values:,} computed values take"
-        f" {found.bytes:,} bytes at most{output.with_dims}, with views in place and elementwise results over an operand"
+        f"{step.name}: in the order of {output.name} its {peak.values:,} computed values take"
+        f" {peak.bytes:,} bytes at most{output.with_dims}, with views in place and elementwise results over an operand"
     )
-    if found.unknown:
-        word = f"{reached}; of {found.unknown:,} sizes that is the engine's word"
+    if peak.unknown:
+        word = f"{reached}; of {peak.unknown:,} sizes that is the engine's word"
         return EvidenceChecked([Statement(word, proven=False)])
-    if found.bytes == found.least:
+    if peak.bytes == peak.least:
         return EvidenceChecked(
             [Statement(f"{reached}; proven: one operator alone needs as much in any order")], proven=True
         )
     bound = record.whole("bound")
-    said = "that no order has less" if bound >= found.bytes else f"that none has less than {bound:,}"
-    word = f"{step.name}: the search says {said}; one operator alone needs {found.least:,}"
+    message = "that no order has less" if bound >= peak.bytes else f"that none has less than {bound:,}"
+    word = f"{step.name}: the search says {message}; one operator alone needs {peak.least:,}"
     return EvidenceChecked([Statement(reached), Statement(word, proven=False)])
 
 
 def _plan(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
-    found = checked_plan(record, output)
-    values = f"{found.values:,} of the {found.of:,} values that {output.name} computes"
+    arena = checked_plan(record, output)
+    values = f"{arena.values:,} of the {arena.of:,} values that {output.name} computes"
     placed = (
-        f"{step.name}: {values} lie in an arena of {found.total:,} bytes{output.with_dims}, and no two of them on the"
+        f"{step.name}: {values} lie in an arena of {arena.total:,} bytes{output.with_dims}, and no two of them on the"
         f" same bytes while in use, but as views, parts of a Concat, or elementwise results over an operand"
     )
-    statements = [Statement(placed, proven=not found.open)]
-    if found.shared:
-        word = f"{step.name}: {found.shared:,} pairs of values share bytes; that kernels exist which run so is"
+    statements = [Statement(placed, proven=not arena.open)]
+    if arena.shared:
+        word = f"{step.name}: {arena.shared:,} pairs of values share bytes; that kernels exist which run so is"
         statements.append(Statement(f"{word} the engine's word", proven=False))
-    if found.open:
-        word = f"{step.name}: of {found.open:,} sizes, or pairs of unknown shape, that is the engine's word"
+    if arena.open:
+        word = f"{step.name}: of {arena.open:,} sizes, or pairs of unknown shape, that is the engine's word"
         statements.append(Statement(word, proven=False))
-    if found.inside:
-        word = f"{step.name}: where the {found.inside:,} values of bodies and functions lie is the engine's word"
+    if arena.inside:
+        word = f"{step.name}: where the {arena.inside:,} values of bodies and functions lie is the engine's word"
         statements.append(Statement(word, proven=False))
-    if found.nowhere:
-        statements.append(Statement(f"{step.name}: {found.nowhere:,} computed values have no place", proven=False))
-    if found.total == found.least and not found.open:
+    if arena.nowhere:
+        statements.append(Statement(f"{step.name}: {arena.nowhere:,} computed values have no place", proven=False))
+    if arena.total == arena.least and not arena.open:
         proof = "proven: so placed on each other, its values need as much at one step, so no arena for them is smaller"
         return EvidenceChecked(
-            [*statements, Statement(f"{step.name}: {proof}")], proven=not (found.nowhere or found.inside)
+            [*statements, Statement(f"{step.name}: {proof}")],
+            proven=not (arena.nowhere or arena.inside),
         )
-    return EvidenceChecked([*statements, Statement(f"{step.name}: {_said(record, found)}", proven=False)])
+    return EvidenceChecked([*statements, Statement(f"{step.name}: {_said(record, arena)}", proven=False)])
 
 
-def _said(record: Fields, found: ArenaChecked) -> str:
+def _said(record: Fields, arena: ArenaChecked) -> str:
     certified = record.fields.get("certified") is True
-    said = "that no arena is smaller" if certified else f"that every arena has at least {record.whole('bound'):,} bytes"
-    return f"the planner says {said}; its values need {found.least:,} at one step"
+    message = (
+        "that no arena is smaller" if certified else f"that every arena has at least {record.whole('bound'):,} bytes"
+    )
+    return f"the planner says {message}; its values need {arena.least:,} at one step"
 
 
 def _unit(record: Fields) -> str:

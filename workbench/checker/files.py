@@ -47,11 +47,11 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
     """The message in a file, ONNX or its textual syntax; external weights stay outside. Raises Unreadable."""
     name = os.path.basename(path)
     try:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
+        result = os.stat(path)
+        if not stat.S_ISREG(result.st_mode):
             raise Unreadable(f"{in_quotes(name)} is no plain file")
-        if found.st_size > LARGEST_MODEL:
-            raise Unreadable(f"{in_quotes(name)} has {found.st_size:,} bytes, and the onnx package reads up to 2 GB")
+        if result.st_size > LARGEST_MODEL:
+            raise Unreadable(f"{in_quotes(name)} has {result.st_size:,} bytes, and the onnx package reads up to 2 GB")
         data = Path(path).read_bytes()
         if name.lower().endswith(_TEXT_SUFFIXES):
             return onnx.parser.parse_model(data.decode())
@@ -108,13 +108,13 @@ def _is_given(value: str, held: set[str], model: ModelProto) -> bool:
 
 def _external_files(model: ModelProto, folder: Path, name: str) -> dict[str, Path]:
     """By location, the files that hold weights of the model, all in its folder. Raises Unreadable."""
-    found: dict[str, Path] = {}
+    results: dict[str, Path] = {}
     for tensor in _every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-        found[location] = found.get(location) or external_file(location, folder, name)
-    return found
+        results[location] = results.get(location) or external_file(location, folder, name)
+    return results
 
 
 def _declared(model: ModelProto, name: str) -> Iterator[tuple[str, str, Any]]:
@@ -198,16 +198,16 @@ class _Reader:
     def _constant_nodes(
         self, proto: GraphProto | FunctionProto, known: dict[str, PlainConstant]
     ) -> dict[str, PlainConstant]:
-        found: dict[str, PlainConstant] = {}
+        results: dict[str, PlainConstant] = {}
         for node in proto.node:
             if not _holds_constant(node):
                 continue
             name = node.output[0]
-            if name in known or name in found:
+            if name in known or name in results:
                 raise DoesNotHold(f"in {in_quotes(self.name)}, {in_quotes(name)} has two producers")
             self._attribute(node.attribute[0])
-            found[name] = self.contents(as_tensor(node.attribute[0]))
-        return found
+            results[name] = self.contents(as_tensor(node.attribute[0]))
+        return results
 
     def contents(self, tensor: TensorProto) -> PlainConstant:
         return plain_constant(tensor, self.folder, self.name)
@@ -262,15 +262,15 @@ def trimmed(names: tuple[str, ...], domain: str, op_type: str = "") -> tuple[str
 
 
 def _check_once(names: Iterable[Any], sentence: str) -> None:
-    found = list(names)
-    if len(set(found)) < len(found):
+    result = list(names)
+    if len(set(result)) < len(result):
         raise Unreadable(sentence)
 
 
 def _opsets(entries: Iterable[OperatorSetIdProto], where: str) -> dict[str, int]:
-    found = [(_domain(entry.domain), entry.version) for entry in entries]
-    _check_once([domain for domain, _ in found], f"{where} has two opsets of one domain")
-    return dict(found)
+    results = [(_domain(entry.domain), entry.version) for entry in entries]
+    _check_once([domain for domain, _ in results], f"{where} has two opsets of one domain")
+    return dict(results)
 
 
 def _domain(name: str) -> str:

@@ -20,9 +20,9 @@ def checked_flow(record: Fields) -> int:
         raise DoesNotHold(f"the cut of {record.where} does not separate source and sink")
     left_over = [0] * len(vertices)
     value = cut = 0
-    for number, told in enumerate(record.items("edges"), 1):
+    for number, message in enumerate(record.items("edges"), 1):
         where = f"{record.where}, edge {number:,}"
-        parts = as_list(told, where)
+        parts = as_list(message, where)
         if len(parts) != 4:
             raise Unreadable(f"the certificate's {where} must be tail, head, capacity and flow")
         tail, head, flow = (as_whole(parts[i], where) for i in (0, 1, 3))

@@ -34,13 +34,13 @@ def fold_arithmetic(model: ModelProto, types: Mapping[str, PlainType]) -> bool:
         if node.op_type == "Constant":
             known |= _held(node)
             continue
-        found = _value(node, known, types, versions)
-        if found is None or found.size > _SMALL:
+        result = _value(node, known, types, versions)
+        if result is None or result.size > _SMALL:
             continue
-        known[node.output[0]] = found
+        known[node.output[0]] = result
         if node.op_type == "Transpose":  # it stays, to be counted
             continue
-        tensor = numpy_helper.from_array(found, node.output[0])
+        tensor = numpy_helper.from_array(result, node.output[0])
         node.CopyFrom(helper.make_node("Constant", [], [node.output[0]], name=FOLDED, value=tensor))
         folded = True
     return folded
@@ -67,13 +67,15 @@ def _value(
     """What the node computes; None if that is not known, or no number of sizes."""
     if node.domain not in ("", "ai.onnx") or len(node.output) != 1 or not node.input:
         return None
-    told = {attribute.name: attribute.i for attribute in node.attribute}
+    entries = {attribute.name: attribute.i for attribute in node.attribute}
     if node.op_type in ("Shape", "Size"):
         shape = sizes_of(types.get(node.input[0]))
         if shape is None:
             return None
         size = np.array(math.prod(shape), np.int64)
-        return size if node.op_type == "Size" else np.array(shape[told.get("start", 0) : told.get("end")], np.int64)
+        return (
+            size if node.op_type == "Size" else np.array(shape[entries.get("start", 0) : entries.get("end")], np.int64)
+        )
     operands = [known[value] for value in node.input if value in known]
     if len(operands) < len([value for value in node.input if value]):
         return None
@@ -101,7 +103,7 @@ def _evaluated(node: NodeProto, known: Mapping[str, _Array], versions: Mapping[s
     alone.output.add().name = node.output[0]
     model = helper.make_model(alone, opset_imports=[helper.make_opsetid(*entry) for entry in versions.items()])
     try:
-        (found,) = ReferenceEvaluator(model).run(None, {value: known[value] for value in names})
+        (result,) = ReferenceEvaluator(model).run(None, {value: known[value] for value in names})
     except Exception:  # of any class: then its size is not known
         return None
-    return np.asarray(found) if isinstance(found, np.ndarray | np.generic) else None
+    return np.asarray(result) if isinstance(result, np.ndarray | np.generic) else None

@@ -65,22 +65,22 @@ CERTIFICATE: _Form = _fields(
 )
 
 
-def check_form(told: Any, form: _Form | None, where: str) -> None:
+def check_form(message: Any, form: _Form | None, where: str) -> None:
     """Raises Unreadable for a field that the form has not. Kinds of values are for those who read them."""
-    if isinstance(told, list):
-        for item in told:
+    if isinstance(message, list):
+        for item in message:
             if isinstance(item, dict | list):
                 check_form(item, form, where)
         return
-    if not isinstance(told, dict):
+    if not isinstance(message, dict):
         return
     if form is None:
         raise Unreadable(f"the certificate's {where} is an object and must not be one")
     if form is _EVIDENCE:
-        form = _EVIDENCE.get(str(told.get("kind")), {"kind": None})
-    if ANY not in form and not told.keys() <= form.keys():
-        odd = sorted(told.keys() - form.keys())
+        form = _EVIDENCE.get(str(message.get("kind")), {"kind": None})
+    if ANY not in form and not message.keys() <= form.keys():
+        odd = sorted(message.keys() - form.keys())
         raise Unreadable(f"the certificate's {where} has {listed(odd)}, which is not read")
-    for name, held in told.items():
+    for name, held in message.items():
         if isinstance(held, dict | list):
             check_form(held, form[ANY] if ANY in form else form[name], f"{escaped(name, 40)} of {where}"[:120])

@@ -23,17 +23,17 @@ def checked_groups(record: Fields, chosen: frozenset[int], replaced: Iterable[fr
             i = group[i]
         return i
 
-    for number, told in enumerate(record.items("together"), 1):
+    for number, message in enumerate(record.items("together"), 1):
         where = f"{record.where}, pair {number:,}"
-        parts = [as_whole(part, where) for part in as_list(told, where)]
+        parts = [as_whole(part, where) for part in as_list(message, where)]
         if len(parts) != 3 or not all(0 <= i < len(operators) for i in parts[1:]):
             raise Unreadable(f"the certificate's {where} must be a column and two operators of the list")
         if parts[0] in chosen:
             group[first(parts[1])] = first(parts[2])
-    found: dict[int, set[str]] = {}
+    results: dict[int, set[str]] = {}
     for i, key in enumerate(operators):
-        found.setdefault(first(i), set()).add(key)
-    solution = {frozenset(keys) for keys in found.values() if len(keys) > 1}
+        results.setdefault(first(i), set()).add(key)
+    solution = {frozenset(keys) for keys in results.values() if len(keys) > 1}
     made = set(replaced)
     if solution != made:
         odd = min(min(keys) for keys in solution ^ made)

@@ -66,15 +66,15 @@ def inferred(model: PlainModel, dims: Mapping[str, int], inline: Sequence[tuple[
     try:
         if inline:
             alone = inliner.inline_selected_functions(alone, list(inline))
-        found = onnx.shape_inference.infer_shapes(alone, data_prop=True)
+        result = onnx.shape_inference.infer_shapes(alone, data_prop=True)
         for _ in range(_ROUNDS):
-            types = types_in(found.graph, dims)
-            if _all_known(found.graph, types) or not fold_arithmetic(alone, types):
+            types = types_in(result.graph, dims)
+            if _all_known(result.graph, types) or not fold_arithmetic(alone, types):
                 break
-            found = onnx.shape_inference.infer_shapes(alone, data_prop=True)
+            result = onnx.shape_inference.infer_shapes(alone, data_prop=True)
     except Exception as error:  # of many classes, by onnx's own C++
         return Inferred(why=f"onnx's shape inference says: {' '.join(str(error).split())[:160]}")
-    return Inferred(types_in(found.graph, dims), found)
+    return Inferred(types_in(result.graph, dims), result)
 
 
 def _all_known(graph: GraphProto, types: Mapping[str, PlainType]) -> bool:
@@ -84,8 +84,8 @@ def _all_known(graph: GraphProto, types: Mapping[str, PlainType]) -> bool:
 def types_in(graph: GraphProto, dims: Mapping[str, int]) -> dict[str, PlainType]:
     """Of the values of one graph, without those of its bodies."""
     values = (*graph.input, *graph.value_info, *graph.output)
-    found = {value.name: with_numbers(declared_type(value), dims) for value in values}
-    return found | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
+    results = {value.name: with_numbers(declared_type(value), dims) for value in values}
+    return results | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
 
 
 def bodies_of(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
@@ -162,37 +162,37 @@ def _needs_first(node: NodeProto) -> bool:
 
 def _prepared(model: PlainModel, dims: Mapping[str, int]) -> ModelProto:
     """A copy without declared types, with numbers for symbols, and large constants as inputs of their type."""
-    found = ModelProto()
+    result = ModelProto()
     large = [tensor for tensor in model.proto.graph.initializer if _elements(tensor) > _SMALL]
     for name in ("ir_version", "opset_import", "functions"):
-        _copy_field(model.proto, found, name)
+        _copy_field(model.proto, result, name)
     given = {tensor.name for tensor in large}
     for value in model.proto.graph.input:
         if value.name not in given:
-            found.graph.input.add().CopyFrom(value)
+            result.graph.input.add().CopyFrom(value)
     for tensor in large:
-        found.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-    found.graph.name = "graph"
-    found.graph.node.extend(model.proto.graph.node)
+        result.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    result.graph.name = "graph"
+    result.graph.node.extend(model.proto.graph.node)
     for value in model.proto.graph.output:
-        found.graph.output.add().name = value.name
+        result.graph.output.add().name = value.name
     for tensor in model.proto.graph.initializer:
         if tensor.name not in given:
-            found.graph.initializer.add().CopyFrom(_inside(tensor, str(model.folder)))
-    for value in found.graph.input:
+            result.graph.initializer.add().CopyFrom(_inside(tensor, str(model.folder)))
+    for value in result.graph.input:
         if value.type.WhichOneof("value") == "tensor_type":
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
                 symbol = symbol_of(value.name, axis, getattr(dim, dim.WhichOneof("value") or "", None))
                 if symbol in dims:
                     dim.dim_value = dims[symbol]
-    for graph in (found.graph, *found.functions):
+    for graph in (result.graph, *result.functions):
         _let_sizes_follow(graph)
         for node in nodes_within(graph):
             for _, body in bodies_of(node):
                 _undeclare(body)
-    for function in found.functions:
+    for function in result.functions:
         del function.value_info[:]
-    return found
+    return result
 
 
 def _copy_field(source: ModelProto, target: ModelProto, name: str) -> None:
@@ -223,8 +223,8 @@ def _let_sizes_follow(graph: GraphProto | FunctionProto) -> None:
 def _is_one_size(node: NodeProto | None) -> bool:
     if node is None or node.op_type != "Shape":
         return False
-    told = {attribute.name: attribute.i for attribute in node.attribute}
-    return bool(told.get("end") == told.get("start", 0) + 1)
+    entries = {attribute.name: attribute.i for attribute in node.attribute}
+    return bool(entries.get("end") == entries.get("start", 0) + 1)
 
 
 def _undeclare(body: GraphProto) -> None:

@@ -33,7 +33,7 @@ def checked_bound(record: Fields) -> LinearBound:
     Multipliers are numerators over one denominator, so that all sums are of whole numbers.
     """
     costs, chosen = record.wholes("costs"), frozenset(record.wholes("solution"))
-    constant, told, claimed = record.whole("constant"), record.whole("cost"), record.whole("bound")
+    constant, message, claimed = record.whole("constant"), record.whole("cost"), record.whole("bound")
     if any(not 0 <= column < len(costs) for column in chosen):
         raise DoesNotHold(f"the solution of {record.where} has a column that the program has not")
     multipliers = record.wholes("duals") if record.has("duals") else None
@@ -59,8 +59,8 @@ def checked_bound(record: Fields) -> LinearBound:
         for column, n in zip(columns, numbers, strict=True):
             reduced[column] -= y * n
     cost = sum(costs[column] for column in chosen) + constant
-    if cost != told:
-        raise DoesNotHold(f"the solution of {record.where} costs {cost:,}, not {told:,}")
+    if cost != message:
+        raise DoesNotHold(f"the solution of {record.where} costs {cost:,}, not {message:,}")
     if multipliers is None:
         return LinearBound(cost, None, claimed, chosen)
     if count != len(multipliers):

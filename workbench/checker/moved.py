@@ -30,12 +30,12 @@ class Moved:
         return f"{many} {self.bytes:,} bytes{more}"
 
 
-def moved_by_transposes(found: Inferred, constants: set[str], dims: Mapping[str, int]) -> Moved:
+def moved_by_transposes(inferred: Inferred, constants: set[str], dims: Mapping[str, int]) -> Moved:
     """constants: of the main graph. Transposes of what follows from constants alone are left out."""
-    if found.why:
-        return Moved(why=found.why)
+    if inferred.why:
+        return Moved(why=inferred.why)
     transposes = size = unknown = 0
-    waiting: list[tuple[GraphProto, set[str]]] = [(found.proto.graph, constants)]
+    waiting: list[tuple[GraphProto, set[str]]] = [(inferred.proto.graph, constants)]
     while waiting:
         graph, fixed = waiting.pop()
         types = types_in(graph, dims)
@@ -67,9 +67,9 @@ def _bytes(node: NodeProto, types: Mapping[str, PlainType]) -> int | None:
     return math.prod(shape) * max(bits // 8, 1) if moves(perm, shape) else 0
 
 
-def axis_order(told: list[int] | None, rank: int) -> list[int] | None:
+def axis_order(entries: list[int] | None, rank: int) -> list[int] | None:
     """That of a Transpose; None if it is none of this rank."""
-    perm = list(reversed(range(rank))) if told is None else told
+    perm = list(reversed(range(rank))) if entries is None else entries
     return perm if sorted(perm) == list(range(rank)) else None
 
 

@@ -30,7 +30,7 @@ def checked_order(record: Fields, output: Output) -> OrderPeak:
     shape that nothing reads later, as far as the certificate says so and `MemorySharing` allows it. Raises DoesNotHold.
     """
     operators = list(record.records("operators", "operator"))
-    keys = [told.text("node") for told in operators]
+    keys = [message.text("node") for message in operators]
     sharing, nodes = MemorySharing(output), output.model.graph.nodes
     if len(keys) != len(nodes) or set(keys) != set(nodes):
         raise DoesNotHold(f"{record.where} does not list each node of the graph once")
@@ -41,7 +41,7 @@ def checked_order(record: Fields, output: Output) -> OrderPeak:
     sizes: list[int] = []
     uses: list[_Use] = []
     unknown = 0
-    for told, key in zip(operators, keys, strict=True):
+    for message, key in zip(operators, keys, strict=True):
         call = nodes[key]
         reads = {memory[value] for value in call.reads if value in memory}
         own: list[int] = []
@@ -51,17 +51,17 @@ def checked_order(record: Fields, output: Output) -> OrderPeak:
             uses.append(_Use(frozenset(reads), (), frozenset(), frozenset()))
             continue
         for value in filter(None, call.outputs):
-            size, known = _size(told, value, output)
+            size, known = _size(message, value, output)
             memory[value] = len(sizes)
             own.append(len(sizes))
             sizes.append(size)
             unknown += not known
         sure, open_ = sharing.overwritable(call)
-        odd = next((value for value in told.texts("over") if value not in (*sure, *open_)), None)
+        odd = next((value for value in message.texts("over") if value not in (*sure, *open_)), None)
         if odd is not None:
-            raise DoesNotHold(f"{told.where} overwrites {in_quotes(odd)}, over which the {call} cannot be written")
-        unknown += len(set(open_).intersection(told.texts("over")))
-        over, most = ({memory[v] for v in values if v in memory} for values in (told.texts("over"), (*sure, *open_)))
+            raise DoesNotHold(f"{message.where} overwrites {in_quotes(odd)}, over which the {call} cannot be written")
+        unknown += len(set(open_).intersection(message.texts("over")))
+        over, most = ({memory[v] for v in values if v in memory} for values in (message.texts("over"), (*sure, *open_)))
         uses.append(_Use(frozenset(reads | set(own)), tuple(own), frozenset(over), frozenset(most)))
     kept = {memory[value] for value in output.model.graph.outputs if value in memory}
     return OrderPeak(_peak(uses, sizes, kept), _least(uses, sizes), len(sizes), unknown)
@@ -93,11 +93,11 @@ def _least(uses: Sequence[_Use], sizes: Sequence[int]) -> int:
     return max(alone, default=0)
 
 
-def _size(told: Fields, value: str, output: Output) -> tuple[int, bool]:
+def _size(fields: Fields, value: str, output: Output) -> tuple[int, bool]:
     """The bytes of a value, and whether the checker knows them itself."""
-    size, real = as_whole(told.named("sizes").get(value), f"{told.where}, size of {in_quotes(value)}"), None
+    size, real = as_whole(fields.named("sizes").get(value), f"{fields.where}, size of {in_quotes(value)}"), None
     real = output.inferred.bytes(value)
-    check_bytes(size, real, f"{told.where}, size of {in_quotes(value)}")
+    check_bytes(size, real, f"{fields.where}, size of {in_quotes(value)}")
     return size, real is not None
 
 

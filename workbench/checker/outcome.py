@@ -24,7 +24,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Statement:
-    """proven: whether the checker has checked it itself; otherwise it is the word of the engine or of a solver."""
+    """proven: whether the checker has checked it itself; otherwise the engine or a solver claims it."""
 
     sentence: str
     proven: bool = True
@@ -47,9 +47,9 @@ def in_quotes(name: str) -> str:
 
 def listed(names: Iterable[str], most: int = 6) -> str:
     """The names in quotation marks: the first `most` of them, and how many more there are."""
-    found = list(names)
-    more = f" and {len(found) - most:,} more" if len(found) > most else ""
-    return ", ".join(map(in_quotes, found[:most])) + more
+    result = list(names)
+    more = f" and {len(result) - most:,} more" if len(result) > most else ""
+    return ", ".join(map(in_quotes, result[:most])) + more
 
 
 def _character(one: str) -> str:

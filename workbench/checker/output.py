@@ -30,16 +30,16 @@ class Output:
     def moved(self) -> Moved:
         """By its Transposes as a runtime finds them that has kernels for the functions of the workbench's domain."""
         others = [key[:2] for key in self.model.functions if key[0] != _OWN]
-        found = inferred(self.model, self.dims, others) if others else self.inferred
-        return moved_by_transposes(found, set(self.model.graph.constants), self.dims)
+        result = inferred(self.model, self.dims, others) if others else self.inferred
+        return moved_by_transposes(result, set(self.model.graph.constants), self.dims)
 
     @cached_property
     def moved_inlined(self) -> Moved:
         """By its Transposes and those in the bodies of all functions that it calls."""
         if not self.model.functions:
             return self.moved
-        found = inferred(self.model, self.dims, [key[:2] for key in self.model.functions])
-        return moved_by_transposes(found, set(self.model.graph.constants), self.dims)
+        result = inferred(self.model, self.dims, [key[:2] for key in self.model.functions])
+        return moved_by_transposes(result, set(self.model.graph.constants), self.dims)
 
     @cached_property
     def makers(self) -> Mapping[str, PlainNode]:

@@ -137,8 +137,8 @@ class PlainModel:
     def symbols(self) -> set[str]:
         """Names of sizes of its inputs."""
         types = ((value, type_) for value, type_ in self.given.items() if is_tensor(type_))
-        found = {symbol_of(value, axis, dim) for value, type_ in types for axis, dim in enumerate(type_[1] or ())}
-        return found - {""}
+        results = {symbol_of(value, axis, dim) for value, type_ in types for axis, dim in enumerate(type_[1] or ())}
+        return results - {""}
 
 
 def graph_from(
@@ -197,7 +197,7 @@ def first_difference(one: PlainNode, other: PlainNode) -> str:
 
 def _inside(mine: tuple[str, Any] | None, theirs: tuple[str, Any] | None) -> str:
     """Where two bodies differ."""
-    one, other = (None if told is None else told[1] for told in (mine, theirs))
+    one, other = (None if message is None else message[1] for message in (mine, theirs))
     if not (isinstance(one, PlainGraph) and isinstance(other, PlainGraph)):
         return ""
     for key in [*one.nodes, *other.nodes]:
@@ -213,10 +213,10 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"({escaped(', '.join(names), 200)})"
 
 
-def _shown(told: tuple[str, Any] | None) -> str:
-    if told is None:
+def _shown(entries: tuple[str, Any] | None) -> str:
+    if entries is None:
         return "absent"
-    kind, value = told
+    kind, value = entries
     if kind in ("graph", "graphs"):
         return "one body"
     return f"{kind} {escaped(str(list(value) if isinstance(value, tuple) else value), 80)}"

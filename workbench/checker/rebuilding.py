@@ -38,19 +38,19 @@ _KINDS = {
 def rebuilt_proto(model: PlainModel) -> ModelProto:
     """The message, without large elements. Raises Unreadable if a function needs a constant whose elements are not
     here."""
-    found = ModelProto(ir_version=_IR_VERSION)
-    found.opset_import.extend(_opsets(model.opsets))
+    result = ModelProto(ir_version=_IR_VERSION)
+    result.opset_import.extend(_opsets(model.opsets))
     unknown: dict[str, PlainConstant] = {}
-    _fill(found.graph, model.graph, unknown)
+    _fill(result.graph, model.graph, unknown)
     for name in model.graph.inputs:
-        found.graph.input.append(_value(name, model.types.get(name)))
+        result.graph.input.append(_value(name, model.types.get(name)))
     for name, held in unknown.items():
-        found.graph.input.append(_value(name, (held.dtype, held.shape)))
+        result.graph.input.append(_value(name, (held.dtype, held.shape)))
     for (domain, name, overload), function in model.functions.items():
         inside: dict[str, PlainConstant] = {}
         proto = FunctionProto(name=name, domain=domain, overload=overload, attribute=sorted(function.parameters))
         proto.opset_import.extend(_opsets(function.opsets))
-        proto.attribute_proto.extend(_attribute(key, told, inside) for key, told in function.defaults.items())
+        proto.attribute_proto.extend(_attribute(key, message, inside) for key, message in function.defaults.items())
         proto.input.extend(function.graph.inputs)
         proto.output.extend(function.graph.outputs)
         for value, held in function.graph.constants.items():
@@ -62,8 +62,8 @@ def rebuilt_proto(model: PlainModel) -> ModelProto:
         proto.node.extend(_nodes(function.graph, inside))
         if inside:
             raise Unreadable(f"the elements of {in_quotes(min(inside))} in the function {in_quotes(name)} are not here")
-        found.functions.append(proto)
-    return found
+        result.functions.append(proto)
+    return result
 
 
 def _fill(proto: GraphProto, graph: PlainGraph, unknown: dict[str, PlainConstant]) -> None:
@@ -100,12 +100,12 @@ def node_proto(call: PlainNode, unknown: dict[str, PlainConstant]) -> NodeProto:
     node = NodeProto(op_type=call.op_type, domain=call.domain, overload=call.overload)
     node.input.extend(call.inputs)
     node.output.extend(call.outputs)
-    node.attribute.extend(_attribute(name, told, unknown) for name, told in call.attributes.items())
+    node.attribute.extend(_attribute(name, message, unknown) for name, message in call.attributes.items())
     return node
 
 
-def _attribute(name: str, told: tuple[str, Any], unknown: dict[str, PlainConstant]) -> AttributeProto:
-    kind, held = told
+def _attribute(name: str, entries: tuple[str, Any], unknown: dict[str, PlainConstant]) -> AttributeProto:
+    kind, held = entries
     proto = AttributeProto(name=name)
     if kind in _KINDS:
         field, proto.type = _KINDS[kind]

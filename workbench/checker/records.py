@@ -110,8 +110,8 @@ def read_certificate(path: str | os.PathLike[str]) -> Fields:
     version = certificate.whole("version")
     if version != READ_VERSION:
         raise Unreadable(f"it is of version {version}, and this checker reads {READ_VERSION}; write it again")
-    said = certificate.text(DIGEST)
-    if content_digest(certificate.fields) != said:
+    message = certificate.text(DIGEST)
+    if content_digest(certificate.fields) != message:
         raise DoesNotHold("the digest over the certificate is not that of its contents: it was edited or cut")
     check_form(content, CERTIFICATE, "content")
     return certificate
@@ -125,11 +125,11 @@ def content_digest(content: dict[str, Any]) -> str:
 
 def _bytes_of(path: str | os.PathLike[str]) -> bytes:
     try:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
+        result = os.stat(path)
+        if not stat.S_ISREG(result.st_mode):
             raise Unreadable("it is no plain file")
-        if found.st_size > LARGEST_CERTIFICATE:
-            raise Unreadable(f"it has {found.st_size:,} bytes; at most {LARGEST_CERTIFICATE:,} are read")
+        if result.st_size > LARGEST_CERTIFICATE:
+            raise Unreadable(f"it has {result.st_size:,} bytes; at most {LARGEST_CERTIFICATE:,} are read")
         with open(path, "rb") as file:
             return file.read(LARGEST_CERTIFICATE + 1)
     except OSError as error:
@@ -152,10 +152,10 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         raise Unreadable("one of its objects has a field twice, of which readers take different ones")
-    return found
+    return result
 
 
 def _kind(value: Any) -> str:

@@ -73,9 +73,9 @@ def reevaluated(rewrites: Sequence[LocalRewrite], model: PlainModel, output: Out
     evaluation = _Evaluation(model, output, seed)
     equal, differ = 0, []
     for rewrite in rewrites[:_MOST]:
-        found = evaluation.of(rewrite)
-        equal += found is True
-        if found is False:
+        result = evaluation.of(rewrite)
+        equal += result is True
+        if result is False:
             differ.append(rewrite.where)
     many = f"{len(rewrites):,} rewrites"
     if equal:
@@ -150,8 +150,8 @@ class _Evaluation:
         session = cpu_session(proto)
 
         def run(feed: Mapping[str, Array]) -> dict[str, Array]:
-            found = session.run(made, {value: array for value, array in feed.items() if value in read})
-            return dict(zip(made, found, strict=True))
+            result = session.run(made, {value: array for value, array in feed.items() if value in read})
+            return dict(zip(made, result, strict=True))
 
         return run
 
@@ -172,15 +172,15 @@ def _read(calls: Sequence[PlainNode]) -> set[str]:
 
 def _in_order(calls: Sequence[PlainNode]) -> list[PlainNode]:
     """Each behind those whose results it reads."""
-    waiting, found = list(calls), []
+    waiting, result = list(calls), []
     while waiting:
         later = {value for call in waiting for value in call.outputs}
         ready = [call for call in waiting if not call.reads & later]
         if not ready:
             return list(calls)
-        found += ready
+        result += ready
         waiting = [call for call in waiting if call.reads & later]
-    return found
+    return result
 
 
 def _type(array: Any) -> PlainType:

@@ -54,17 +54,19 @@ def logged_edit(record: Fields) -> LoggedEdit:
     return LoggedEdit(
         tuple(written_node(node) for node in record.records("remove", "removed node")),
         tuple(written_node(node) for node in record.records("insert", "new node")),
-        tuple(_inner_edits(told) for told in record.records("inside", "node with bodies")),
+        tuple(_inner_edits(message) for message in record.records("inside", "node with bodies")),
         written_constants(record, "drop"),
         written_constants(record, "constants"),
-        {name: written_type(told, f"{record.where}, type of {in_quotes(name)}") for name, told in types.items()},
+        {name: written_type(message, f"{record.where}, type of {in_quotes(name)}") for name, message in types.items()},
         dict(written_function(function) for function in record.records("functions", "function")),
         written_opsets(record) if record.has("opsets") else None,
     )
 
 
 def _inner_edits(record: Fields) -> tuple[str, tuple[tuple[str, LoggedEdit], ...]]:
-    edits = ((told.text("body"), logged_edit(told.record("edit"))) for told in record.records("bodies", "body"))
+    edits = (
+        (message.text("body"), logged_edit(message.record("edit"))) for message in record.records("bodies", "body")
+    )
     return record.text("node"), tuple(edits)
 
 
@@ -115,23 +117,23 @@ class Replay:
 
     def apply(self, edit: LoggedEdit, where: str) -> None:
         """Make the edit. where: the rewrite, in words. Raises DoesNotHold with the first thing that does not fit."""
-        gone: set[str] = set()
+        removed: set[str] = set()
         self.spend(sum(call.size for call in (*edit.remove, *edit.insert)))
         changed = [self._changed_inside(key, edits, where) for key, edits in edit.inside]
         insert = [*edit.insert, *(new for _, new in changed)]
         for call in (*edit.remove, *(old for old, _ in changed)):
-            found = self.nodes.get(call.key)
-            if found is None:
+            result = self.nodes.get(call.key)
+            if result is None:
                 raise DoesNotHold(f"{where} removes the {call}, which the graph has not")
-            if found != call:
-                raise DoesNotHold(f"{where} removes the {call}, and in the graph {first_difference(found, call)}")
-            gone.update(self._unlink(self.nodes.pop(call.key)))
+            if result != call:
+                raise DoesNotHold(f"{where} removes the {call}, and in the graph {first_difference(result, call)}")
+            removed.update(self._unlink(self.nodes.pop(call.key)))
         for name, contents in edit.drop.items():
             if name not in self.constants:
                 raise DoesNotHold(f"{where} removes the constant {in_quotes(name)}, which the graph has not")
             if self.constants.pop(name) != contents:
                 raise DoesNotHold(f"{where} removes the constant {in_quotes(name)}, and the graph's is another")
-            gone.add(name)
+            removed.add(name)
         for name, contents in edit.constants.items():
             if name in self._producer or name in self._ends[0]:
                 raise DoesNotHold(f"in {where}, {in_quotes(name)} has two producers, one of them a constant")
@@ -141,7 +143,7 @@ class Replay:
         for call in insert:
             self._link(call, where)
         self._check_defined(insert, where)
-        self._check_still_defined(gone, where)
+        self._check_still_defined(removed, where)
         if not all(self._placed(call) for call in insert):
             self._sort(where)
         for name, type_ in edit.types.items():
@@ -158,9 +160,9 @@ class Replay:
 
     def difference(self, written: PlainModel) -> str:
         """The first thing in which the written model differs from this graph, as a sentence; "" if they are equal."""
-        found = written.graph
-        for key in (*self.nodes, *found.nodes):
-            mine, theirs = self.nodes.get(key), found.nodes.get(key)
+        result = written.graph
+        for key in (*self.nodes, *result.nodes):
+            mine, theirs = self.nodes.get(key), result.nodes.get(key)
             if theirs is None:
                 what = mine.operator if mine else ""
                 return f"after the log {in_quotes(key)} is computed by {what}, in the output by nothing"
@@ -168,14 +170,14 @@ class Replay:
                 return f"in the output {in_quotes(key)} is computed by {theirs.operator}, after the log by nothing"
             if mine != theirs:
                 return f"of the {mine}, after the log {first_difference(mine, theirs)} as in the output"
-        theirs_used = found.used_constants
+        theirs_used = result.used_constants
         for name in (*self._used_constants(), *theirs_used):
             ours, own = self.constants.get(name), theirs_used.get(name)
             if ours != own:
                 return f"constant {in_quotes(name)} {_contents_differ(ours, own)}"
         for what, one, other in (
-            ("inputs", self.inputs, found.inputs),
-            ("outputs", self.outputs, found.outputs),
+            ("inputs", self.inputs, result.inputs),
+            ("outputs", self.outputs, result.outputs),
         ):
             if one != other:
                 return f"after the log the {what} are {listed(one)}, in the output {listed(other)}"
@@ -183,8 +185,8 @@ class Replay:
             held = self.constants.get(name)  # of an output that is a constant, which has its own type
             type_ = self.types[name] if held is None else (held.dtype, held.shape)
             if type_ != written.types.get(name):
-                said = f"{in_words(type_)} after the log, and {in_words(written.types.get(name))} in the output"
-                return f"{in_quotes(name)} is of another type or shape: {said}"
+                sentence = f"{in_words(type_)} after the log, and {in_words(written.types.get(name))} in the output"
+                return f"{in_quotes(name)} is of another type or shape: {sentence}"
         for named in {**self.functions, **written.functions}:
             if self.functions.get(named) != written.functions.get(named):
                 name = in_quotes(".".join(filter(None, named)))
@@ -229,8 +231,8 @@ class Replay:
             )
         attributes = dict(call.attributes)
         for name, edit in edits:
-            told, _, place = name.rstrip("]").partition("[")
-            kind, held = attributes.get(told, ("", ()))
+            message, _, place = name.rstrip("]").partition("[")
+            kind, held = attributes.get(message, ("", ()))
             bodies = [held] if kind == "graph" else list(held) if kind == "graphs" else []
             number = int(place) if place.isdecimal() and len(place) < 9 else 0
             if number >= len(bodies):
@@ -239,7 +241,7 @@ class Replay:
                 )
             self.spend(bodies[number].size)
             bodies[number] = _edited_body(bodies[number], edit, where)
-            attributes[told] = (kind, bodies[0] if kind == "graph" else tuple(bodies))
+            attributes[message] = (kind, bodies[0] if kind == "graph" else tuple(bodies))
         return call, replace(call, attributes=attributes)
 
     def _unlink(self, call: PlainNode) -> Iterable[str]:
@@ -273,8 +275,8 @@ class Replay:
                 if not self._defined(value):
                     raise DoesNotHold(f"in {where}, the {call} reads {in_quotes(value)}, which nothing computes")
 
-    def _check_still_defined(self, gone: Iterable[str], where: str) -> None:
-        for value in gone:
+    def _check_still_defined(self, removed: Iterable[str], where: str) -> None:
+        for value in removed:
             if self._defined(value):
                 continue
             if self._users.get(value):
@@ -304,10 +306,10 @@ class Replay:
             key: {self._producer[value] for value in call.reads if value in self._producer}
             for key, call in self.nodes.items()
         }
-        waits = {key: len(found) for key, found in makers.items()}
+        waits = {key: len(result) for key, result in makers.items()}
         readers: dict[str, list[str]] = {}
-        for key, found in makers.items():
-            for maker in found:
+        for key, result in makers.items():
+            for maker in result:
                 readers.setdefault(maker, []).append(key)
         ready = deque(key for key, count in waits.items() if not count)
         order = []
@@ -335,8 +337,8 @@ def _edited_body(body: PlainGraph, edit: LoggedEdit, where: str) -> PlainGraph:
     outside = sorted(reads - own - set(body.inputs))
     inner = Replay(PlainModel(replace(body, inputs=(*body.inputs, *outside)), {}, {}, {}))
     inner.apply(edit, where)
-    found = PlainGraph(body.inputs, body.outputs, inner.nodes, inner.constants)
-    return replace(found, constants=found.used_constants)
+    plain_graph = PlainGraph(body.inputs, body.outputs, inner.nodes, inner.constants)
+    return replace(plain_graph, constants=plain_graph.used_constants)
 
 
 def _opsets(opsets: Mapping[str, int]) -> str:

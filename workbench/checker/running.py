@@ -88,10 +88,10 @@ def _worst(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs:
             raise _NotCompared("the model gives other results each time")
         for other in others:
             try:
-                found = other.run(None, feed)
+                result = other.run(None, feed)
             except Exception as error:
                 raise DoesNotHold(f"ONNX Runtime runs the model, and not the output ({_words(error)})") from None
-            worst = max(worst, _compared(model, wanted, found, seed))
+            worst = max(worst, _compared(model, wanted, result, seed))
     return worst
 
 
@@ -175,11 +175,11 @@ def random_array(
     raise ValueError(f"an input is {in_words(type_)}")
 
 
-def _compared(model: PlainModel, wanted: Sequence[Any], found: Sequence[Any], seed: int) -> float:
+def _compared(model: PlainModel, wanted: Sequence[Any], results: Sequence[Any], seed: int) -> float:
     """The largest difference. Raises DoesNotHold if one is more than rounding."""
     worst = 0.0
     coarse = _of_few_bits(model)
-    for name, one, other in zip(model.graph.outputs, wanted, found, strict=True):
+    for name, one, other in zip(model.graph.outputs, wanted, results, strict=True):
         difference = largest_difference([one], [other])
         kind = str(one.dtype) if isinstance(one, np.ndarray) else ""
         most = max(ROUNDING.get(kind, 0.0), _OF_STEPS if name in coarse and kind in ROUNDING else 0.0)
@@ -215,10 +215,10 @@ def _scale_of(model: PlainModel, output: str) -> float:
     return max((float(onnx.numpy_helper.to_array(tensor).max(initial=0.0)) for tensor in held), default=0.0)
 
 
-def largest_difference(wanted: Sequence[Any], found: Sequence[Any]) -> float:
+def largest_difference(wanted: Sequence[Any], results: Sequence[Any]) -> float:
     """The largest, as a part of the largest finite element of its result; infinite if no number says it."""
     worst = 0.0
-    for one, other in zip(wanted, found, strict=True):
+    for one, other in zip(wanted, results, strict=True):
         if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
             same = isinstance(one, list) == isinstance(other, list) and len(one or ()) == len(other or ())
             inner = (
@@ -250,7 +250,7 @@ def _of_few_bits(model: PlainModel) -> set[str]:
     rounds = {
         call.key for call in model.graph.nodes.values() if "Quantize" in call.op_type or "QLinear" in call.op_type
     }
-    found = set()
+    result = set()
     for output in model.graph.outputs:
         waiting, seen = [output], {output}
         while waiting:
@@ -258,12 +258,12 @@ def _of_few_bits(model: PlainModel) -> set[str]:
             if call is None:
                 continue
             if call.key in rounds:
-                found.add(output)
+                result.add(output)
                 break
             fresh = call.reads - seen
             seen |= fresh
             waiting += fresh
-    return found
+    return result
 
 
 def _words(error: Exception) -> str:

@@ -50,8 +50,8 @@ class MemorySharing:
             return False
         shape, result = self.sizes.shape(call.inputs[0]), self.sizes.shape(call.key)
         if call.op_type == "Transpose":
-            kind, told = call.attributes.get("perm", ("", None))
-            perm = None if shape is None else axis_order(list(told) if kind == "ints" else None, len(shape))
+            kind, message = call.attributes.get("perm", ("", None))
+            perm = None if shape is None else axis_order(list(message) if kind == "ints" else None, len(shape))
             return perm is not None and shape is not None and not moves(perm, shape)
         return shape is None or result is None or math.prod(shape) == math.prod(result)
 
@@ -127,10 +127,10 @@ class MemorySharing:
         item = self._item(call.inputs[0])
         if whole is None or part is None or item is None or len(whole) != len(part) or 0 in part:
             return None
-        told = [self._integers(value) for value in (*call.inputs[1:], "", "", "", "")[:4]]
-        if any(numbers is None for numbers in told):
+        entries = [self._integers(value) for value in (*call.inputs[1:], "", "", "", "")[:4]]
+        if any(numbers is None for numbers in entries):
             return None
-        starts, _, axes, steps = told
+        starts, _, axes, steps = entries
         if steps and any(step != 1 for step in steps):
             return None
         cut = [axis for axis, (all_, some) in enumerate(zip(whole, part, strict=True)) if all_ != some]

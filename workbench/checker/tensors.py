@@ -58,11 +58,11 @@ def plain_constant(tensor: TensorProto, folder: str, file: str) -> PlainConstant
         tensor = _from_beside(tensor, folder, what)
     elif tensor.external_data:
         raise Unreadable(f"{what} names an external file and is not in it")
-    found = filled(tensor) - _ALWAYS - {"data_location"}
+    result = filled(tensor) - _ALWAYS - {"data_location"}
     typed = _TYPED.get(tensor.data_type, _IN_BYTES)
     own = "string_data" if tensor.data_type == TensorProto.STRING else typed[0]
-    if len(found) > 1 or not found <= {own, "raw_data"} or (own == "string_data" and "raw_data" in found):
-        raise Unreadable(f"{what} has its elements in {' and '.join(sorted(found))}; its type has them in {own}")
+    if len(result) > 1 or not result <= {own, "raw_data"} or (own == "string_data" and "raw_data" in result):
+        raise Unreadable(f"{what} has its elements in {' and '.join(sorted(result))}; its type has them in {own}")
     data = _texts(tensor, what) if own == "string_data" else _numbers(tensor, typed, what)
     kept = data if len(data) <= _KEPT and own != "string_data" else None
     return PlainConstant(tensor.data_type, tuple(tensor.dims), hashlib.sha256(data).hexdigest(), kept)
@@ -132,9 +132,9 @@ def _bytes_needed(tensor: TensorProto) -> int:
     return -(-math.prod(map(int, tensor.dims)) * ELEMENT_BITS.get(tensor.data_type, 0) // 8)
 
 
-def _check_count(found: int, expected: int, what: str) -> None:
-    if found != expected:
-        raise Unreadable(f"{what} has {found:,} elements, and its shape {expected:,}")
+def _check_count(result: int, expected: int, what: str) -> None:
+    if result != expected:
+        raise Unreadable(f"{what} has {result:,} elements, and its shape {expected:,}")
 
 
 def external_file(location: str, folder: Path, file: str) -> Path:

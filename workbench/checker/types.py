@@ -68,8 +68,8 @@ def sizes_of(type_: PlainType) -> tuple[int, ...] | None:
     """The shape, if all of it is known."""
     if not is_tensor(type_) or type_[1] is None or not all(isinstance(dim, int) and dim >= 0 for dim in type_[1]):
         return None
-    found: tuple[int, ...] = type_[1]
-    return found
+    results: tuple[int, ...] = type_[1]
+    return results
 
 
 def contradiction(declared: PlainType, inferred: PlainType) -> bool:

@@ -28,34 +28,35 @@ def written_node(record: Fields) -> PlainNode:
         trimmed(record.texts("inputs"), domain),
         trimmed(record.texts("outputs"), domain, record.text("op")),
         {
-            name: _attribute(Fields(told, f"{record.where}, attribute {in_quotes(name)}"))
-            for name, told in attributes.items()
+            name: _attribute(Fields(message, f"{record.where}, attribute {in_quotes(name)}"))
+            for name, message in attributes.items()
         },
     )
 
 
-def written_contents(told: Any, where: str) -> PlainConstant:
+def written_contents(message: Any, where: str) -> PlainConstant:
     """A constant; the numbers of one that is written in full must be those of its hash."""
-    record = Fields(told, where)
-    found = PlainConstant(record.whole("type"), record.wholes("shape"), record.text("sha256"))
-    if not _SHA256.fullmatch(found.sha256):
+    record = Fields(message, where)
+    plain_constant = PlainConstant(record.whole("type"), record.wholes("shape"), record.text("sha256"))
+    if not _SHA256.fullmatch(plain_constant.sha256):
         raise Unreadable(f"the certificate's {where} has no SHA-256 of 64 digits")
     if record.has("values"):
-        size = _BYTES_IN_FULL.get(found.dtype)
+        size = _BYTES_IN_FULL.get(plain_constant.dtype)
         numbers = record.wholes("values")
         if size is None or any(not -(256**size) <= 2 * n < 256**size for n in numbers):
             raise Unreadable(f"the certificate's {where} has values that are not of its element type")
         data = b"".join(n.to_bytes(size, "little", signed=True) for n in numbers)
-        if hashlib.sha256(data).hexdigest() != found.sha256:
+        if hashlib.sha256(data).hexdigest() != plain_constant.sha256:
             raise DoesNotHold(f"the values of the certificate's {where} are not those of its hash")
-        found = replace(found, data=data)
-    return found
+        plain_constant = replace(plain_constant, data=data)
+    return plain_constant
 
 
 def written_constants(record: Fields, name: str) -> dict[str, PlainConstant]:
-    found = record.named(name)
+    result = record.named(name)
     return {
-        value: written_contents(told, f"{record.where}, constant {in_quotes(value)}") for value, told in found.items()
+        value: written_contents(message, f"{record.where}, constant {in_quotes(value)}")
+        for value, message in result.items()
     }
 
 
@@ -69,8 +70,8 @@ def written_function(record: Fields) -> tuple[FunctionKey, PlainFunction | None]
         written_opsets(record),
         frozenset(record.texts("parameters")),
         {
-            name: _attribute(Fields(told, f"{record.where}, default of {in_quotes(name)}"))
-            for name, told in record.named("defaults").items()
+            name: _attribute(Fields(message, f"{record.where}, default of {in_quotes(name)}"))
+            for name, message in record.named("defaults").items()
         },
     )
 
@@ -82,11 +83,11 @@ def written_opsets(record: Fields) -> dict[str, int]:
     }
 
 
-def written_type(told: Any, where: str) -> PlainType:
+def written_type(message: Any, where: str) -> PlainType:
     """The type of an input or output, as `types.declared_type` has it."""
-    if told is None:
+    if message is None:
         return None
-    parts = as_list(told, where)
+    parts = as_list(message, where)
     if len(parts) != 2:
         raise Unreadable(f"the certificate's {where} must be an element type and dims, or a kind and what it is of")
     if parts[0] == "map_type":
@@ -100,8 +101,8 @@ def written_type(told: Any, where: str) -> PlainType:
     return (as_whole(parts[0], where), dims)
 
 
-def _dim(told: Any, where: str) -> int | str | None:
-    return told if told is None or isinstance(told, str) else as_whole(told, where)
+def _dim(message: Any, where: str) -> int | str | None:
+    return message if message is None or isinstance(message, str) else as_whole(message, where)
 
 
 def _graph(record: Fields) -> PlainGraph:
@@ -117,18 +118,18 @@ def _graph(record: Fields) -> PlainGraph:
 def _attribute(record: Fields) -> tuple[str, Any]:
     if len(record.fields) != 1:
         raise Unreadable(f"the certificate's {record.where} must have one field, its kind")
-    ((kind, told),) = record.fields.items()
+    ((kind, message),) = record.fields.items()
     if kind not in _READ:
         raise Unreadable(f"the certificate's {record.where} is of the unknown kind {in_quotes(kind)}")
-    found = _READ[kind](told, record.where)
-    return ("ints", ()) if found == () else (kind, found)
+    result = _READ[kind](message, record.where)
+    return ("ints", ()) if result == () else (kind, result)
 
 
-def _bytes(told: Any, where: str) -> bytes:
+def _bytes(message: Any, where: str) -> bytes:
     """A text, or bytes that are none, in hexadecimal."""
-    if isinstance(told, str):
-        return told.encode(errors="surrogatepass")
-    digits = Fields(told, where).text("bytes")
+    if isinstance(message, str):
+        return message.encode(errors="surrogatepass")
+    digits = Fields(message, where).text("bytes")
     try:
         return bytes.fromhex(digits)
     except ValueError:
@@ -139,16 +140,16 @@ def _each(read: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any, ..
     return lambda told, where: tuple(read(item, where) for item in as_list(told, where))
 
 
-def _float(told: Any, where: str) -> bytes:
-    return float_bits(as_finite(told, where))
+def _float(message: Any, where: str) -> bytes:
+    return float_bits(as_finite(message, where))
 
 
-def _one_graph(told: Any, where: str) -> PlainGraph:
-    return _graph(Fields(told, where))
+def _one_graph(message: Any, where: str) -> PlainGraph:
+    return _graph(Fields(message, where))
 
 
-def _reference(told: Any, where: str) -> tuple[str, int]:
-    record = Fields(told, where)
+def _reference(message: Any, where: str) -> tuple[str, int]:
+    record = Fields(message, where)
     return record.text("name"), record.whole("type")
 
 

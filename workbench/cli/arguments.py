@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
-from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.io.errors import LoadError
 from workbench.io.model_files import files_of
@@ -17,6 +16,7 @@ from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
 from workbench.opsets.written import AS_NEEDED, KEEP, NEWEST, Opset, Wanted
+from workbench.support.files import check_outputs
 
 
 def check_writes(
@@ -169,7 +169,7 @@ def opset_argument(text: str) -> Opset:
 def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str], wanted: Wanted = AS_NEEDED) -> Any:
     """The verifier that compares with the graph on the inputs given by the arguments of `input_arguments`."""
     from workbench.run.inputs import read_inputs
-    from workbench.verification import Verifier
+    from workbench.verification.verifier import Verifier
 
     given_inputs = None if inputs is None else read_inputs(inputs, graph)
     return Verifier(graph, given_inputs, seed, given=given, wanted=wanted)

@@ -16,7 +16,7 @@ from workbench.cli.runs import keep_bench
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
-from workbench.run.torch.compilers import compiler_note
+from workbench.run.torch.executor.compilers import compiler_note
 from workbench.run.worker.memory import in_bytes
 
 HELP = "measure latency and memory"
@@ -99,7 +99,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     with verifier_of(first, request.inputs, request.seed, request.given) as verifier:
         with refused_sizes(path, {name: first.dims[name] for name in request.given}):
             inputs, reference = verifier.inputs, verifier.reference
-        found = measure_models(
+        measurement = measure_models(
             variants,
             inputs=inputs,
             reference=reference,
@@ -111,22 +111,24 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
             memory_limit_bytes=in_bytes(request.memory_limit),
             on_progress=_say_waiting(),
         )
-    _print_bench(found)
+    _print_bench(measurement)
     if request.json:
-        write_json(request.json, found.to_json())
+        write_json(request.json, measurement.to_json())
     if request.trace:
-        write_json(request.trace, trace_document(found, {label: variant.graph for label, variant in variants.items()}))
-    keep_bench(found, variants, models)
-    return FAILED if found.failures else DONE
+        write_json(
+            request.trace, trace_document(measurement, {label: variant.graph for label, variant in variants.items()})
+        )
+    keep_bench(measurement, variants, models)
+    return FAILED if measurement.failures else DONE
 
 
 def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
     """Print on stderr how many jobs are ahead, each number once."""
-    said: set[str] = set()
+    sentences: set[str] = set()
 
     def heard(event: Mapping[str, Any]) -> None:
-        if event["stage"].startswith("waiting") and event["stage"] not in said:
-            said.add(event["stage"])
+        if event["stage"].startswith("waiting") and event["stage"] not in sentences:
+            sentences.add(event["stage"])
             say(event["stage"], sys.stderr)
 
     return heard
@@ -141,7 +143,7 @@ _FIGURES = (
 )
 
 
-def _print_bench(found: Measurement) -> None:
+def _print_bench(measurement: Measurement) -> None:
     from workbench.run.measurement.formatting import (
         compared_alike,
         compared_backends,
@@ -151,20 +153,20 @@ def _print_bench(found: Measurement) -> None:
         machine_words,
     )
 
-    ways = {f"; {variant.backend}, {variant.dtype}" for variant in found.variants.values()}
-    say(machine_words(found.machine) + ("".join(ways) if len(ways) == 1 else ""))
-    if found.dims:
-        say("dims: " + ", ".join(f"{name}={size}" for name, size in found.dims.items()))
-    rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in found.variants.items()]
+    ways = {f"; {variant.backend}, {variant.dtype}" for variant in measurement.variants.values()}
+    say(machine_words(measurement.machine) + ("".join(ways) if len(ways) == 1 else ""))
+    if measurement.dims:
+        say("dims: " + ", ".join(f"{name}={size}" for name, size in measurement.dims.items()))
+    rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in measurement.variants.items()]
     print_table([("variant", *_FIGURES), *rows], left=(0,))
-    if fastest := fastest_here(found.ran):
+    if fastest := fastest_here(measurement.ran):
         label, words, second = fastest
         say(f"fastest here: '{label}' is {words} '{second}'")
-    for label, words, first in compared_alike(found.ran):
+    for label, words, first in compared_alike(measurement.ran):
         say(f"'{label}' is {words} '{first}'")
-    for label, words, first in compared_backends(found.ran):
+    for label, words, first in compared_backends(measurement.ran):
         say(f"backends and precisions among each other: '{label}' is {words} '{first}'")
-    for label, variant in found.variants.items():
+    for label, variant in measurement.variants.items():
         if isinstance(variant, FailedVariant):
             say(f"{label}: {variant.failed}")
             continue
@@ -176,18 +178,18 @@ def _print_bench(found: Measurement) -> None:
             say(f"{label}: {variant.lanes.sentence}")
         if variant.cold_median_ms is not None:
             say(f"{label}: {variant.cold_median_ms:,.2f} ms on an emptied cache")
-    for line, labels in _shared_lines(found.ran).items():
+    for line, labels in _shared_lines(measurement.ran).items():
         say(f"{line} ({', '.join(map(repr, labels))})")
-    for note in found.notes:
+    for note in measurement.notes:
         say(f"note: {note}", file=sys.stderr)
 
 
 def _shared_lines(variants: Mapping[str, MeasuredVariant]) -> dict[str, list[str]]:
     """Lines printed once for all variants to which they apply: what the peak measures, what fell back."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for label, variant in variants.items():
         lines = [f"peak of {variant.memory.counted}: {variant.memory.kind}"]
         lines += [f"{what} fell back: {why}" for what, why in sorted(variant.fallbacks.items())]
         for line in lines:
-            found.setdefault(line, []).append(label)
-    return found
+            results.setdefault(line, []).append(label)
+    return results

@@ -7,7 +7,7 @@ import argparse
 from workbench.cli.arguments import load_chosen, model_arguments, names_of
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import say, warn
-from workbench.rewrite.exactness import DEFAULT_MODE, MODES
+from workbench.rewrite.core.exactness import DEFAULT_MODE, MODES
 
 HELP = "say what a pass does, with its examples; with a model, where it acts and why not elsewhere"
 
@@ -33,19 +33,19 @@ def run(chosen: argparse.Namespace) -> int:
 def _on_model(chosen: argparse.Namespace) -> int:
     """Print what the pass considered, and its refusals by sentence."""
     from workbench.api import optimize
+    from workbench.explanations.refusals import considered, refusal_lines
     from workbench.layout.profile import load_profile
-    from workbench.pass_choice import choose
-    from workbench.refusals import considered, refusal_lines
+    from workbench.registry.pass_choice import choose
     from workbench.rewrite import PassContext
 
     names = [*chosen.passes, chosen.pass_name]
-    pass_ = choose(names)[-1]
+    pass_ = choose(names).passes[-1]
     graph = load_chosen(chosen)
     history = optimize(graph, names, target=chosen.target, mode=chosen.mode)
-    context = PassContext(load_profile(chosen.target), chosen.mode)
-    found = considered(history[-1], pass_, history.graph, context)
-    say(f"{chosen.pass_name}: {found.sentence}")
-    for line in refusal_lines(found):
+    context = PassContext(load_profile(chosen.target), mode=chosen.mode)
+    result = considered(history[-1], pass_, history.graph, context)
+    say(f"{chosen.pass_name}: {result.sentence}")
+    for line in refusal_lines(result):
         say(line)
     warn(graph.warnings)
     return DONE

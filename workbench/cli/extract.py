@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
 from workbench.cli.arguments import check_writes, dims_argument, input_arguments
@@ -12,6 +11,7 @@ from workbench.cli.printing import megabytes, say, warn
 from workbench.cli.reduce import inputs_beside
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
+from workbench.pipeline.command_text import command_text
 
 HELP = "the region between values of a model as a model of its own, with real inputs"
 
@@ -72,5 +72,5 @@ def _put_back(chosen: argparse.Namespace) -> int:
     put = put_part(chosen.model, chosen.put_back, chosen.sources, chosen.targets, chosen.output)
     size = megabytes(Path(chosen.output).stat().st_size)
     say(f"wrote {chosen.output}, {size}, {put.words}")
-    say(f"compare both: {shlex.join(['python', '-m', 'workbench', 'verify', chosen.model, chosen.output])}")
+    say(f"compare both: {command_text('verify', chosen.model, chosen.output)}")
     return DONE

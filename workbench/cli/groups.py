@@ -33,7 +33,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     graph = load_chosen(chosen)
     with ProgressLine() as line:
-        found = groupings(
+        result = groupings(
             graph,
             chosen.passes,
             target=chosen.target,
@@ -41,11 +41,11 @@ def run(chosen: argparse.Namespace) -> int:
             seconds=chosen.seconds,
             on_grouping=lambda name, _: line.comparing(f"grouping: {name}"),
         )
-    rows = {name: grouping.row() for name, grouping in found.items()}
+    rows = {name: grouping.row() for name, grouping in result.items()}
     if chosen.json:
         print(json.dumps({"groupings": rows}, indent=1))
         return DONE
-    alone = next(iter(found.values())).facts
+    alone = next(iter(result.values())).facts
     operators = sum(len(group.members) for group in alone.groups)
     unfused = alone.traffic.unfused_bytes
     rows = {"alone": {"groups": operators, "bytes": unfused}, **rows}

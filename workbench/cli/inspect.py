@@ -29,27 +29,27 @@ def run(chosen: argparse.Namespace) -> int:
 def inspect_command(graph: Graph, *, as_json: bool) -> int:
     from workbench.api import inspect
 
-    found = inspect(graph)
+    summary = inspect(graph)
     if as_json:
-        print(json.dumps(found.as_dict(), indent=1))
+        print(json.dumps(summary.as_dict(), indent=1))
         return DONE
-    weights = f"{found.parameters:,} parameters in {megabytes(found.weight_bytes)}"
-    brought = f" (brought to it from the file's {found.file_opset})" if found.file_opset != found.opset else ""
-    if brought and found.opset < OPSET:
+    weights = f"{summary.parameters:,} parameters in {megabytes(summary.weight_bytes)}"
+    brought = f" (brought to it from the file's {summary.file_opset})" if summary.file_opset != summary.opset else ""
+    if brought and summary.opset < OPSET:
         brought = brought[:-1] + ", the newest at which ONNX Runtime has its kernels)"
-    say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}{brought}, {weights}")
-    more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
-    say(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
-    say(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")
-    say(f"values: {found.cnn_values:,} CNN, {found.tensor_values:,} Tensor")
-    for kind, values in (("input", found.inputs), ("output", found.outputs)):
+    say(f"{summary.name}: {summary.nodes:,} nodes, opset {summary.opset}{brought}, {weights}")
+    more = f" (and {summary.unknown_flops:,} operators of unknown cost)" if summary.unknown_flops else ""
+    say(f"one run: {summary.flops / 1e9:,.3f} GFLOP{more}")
+    say(f"transposes: {summary.transposes:,}, moving {summary.elements_moved:,} elements")
+    say(f"values: {summary.cnn_values:,} CNN, {summary.tensor_values:,} Tensor")
+    for kind, values in (("input", summary.inputs), ("output", summary.outputs)):
         for value in values:
             bound = f", run with {value.bound}" if value.bound != value.type else ""
             say(f"{kind} {value.name}: {value.type} {value.layout}{bound}")
-    if found.dims:
-        dims = ", ".join(f"{name}={size}" for name, size in found.dims.items())
+    if summary.dims:
+        dims = ", ".join(f"{name}={size}" for name, size in summary.dims.items())
         say(f"dims: {dims}  (bind others with --dims)")
-    say("operators: " + ", ".join(f"{op} {count:,}" for op, count in found.operators.items()))
-    if found.not_native:
-        say("left to ONNX Runtime by the torch executor: " + ", ".join(found.not_native))
+    say("operators: " + ", ".join(f"{op} {count:,}" for op, count in summary.operators.items()))
+    if summary.not_native:
+        say("left to ONNX Runtime by the torch executor: " + ", ".join(summary.not_native))
     return DONE

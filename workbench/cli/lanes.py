@@ -12,8 +12,8 @@ from workbench.cli.printing import print_table, say, warn
 
 if TYPE_CHECKING:
     from workbench.ir import Graph
-    from workbench.lanes.found import FoundLanes
     from workbench.run.measurement.lane_times import RanOnLanes
+    from workbench.streams.analysis import StreamsAnalysis
 
 HELP = "find what operators could run side by side, and bound what that gains"
 _HEADER = ("lane", "operators", "busy (us)", "first", "last")
@@ -30,17 +30,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     from workbench.api import optimize
-    from workbench.lanes.found import find_lanes
+    from workbench.streams.analysis import find_lanes
 
     graph = load_chosen(chosen)
     if chosen.passes:
         graph = optimize(graph, list(chosen.passes), target=chosen.target).graph
     ran = _measured(graph, chosen.device) if chosen.measure else None
-    found = find_lanes(graph, None if ran is None else ran.times_us)
+    streams_analysis = find_lanes(graph, None if ran is None else ran.times_us)
     if chosen.json:
-        print(json.dumps({**found.to_json(), "measured": None if ran is None else ran.to_json()}, indent=1))
+        print(json.dumps({**streams_analysis.to_json(), "measured": None if ran is None else ran.to_json()}, indent=1))
         return DONE
-    _print(found)
+    _print(streams_analysis)
     if ran is not None:
         say(ran.sentence)
     warn(graph.warnings)
@@ -55,8 +55,8 @@ def _measured(graph: Graph, device: str) -> RanOnLanes:
     return ran_on_lanes(measure(lane_variants(graph), device=device, repeat=LANE_ROUNDS))
 
 
-def _print(found: FoundLanes) -> None:
-    schedule, operators = found.schedule, found.problem.operators
+def _print(streams_analysis: StreamsAnalysis) -> None:
+    schedule, operators = streams_analysis.schedule, streams_analysis.problem.operators
     times = schedule.dependencies.times
     rows = [
         (
@@ -69,5 +69,5 @@ def _print(found: FoundLanes) -> None:
         for number, chain in enumerate(schedule.lanes)
     ]
     print_table([_HEADER, *rows], left=(3, 4))
-    for sentence in found.sentences:
+    for sentence in streams_analysis.sentences:
         say(sentence)

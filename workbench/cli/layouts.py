@@ -11,10 +11,10 @@ from typing import Any
 
 from workbench.cli.arguments import input_arguments, load_chosen, model_arguments, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
-from workbench.cli.printing import cells_of, print_table, say, verdict_word, warn
+from workbench.cli.printing import cells_of, print_table, say, warn
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.run.measurement.formatting import error_words
+from workbench.run.compare import error_words, verdict_word
 
 HELP = "run every layout strategy and compare them"
 
@@ -65,15 +65,15 @@ _TIMED = ("median ms", "ratio")
 
 def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
     from workbench.api import layouts
-    from workbench.library import library
+    from workbench.registry.pass_registry import library
     from workbench.run.measurement.formatting import figures
     from workbench.run.measurement.measure import measure_models
 
     with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
-        found = layouts(graph, target=request.target, verifier=verifier if request.verify else None)
-        rows = {name: laid_out.row() for name, laid_out in found.items()}
+        result = layouts(graph, target=request.target, verifier=verifier if request.verify else None)
+        rows = {name: laid_out.row() for name, laid_out in result.items()}
         if request.measure:
-            graphs = {name: laid_out.history.graph for name, laid_out in found.items()}
+            graphs = {name: laid_out.history.graph for name, laid_out in result.items()}
             measured = measure_models(
                 graphs, inputs=verifier.inputs, reference=verifier.reference, device=request.device
             )
@@ -82,8 +82,8 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
                 rows[name] |= {key: row[key] for key in ("median_ms", "ratio", "ratio_busy", "failed")}
             for note in measured.notes:
                 say(f"note: {note}", file=sys.stderr)
-    broken = library.broken_strategies().items()
-    warn([f"strategy '{name}' is missing, its file does not import: {fault}" for name, fault in broken])
+    broken = library.broken().items()
+    warn([f"pass '{name}' is missing, its file does not import: {fault}" for name, fault in broken])
     if request.as_json:
         print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
     else:

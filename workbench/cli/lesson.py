@@ -7,7 +7,7 @@ import argparse
 from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import megabytes, say
 from workbench.errors import UserError
-from workbench.files import check_outputs, write_text
+from workbench.support.files import check_outputs, write_text
 
 HELP = "check lessons, or write one as an HTML file"
 _ALL = "all"

@@ -1,7 +1,7 @@
-"""The command line: `python -m workbench COMMAND`. The same engine and the same terms as in the app.
+"""The command line: `graph-workbench COMMAND` where it is installed, else `python -m workbench COMMAND`.
 
-A command is a module of this folder with `HELP`, `add_arguments` and `run`, which returns an exit code
-(`exit_codes.py`).
+The same engine and the same terms as in the app. A command is a module of this folder with `HELP`, `add_arguments` and
+`run`, which returns an exit code (`exit_codes.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from workbench.imports import import_onnx_ir
+from workbench.support.imports import import_onnx_ir
 
 import_onnx_ir()
 
 from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
 from workbench.errors import UserError, one_sentence, printable, with_short_names  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
+from workbench.pipeline.command_text import program_name, program_words  # noqa: E402
 
 COMMANDS = (
     "passes",
@@ -55,7 +56,7 @@ def program() -> NoReturn:
     try:
         code = main()
     except Exception as error:  # ours to mend: whoever meets it is told what to report, not shown the stack
-        print(f"workbench: {_fault(error)}", file=sys.stderr)
+        _tell(_fault(error))
         code = BAD_INPUT
     gc.freeze()  # the end of the process frees them all; Python would look through each before
     sys.exit(code)
@@ -71,31 +72,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = _parser(words[:1]).parse_args(words)
         return int(chosen.run(chosen))
     except (UserError, EditError, IllFormedError, TextError) as error:
-        print(f"workbench: {_one_line(error)}", file=sys.stderr)
+        _tell(_one_line(error))
         return BAD_INPUT
     except MemoryError:
-        print("workbench: there is not enough memory; close other programs or use a smaller model", file=sys.stderr)
+        _tell("there is not enough memory; close other programs or use a smaller model")
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("workbench: stopped", file=sys.stderr)
+        _tell("stopped")
         return STOPPED
     except BrokenPipeError:
         return DONE
     except RecursionError:
-        print("workbench: the model is nested too deep for this program; export it with fewer levels", file=sys.stderr)
+        _tell("the model is nested too deep for this program; export it with fewer levels")
         return BAD_INPUT
     except OSError as error:  # the disk is full, no more files may be opened
         place = "" if error.filename is None else f" ({error.filename})"
-        print(f"workbench: the system refused: {error.strerror or error}{place}", file=sys.stderr)
+        _tell(f"the system refused: {error.strerror or error}{place}")
         return BAD_INPUT
+
+
+def _tell(sentence: str) -> None:
+    print(f"{program_name()}: {sentence}", file=sys.stderr)
 
 
 def _fault(error: Exception) -> str:
     """What is unforeseen, and where, as one sentence."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}, line {place.lineno}"
-    told = one_sentence(f"{type(error).__name__}: {error}", 120)
-    return one_sentence(f"this is a fault of the program ({told}; {where}); report it with the command and its files")
+    message = one_sentence(f"{type(error).__name__}: {error}", 120)
+    return one_sentence(
+        f"this is a fault of the program ({message}; {where}); report it with the command and its files"
+    )
 
 
 def _one_line(error: Exception) -> str:
@@ -112,7 +119,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
     """The parser with all commands, or with the requested one only, which avoids the imports of the others."""
     words = "See, check and measure every rewrite of a neural-network graph."
-    parser = _Parser(prog="python -m workbench", description=words)
+    parser = _Parser(prog=" ".join(program_words()), description=words)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in [name for name in COMMANDS if name in asked] or COMMANDS:
         module = importlib.import_module(f"workbench.cli.{name}")

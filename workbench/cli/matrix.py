@@ -13,9 +13,9 @@ from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import cells_of, print_table, say, write_json
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
-from workbench.files import write_text
 from workbench.io.dims import parse_dims
 from workbench.run.worker.memory import in_bytes
+from workbench.support.files import write_text
 
 HELP = "measure models x steps x batches x precisions x backends in one go"
 
@@ -84,8 +84,8 @@ def matrix_command(request: MatrixRequest) -> int:
 
     What a backend does not support is omitted with a note, and is no failure.
     """
-    from workbench.cluster.start import executor_on
-    from workbench.matrix import as_csv, matrix_notes, rows_of, run_matrix
+    from workbench.study.cluster.start import executor_on
+    from workbench.study.sweep.matrix import as_csv, matrix_notes, rows_of, run_matrix
 
     matrix = _matrix(request)
     with ProgressLine() as line, executor_on(request.on) as executor:
@@ -103,11 +103,11 @@ def matrix_command(request: MatrixRequest) -> int:
 
 
 def _matrix(request: MatrixRequest) -> Any:
-    from workbench.matrix import batch_sizes
-    from workbench.matrix_blocks import Matrix
-    from workbench.model_variants import model_with_passes
-    from workbench.pass_choice import DEFAULT_PRESET
-    from workbench.plans import PLANS
+    from workbench.registry.pass_choice import DEFAULT_PRESET
+    from workbench.study.sweep.blocks import Matrix
+    from workbench.study.sweep.matrix import batch_sizes
+    from workbench.study.sweep.model_variants import model_with_passes
+    from workbench.study.sweep.named_sweeps import PLANS
 
     if (request.plan is None) == (not request.models):
         raise UserError(f"give either models or a plan; there is --plan {', '.join(PLANS)}")
@@ -147,7 +147,7 @@ _FIGURES = ("median ms", "+- ms", "ratio", "95 % between", "peak MB", "peak is o
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    from workbench.matrix import place_words
+    from workbench.study.sweep.matrix import place_words
 
     several = len({row["device"] for row in rows}) > 1
     head = ("model", "batch", "variant", *(["device"] if several else []), *_FIGURES)

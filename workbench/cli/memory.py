@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,9 +12,10 @@ from workbench.cli.arguments import at_least_one, check_writes, load_chosen, mod
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import megabytes, print_table, say, warn
 from workbench.errors import UserError
+from workbench.pipeline.command_text import command_text
 
 if TYPE_CHECKING:
-    from workbench.memory.packing import Packing
+    from workbench.memory.blocks.packing import Packing
     from workbench.memory.planners import Packed
     from workbench.memory.planning import MemoryPlan, Sharing
 
@@ -55,7 +55,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _of_model(chosen: argparse.Namespace) -> int:
     from workbench.api import memory_sharing
-    from workbench.memory.minimalloc import write_packing
+    from workbench.memory.blocks.minimalloc import write_packing
     from workbench.memory.planning import plan_memory
 
     if chosen.certificate is not None:
@@ -72,20 +72,20 @@ def _of_model(chosen: argparse.Namespace) -> int:
         _print_values(plan)
         _say_certified([plan.packed], sharing)
     else:
-        found = _by_every_planner(sharing.packing, chosen.seconds)
-        _print_planners(found, not sharing.unknown)
-        _say_certified(found, sharing)
+        result = _by_every_planner(sharing.packing, chosen.seconds)
+        _print_planners(result, not sharing.unknown)
+        _say_certified(result, sharing)
     if chosen.certificate is not None:
         from workbench.api import certificate
         from workbench.layout.profile import load_profile
-        from workbench.pipeline import start
+        from workbench.pipeline.running import start
 
         plan = plan_memory(sharing, chosen.planner or _DEFAULT, chosen.seconds)
         size = certificate(
             start(graph, load_profile(chosen.target)), chosen.model, chosen.model, chosen.certificate, plan
         )
-        said = shlex.join(["check", chosen.model, chosen.model, chosen.certificate])
-        say(f"wrote its evidence, {megabytes(size)}; check it with: {said}", sys.stderr)
+        message = command_text("check", chosen.model, chosen.model, chosen.certificate)
+        say(f"wrote its evidence, {megabytes(size)}; check it with: {message}", sys.stderr)
     if not (chosen.csv or chosen.json):
         _say_sharing(sharing)
         warn(graph.warnings)
@@ -118,8 +118,8 @@ def _of_range(chosen: argparse.Namespace) -> int:
         plans[size] = plan_memory(sharing, chosen.planner or _DEFAULT, chosen.seconds)
     largest = max(plans, key=lambda size: plans[size].packed.total)
     if chosen.json:
-        found = {"dim": buckets.dim, "total_bytes": plans[largest].packed.total}
-        print(json.dumps({**found, "plans": {str(size): plan.to_json() for size, plan in plans.items()}}, indent=1))
+        results = {"dim": buckets.dim, "total_bytes": plans[largest].packed.total}
+        print(json.dumps({**results, "plans": {str(size): plan.to_json() for size, plan in plans.items()}}, indent=1))
         return DONE
     unknown = max(len(plan.sharing.unknown) for plan in plans.values())
     packed, names = [plan.packed for plan in plans.values()], [f"{buckets.dim}={size:,}" for size in plans]
@@ -134,7 +134,7 @@ def _of_range(chosen: argparse.Namespace) -> int:
 
 
 def _of_csv(chosen: argparse.Namespace) -> int:
-    from workbench.memory.minimalloc import read_packing, write_packing
+    from workbench.memory.blocks.minimalloc import read_packing, write_packing
     from workbench.memory.planners import pack, planner_of
 
     if chosen.passes or chosen.dims or chosen.torch or chosen.order != "file":
@@ -159,7 +159,7 @@ def _by_every_planner(packing: Packing, seconds: float) -> list[Packed]:
     return [pack(packing, planner, seconds) for planner in planners().values()]
 
 
-def _print_planners(found: Sequence[Packed], complete: bool = True, names: Sequence[str] | None = None) -> None:
+def _print_planners(results: Sequence[Packed], complete: bool = True, names: Sequence[str] | None = None) -> None:
     """complete: whether all sizes are known; if not, a proof is of the known ones. names: of plans by one planner."""
     rows = [
         (
@@ -170,14 +170,14 @@ def _print_planners(found: Sequence[Packed], complete: bool = True, names: Seque
             ("yes" if complete else "known sizes") if packed.certified else "no",
             f"{packed.seconds:.3f}",
         )
-        for place, packed in enumerate(found)
+        for place, packed in enumerate(results)
     ]
     head = _PLANNERS if names is None else ("size", *_PLANNERS[1:])
     print_table([head, *rows], left=(0, 4))
 
 
-def _say_certified(found: Sequence[Packed], sharing: Sharing) -> None:
-    if any(packed.certified for packed in found):
+def _say_certified(results: Sequence[Packed], sharing: Sharing) -> None:
+    if any(packed.certified for packed in results):
         say(f"certified: no smaller arena exists for {sharing.certified_of}")
 
 

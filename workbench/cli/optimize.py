@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,9 +11,10 @@ from workbench.cli.arguments import check_writes, load_chosen, model_arguments
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn, write_json
 from workbench.ir import Graph
+from workbench.pipeline.command_text import command_text
 
 if TYPE_CHECKING:
-    from workbench.tuning.recipe import Recipe
+    from workbench.study.tuning.recipe import Recipe
 
 HELP = "run passes over a model and write the result"
 
@@ -63,9 +63,9 @@ class OptimizeRequest(PipelineRequest):
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     from workbench.api import certificate, export
-    from workbench.opset_choice import why_raised
-    from workbench.pass_choice import choose
-    from workbench.reporting import history_report
+    from workbench.explanations.reporting import history_report
+    from workbench.registry.opset_choice import why_raised
+    from workbench.registry.pass_choice import choose
 
     history = run_and_print(graph, request)
     if history.failed is None:
@@ -78,8 +78,8 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
             _say_recipe(graph, request.recipe, request.output)
         if request.certificate is not None and request.model is not None:
             size = certificate(history, request.model, request.output, request.certificate)
-            said = shlex.join(["check", request.model, request.output, request.certificate])
-            say(f"wrote its evidence, {megabytes(size)}; check it with: {said}")
+            message = command_text("check", request.model, request.output, request.certificate)
+            say(f"wrote its evidence, {megabytes(size)}; check it with: {message}")
     else:
         why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
         say(f"'{request.output}' was not written, since {why}", sys.stderr)
@@ -92,7 +92,7 @@ def _say_recipe(graph: Graph, recipe: Recipe, output: str) -> None:
     """How to run the result, and whether the recipe is another model's."""
     from workbench.run.records.store import model_hash
 
-    run = shlex.join(["--backend", recipe.backend, "--dtype", recipe.dtype, "--device", recipe.device])
-    say(f"tuned for {recipe.objective} on {recipe.device_name}; run it with: bench {shlex.quote(output)} {run}")
+    how = ("--backend", recipe.backend, "--dtype", recipe.dtype, "--device", recipe.device)
+    say(f"tuned for {recipe.objective} on {recipe.device_name}; run it with: {command_text('bench', output, *how)}")
     if model_hash(graph) != recipe.model_sha256:
         warn([f"the recipe was tuned for another file, '{recipe.model_name}'; `tune` this one to know what is best"])

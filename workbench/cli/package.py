@@ -9,7 +9,7 @@ from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import megabytes, say, warn
 from workbench.cli.progress_line import ProgressLine
 from workbench.io.dims import parse_dims
-from workbench.run.packages import PACKAGE_DTYPES, package_graph
+from workbench.run.torch.packages import PACKAGE_DTYPES, package_graph
 
 HELP = "compile a model for a device into a package that torch alone runs"
 

@@ -16,18 +16,18 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.library import library
-    from workbench.pass_list import pass_table
+    from workbench.registry.pass_registry import library
+    from workbench.registry.pass_table import pass_table, preset_table
 
     rows = pass_table()
     if chosen.json:
-        print(json.dumps({"passes": rows, "presets": library.presets(), "broken": library.broken()}, indent=1))
+        print(json.dumps({"passes": rows, "presets": preset_table(), "broken": library.broken()}, indent=1))
         return DONE
     for row in rows:
         print(f"{row['name']:<28} {row['title']}")
         for field in row["options"]:
             print(f"{'':<28}   {row['name']}.{field['name']} = {field['default']}: {field['help']}")
-    for name, preset in library.presets().items():
+    for name, preset in preset_table().items():
         print(f"preset {name:<21} {preset['title']}: {', '.join(preset['passes'])}")
     for name, fault in library.broken().items():
         print(f"{name:<28} cannot be used, its file does not import: {fault}", file=sys.stderr)

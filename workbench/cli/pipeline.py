@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.cli.arguments import at_least_one, input_arguments, opset_argument, positive, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
-from workbench.cli.printing import error_text, print_table, say, verdict_word
+from workbench.cli.printing import print_table, say
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
+from workbench.explanations.reporting import layout_facts
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.layout.facts import OperatorTime
+from workbench.layout.layout_facts import OperatorTime
 from workbench.opsets.written import INLINE, KEEP, Wanted
-from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
-from workbench.rewrite.limits import GROW
+from workbench.rewrite.core.limits import GROW
+from workbench.run.compare import error_text, verdict_word
 
 if TYPE_CHECKING:
-    from workbench.tuning.recipe import Recipe
+    from workbench.study.tuning.recipe import Recipe
 
 MOST_TIMES = 20  # printed rows of operators' times
 
@@ -157,7 +158,7 @@ def _recipe(chosen: argparse.Namespace) -> Recipe | None:
     """The recipe that is named. Raises UserError if an argument would change what it says."""
     if chosen.recipe is None:
         return None
-    from workbench.tuning.recipe import load_recipe  # with it comes all that measures
+    from workbench.study.tuning.recipe import load_recipe  # with it comes all that measures
 
     given = next((name for name in _OF_RECIPE if getattr(chosen, name)), None)
     if given is not None:
@@ -218,13 +219,13 @@ def _print_steps(history: History) -> None:
     header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
     rows = [header, *(_row(index, step) for index, step in enumerate(history.steps))]
     print_table(rows, left=(1, 7))
-    told = ""
+    sentence = ""
     for step in history.steps:
         _print_times(step)
         if step.conclusion:
             say(f"{step.pass_name}: {step.conclusion}")
-        if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
-            told = step.verdict.sentence  # the same reason is printed once, at the first step that has it
+        if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != sentence:
+            sentence = step.verdict.sentence  # the same reason is printed once, at the first step that has it
             say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
         if step.broken_by is not None:
             which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from workbench.errors import printable
-from workbench.files import write_text
+from workbench.support.files import write_text
 
 
 def say(text: str, file: TextIO | None = None) -> None:
@@ -53,19 +53,8 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:,.2f} MB"
 
 
-def verdict_word(ok: bool | None) -> str:
-    return {True: "equal", False: "NOT EQUAL", None: "not verified"}[ok]
-
-
-def error_text(verdict: Any) -> str:
-    """The error as tables show it: "bit-equal", or the largest relative error."""
-    if verdict.bit_equal:
-        return "bit-equal"
-    return _error_words(verdict.max_rel_error)
-
-
 def _error_words(largest: float | None) -> str:
-    from workbench.run.measurement.formatting import error_words  # with it comes what measures, for which few ask
+    from workbench.run.compare import error_words
 
     return error_words(largest)
 

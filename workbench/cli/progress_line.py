@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from workbench.errors import printable
-from workbench.pipeline import Progress
+from workbench.pipeline.running import Progress
 
 if TYPE_CHECKING:
     from workbench.reduction.reduce import ReductionProgress

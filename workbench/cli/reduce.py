@@ -15,8 +15,9 @@ from workbench.cli.exit_codes import DONE, STOPPED
 from workbench.cli.printing import megabytes, say, warn
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
-from workbench.files import not_written
 from workbench.io.dims import parse_dims
+from workbench.pipeline.command_text import program_name
+from workbench.support.files import not_written
 
 if TYPE_CHECKING:
     from workbench.reduction.command import FileCheck
@@ -79,12 +80,12 @@ def run(chosen: argparse.Namespace) -> int:
         return DONE
     if not isinstance(stopped, KeyboardInterrupt):
         raise stopped
-    say(f"workbench: stopped; '{chosen.output}' is the smallest so far", sys.stderr)
+    say(f"{program_name()}: stopped; '{chosen.output}' is the smallest so far", sys.stderr)
     return STOPPED
 
 
 def _of_tool(chosen: argparse.Namespace, worker: Worker) -> FileCheck:
-    from workbench.tool_fault import ToolFault
+    from workbench.study.compare_tools.tool_fault import ToolFault
 
     return ToolFault(chosen.tool, worker, chosen.timeout)
 

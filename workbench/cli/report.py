@@ -10,8 +10,8 @@ from workbench.cli.exit_codes import DONE
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn
 from workbench.errors import UserError
-from workbench.files import write_text
 from workbench.ir import Graph
+from workbench.support.files import write_text
 
 HELP = "write the graph before and after every rewrite as one HTML file"
 
@@ -58,10 +58,10 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
 def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file: str | None) -> int:
     """Write the report, also of a failing pipeline, since its history shows the failure."""
     from workbench.api import dot, report
-    from workbench.pass_choice import choose
+    from workbench.registry.pass_choice import choose
 
     history = run_and_print(graph, request)
-    written = report(history, output, target=request.target, passes=choose(**request.chosen))
+    written = report(history, output, target=request.target, passes=choose(**request.chosen).passes)
     say(f"wrote {output}, {megabytes(written)}; open it in a browser")
     if dot_file is not None:
         write_text(dot_file, dot(history.graph, target=request.target).source)

@@ -11,11 +11,11 @@ from typing import Any
 
 from workbench.cli.arguments import at_least_one, input_arguments, load_chosen, model_arguments, names_of, verifier_of
 from workbench.cli.exit_codes import DONE
-from workbench.cli.printing import print_table, say, verdict_word, warn
+from workbench.cli.printing import print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
-from workbench.run.measurement.formatting import error_words
+from workbench.run.compare import error_words, verdict_word
 
 HELP = "run every optimizer that is here on a model, ours among them, and compare"
 _HEADER = ("tool", "version", "nodes", "seconds", "peak MB", "max error", "result", "median ms")
@@ -34,14 +34,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.rivals import chosen_rivals, compare_rivals
+    from workbench.study.compare_tools.comparing import chosen_rivals, compare_rivals
 
     rivals = chosen_rivals(chosen.tools)
     graph = load_chosen(chosen)
     with tempfile.TemporaryDirectory(prefix="workbench-rivals-") as scratch, ProgressLine() as line:
         folder = Path(scratch) if chosen.save is None else _made(chosen.save)
         with verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
-            found = compare_rivals(
+            outcome = compare_rivals(
                 graph,
                 rivals,
                 folder,
@@ -50,7 +50,7 @@ def run(chosen: argparse.Namespace) -> int:
                 measure=not chosen.no_measure,
                 on_share=lambda words, _: line.comparing(words),
             )
-        rows = [result.row() for result in found.values()]
+        rows = [result.row() for result in outcome.values()]
     if chosen.json:
         print(json.dumps(rows, indent=1))
     else:

@@ -86,13 +86,13 @@ def runs_command(request: RunsRequest) -> int:
     return DONE
 
 
-def keep_bench(found: Measurement, variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
+def keep_bench(measurement: Measurement, variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
     """Keep the measurements of models, by path; if that fails, a note says why and the command continues."""
     names: dict[int, str] = {}
     for path, graph in models.items():  # a model measured against itself occurs twice
         names.setdefault(id(graph), Path(path).name)
     try:
-        keep(found, {label: RunOrigin(model_hash(v.graph), names[id(v.graph)]) for label, v in variants.items()})
+        keep(measurement, {label: RunOrigin(model_hash(v.graph), names[id(v.graph)]) for label, v in variants.items()})
     except RecordsError as error:
         say(f"note: this measurement is not kept: {error}", sys.stderr)
 

@@ -17,17 +17,18 @@ from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.io.model_files import files_of
-from workbench.run.measurement.formatting import error_words
-from workbench.tuning.budget import parse_budget
-from workbench.tuning.evidence import Evidence
-from workbench.tuning.graphs import SAME_GRAPH
-from workbench.tuning.pipelines import OBJECTIVES, every_candidate
-from workbench.tuning.recipe import STOPPED_EARLY, Recipe, save_recipe
+from workbench.pipeline.command_text import command_text
+from workbench.run.compare import error_words
+from workbench.study.tuning.budget import parse_budget
+from workbench.study.tuning.evidence import Evidence
+from workbench.study.tuning.graphs import SAME_GRAPH
+from workbench.study.tuning.pipelines import OBJECTIVES, every_candidate
+from workbench.study.tuning.recipe import STOPPED_EARLY, Recipe, save_recipe
 
 if TYPE_CHECKING:
-    from workbench.cluster.jobs import DeviceKind, JobsProgress
-    from workbench.tuning.job import TuneJob, TuningAnswer
-    from workbench.tuning.tune import TuneRequest
+    from workbench.study.cluster.jobs import DeviceKind, JobsProgress
+    from workbench.study.tuning.job import TuneJob, TuningAnswer
+    from workbench.study.tuning.tune import TuneRequest
 
 HELP = "find the pipeline, backend and precision that are best for a model here, and write a recipe"
 PART = ".part"  # behind the recipe's name: what is measured so far
@@ -51,15 +52,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.cluster.start import executor_on
-    from workbench.tuning.tune import TuneRequest
+    from workbench.study.cluster.start import executor_on
+    from workbench.study.tuning.tune import TuneRequest
 
     request = TuneRequest(chosen.objective, chosen.device, chosen.max_error, parse_budget(chosen.budget))
     every_candidate(request.objective, request.device, request.max_error, request.budget_s)
     models = _models(chosen)
     is_folder = len(models) > 1 or Path(chosen.output).is_dir()
     _check_output(chosen, is_folder)
-    found: list[Recipe] = []
+    results: list[Recipe] = []
     codes = [DONE]
     with ProgressLine() as line, executor_on(chosen.on) as executor:
         kinds = list(dict.fromkeys(device.kind for device in executor.devices(request.device)))
@@ -81,13 +82,13 @@ def run(chosen: argparse.Namespace) -> int:
                 say(f"{job.model}: {outcome.failed}", sys.stderr)
                 codes.append(FAILED)
                 continue
-            found.append(outcome.answer.recipe)
+            results.append(outcome.answer.recipe)
             codes.append(_done(outcome.answer, outputs[job.model, jobs[outcome.index][1]], chosen.json))
             if codes[-1] == STOPPED:
                 break
         warn(executor.notes)
     if chosen.json:
-        print(json.dumps([one.table() for one in found] if is_folder else found[0].table(), indent=1))
+        print(json.dumps([one.table() for one in results] if is_folder else results[0].table(), indent=1))
     return max(codes)
 
 
@@ -125,7 +126,7 @@ def _output(folder: str, model: str, kind: DeviceKind, kinds: Sequence[DeviceKin
 
 
 def _job(chosen: argparse.Namespace, model: str, request: TuneRequest, output: str) -> TuneJob:
-    from workbench.tuning.job import TuneJob
+    from workbench.study.tuning.job import TuneJob
 
     return TuneJob(
         model,
@@ -149,7 +150,7 @@ def _words(progress: JobsProgress, jobs: Sequence[tuple[TuneJob, DeviceKind]]) -
 
 def _done(answer: TuningAnswer, output: str, as_json: bool) -> int:
     """Write the recipe and tell of it."""
-    from workbench.tuning.measuring import forget_record
+    from workbench.study.tuning.measuring import forget_record
 
     recipe, part = answer.recipe, f"{output}{PART}"
     save_recipe(recipe, output)
@@ -176,15 +177,16 @@ def _print(recipe: Recipe, output: str) -> None:
     if same:
         say(f"{len(same)} more have the same graph as another and were not measured twice; the recipe names them")
     say(f"best: {recipe.label}; {len(recipe.evidence)} candidates in {recipe.seconds:,.0f} s; {recipe.ended}")
-    say(f"wrote {output}; `optimize MODEL --recipe {output} -o OUT.onnx` makes the file")
+    made = command_text("optimize", "MODEL", "--recipe", str(output), "-o", "OUT.onnx")
+    say(f"wrote {output}; `{made}` makes the file")
 
 
 def _reasons(others: Sequence[Evidence]) -> dict[str, list[str]]:
     """By reason, in the order of the rounds, the candidates that went for it."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for one in others:
-        found.setdefault(f"{one.why}, round {one.dropped_in}" if one.dropped_in else one.why, []).append(one.label)
-    return found
+        results.setdefault(f"{one.why}, round {one.dropped_in}" if one.dropped_in else one.why, []).append(one.label)
+    return results
 
 
 def _cells(one: Evidence) -> tuple[str, ...]:

@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 from workbench.cli.arguments import dims_argument, input_arguments
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
-from workbench.cli.printing import say, verdict_word
+from workbench.cli.printing import say
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
+from workbench.run.compare import verdict_word
 
 HELP = "compare two models on the same inputs"
 
@@ -34,8 +35,8 @@ def run(chosen: argparse.Namespace) -> int:
 def verify_command(
     first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
 ) -> int:
-    from workbench.file_verification import verify_files
     from workbench.run.inputs import read_inputs
+    from workbench.verification.files import verify_files
 
     own = None if inputs is None else read_inputs(inputs, first)
     verdict = verify_files(first, second, own, seed, given)

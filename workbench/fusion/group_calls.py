@@ -62,19 +62,19 @@ def group_call(whole: Graph, members: Sequence[Node], name: str) -> tuple[Node, 
 def call_edit(graph: Graph, whole: Graph, members: Sequence[Node], name: str, remove: Sequence[str]) -> Edit:
     """The edit that puts the call in place of `remove`: nodes of `graph`, or calls of smaller groups."""
     call, function = group_call(whole, members, name)
-    gone = [node for node in map(graph.node, remove) if (node.domain, node.op_type, "") in graph.functions]
+    removed = [node for node in map(graph.node, remove) if (node.domain, node.op_type, "") in graph.functions]
     functions: dict[tuple[str, str, str], Function | None] = {
-        (node.domain, node.op_type, ""): None for node in gone if node.domain == DOMAIN
+        (node.domain, node.op_type, ""): None for node in removed if node.domain == DOMAIN
     }
     return Edit(remove=tuple(remove), insert=(call,), functions={**functions, function.key: function})
 
 
 def _constants_of_the_host(whole: Graph, members: Sequence[Node]) -> dict[str, Constant]:
-    found = {}
+    results = {}
     for node in members:
         contract = contract_of(node)
         for place in () if contract is None else contract.host_inputs:
             value = node.inputs[place] if place < len(node.inputs) else ""
             if value in whole.constants:
-                found[value] = whole.constants[value]
-    return found
+                results[value] = whole.constants[value]
+    return results

@@ -13,7 +13,7 @@ def grouped(graph: Graph) -> Graph:
     """The graph itself if a pass has grouped its operators; else a copy with groups by fusion kind."""
     if any(group_function(graph, node) for node in graph.nodes):
         return graph
-    found = graph.copy()
+    result = graph.copy()
     groups = Groups(fusion_problem(graph))
     for _ in merges(groups, past_products=True):  # kernels write into the parts of a Concat behind them
         pass  # each merge changes `groups`
@@ -21,5 +21,5 @@ def grouped(graph: Graph) -> Graph:
     for number, places in operators_by_group(groups.group).items():
         if len(places) > 1:
             members = [graph.nodes[place] for place in places]
-            found.apply(call_edit(found, graph, members, names[number], [node.name for node in members]))
-    return found
+            result.apply(call_edit(result, graph, members, names[number], [node.name for node in members]))
+    return result

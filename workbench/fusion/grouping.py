@@ -168,10 +168,10 @@ def _may_be_passed(kind: FusionKind, is_sink: bool) -> tuple[FusionKind, ...]:
 
 def _between(operators: Sequence[Operator], source: int, sink: int, most: int) -> tuple[int, ...]:
     """The source and every operator on a path from it to the sink, without the sink; some of them beyond `most`."""
-    found, waiting = {source: None}, [source]
-    while waiting and len(found) <= most:
+    result, waiting = {source: None}, [source]
+    while waiting and len(result) <= most:
         for user in users_of(operators, waiting.pop()):
-            if user != sink and user not in found:
-                found[user] = None
+            if user != sink and user not in result:
+                result[user] = None
                 waiting.append(user)
-    return tuple(found)
+    return tuple(result)

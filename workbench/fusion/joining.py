@@ -113,8 +113,8 @@ class _Groups:
 
     def join(self, first: int, second: int) -> int:
         """Make them one group; returns its number."""
-        gone = self.members.pop(second)
-        self.members[first] += gone
-        for i in gone:
+        removed = self.members.pop(second)
+        self.members[first] += removed
+        for i in removed:
             self.group[i] = first
         return first

@@ -43,10 +43,10 @@ def group_times(
     probes = [probe for probe in (*whole.values(), *alone.values()) if probe is not None]
     times = timer.times(probes, device, dtype).by_probe if probes else {}
     taken = {probe: time.best / 1e3 for probe, time in times.items()}
-    found = {}
+    results = {}
     for number, probe in whole.items():
         parts = [taken.get(part) if (part := alone[i]) is not None else None for i in groups[number]]
         known = [part for part in parts if part is not None]
         own = None if probe is None else taken.get(probe)
-        found[number] = GroupTime(own, sum(known) if len(known) == len(parts) else None)
-    return found
+        results[number] = GroupTime(own, sum(known) if len(known) == len(parts) else None)
+    return results

@@ -48,9 +48,9 @@ def least_traffic(
     with one, whose groups are joined as long as that saves something.
     """
     since = time.monotonic()
-    found = least_traffic_of_one_output(operators, values, rules, max_operators, start, seconds)
+    minimum_grouping = least_traffic_of_one_output(operators, values, rules, max_operators, start, seconds)
     if not rules.several_outputs:
-        return found
+        return minimum_grouping
     left = max(0.0, seconds - (time.monotonic() - since))
-    joined = join_groups(operators, values, rules, max_operators, found.group)
+    joined = join_groups(operators, values, rules, max_operators, minimum_grouping.group)
     return least_traffic_of_several_outputs(operators, values, rules, max_operators, joined, left)

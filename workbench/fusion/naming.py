@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.fusion.facts import FusedGroup
+from workbench.fusion.fusion_facts import FusedGroup
 from workbench.fusion.group_calls import group_name
 from workbench.fusion.grouping import word
 from workbench.fusion.problem import Operator
@@ -17,10 +17,10 @@ def operators_by_group(group: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
     group: the number of the group of each operator.
     """
-    found: dict[int, tuple[int, ...]] = {}
+    results: dict[int, tuple[int, ...]] = {}
     for i, number in enumerate(group):
-        found[number] = (*found.get(number, ()), i)
-    return found
+        results[number] = (*results.get(number, ()), i)
+    return results
 
 
 def group_names(graph: Graph, group: Sequence[int]) -> dict[int, str]:

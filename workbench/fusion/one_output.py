@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from workbench.fusion.problem import Operator
 from workbench.fusion.rules import FusionRules, candidates
 from workbench.fusion.traffic import StoredValue
-from workbench.layout.solver.binary_program import BinaryProgram, Row, minimize
 from workbench.ops.fusion_kinds import FUSABLE
+from workbench.solvers.binary_program import BinaryProgram, Row, minimize
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def least_traffic_of_one_output(
     program = _Program(operators, rules, max_operators)
     for value in values:
         program.add(value)
-    found = minimize(program.costs, program.rows, program.columns_of(start), seconds)
-    if found.values is None:
-        return MinimumGrouping(tuple(start), found.lower_bound)
-    root_of = {i: root for number, (i, root) in enumerate(program.pairs) if found.values[number] > 0.5}
-    return MinimumGrouping(tuple(root_of[i] for i in range(len(operators))), found.lower_bound)
+    binary_solution = minimize(program.costs, program.rows, program.columns_of(start), seconds)
+    if binary_solution.values is None:
+        return MinimumGrouping(tuple(start), binary_solution.lower_bound)
+    root_of = {i: root for number, (i, root) in enumerate(program.pairs) if binary_solution.values[number] > 0.5}
+    return MinimumGrouping(tuple(root_of[i] for i in range(len(operators))), binary_solution.lower_bound)

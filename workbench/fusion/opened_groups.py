@@ -14,8 +14,8 @@ class OpenedChange:
     """What an edit changes in the open graph: operators removed and inserted; one that joins or leaves a group is in
     both."""
 
-    gone: tuple[Node, ...]
-    come: tuple[Node, ...]
+    removed: tuple[Node, ...]
+    inserted: tuple[Node, ...]
 
 
 class OpenedGroups:
@@ -49,10 +49,10 @@ class OpenedGroups:
         """The operators of the group of that name; the name itself, if it is not that of an open group."""
         return self._members.get(name, (name,))
 
-    def _exchange(self, gone: Iterable[Node], come: Iterable[Node], edit: Edit) -> OpenedChange:
+    def _exchange(self, removed: Iterable[Node], come: Iterable[Node], edit: Edit) -> OpenedChange:
         left: dict[str, str] = {}  # the group to which an operator belonged
         before: dict[str, Node] = {}
-        for node in gone:
+        for node in removed:
             members = self._members.pop(node.name, (node.name,))
             before |= {name: self.opened.node(name) for name in members}
             left |= {name: group for name in members if (group := self.group_of.pop(name, ""))}

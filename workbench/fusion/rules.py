@@ -22,8 +22,8 @@ class FusionRules:
     """
 
     name: str
-    behind_reductions: bool = False
-    behind_products: bool = False
+    after_reductions: bool = False
+    after_products: bool = False
     several_outputs: bool = False
 
     def allow(self, source: FusionKind, edge: FusionKind, user: FusionKind) -> bool:
@@ -31,16 +31,16 @@ class FusionRules:
         if OPAQUE in (source, edge, user) or user == FUSABLE:
             return False
         if source == REDUCTION:
-            return self.behind_reductions
+            return self.after_reductions
         if source == FUSABLE:
-            return edge == ELEMENTWISE or (self.behind_products and user in (BROADCAST, INJECTIVE))
+            return edge == ELEMENTWISE or (self.after_products and user in (BROADCAST, INJECTIVE))
         return True
 
 
 RULES = {
     SAME: FusionRules(SAME),
-    WIDER: FusionRules(WIDER, behind_reductions=True, behind_products=True),
-    SEVERAL: FusionRules(SEVERAL, behind_reductions=True, behind_products=True, several_outputs=True),
+    WIDER: FusionRules(WIDER, after_reductions=True, after_products=True),
+    SEVERAL: FusionRules(SEVERAL, after_reductions=True, after_products=True, several_outputs=True),
 }
 
 
@@ -65,19 +65,19 @@ def _candidates_of(
     root: int,
     producers: Sequence[Sequence[int]],
 ) -> tuple[int, ...]:
-    found = {root: 1}  # operators on the longest path to the root
+    results = {root: 1}  # operators on the longest path to the root
     waiting = set(producers[root])
     while waiting:
         i = max(waiting)  # its users come later, so all of them are decided
         waiting.discard(i)
         operator = operators[i]
         if operator.is_output or not all(
-            edge.user in found and rules.allow(operator.kind, edge.kind, operators[edge.user].kind)
+            edge.user in results and rules.allow(operator.kind, edge.kind, operators[edge.user].kind)
             for edge in operator.edges
         ):
             continue
-        longest = 1 + max(found[edge.user] for edge in operator.edges)
+        longest = 1 + max(results[edge.user] for edge in operator.edges)
         if longest <= max_operators:
-            found[i] = longest
+            results[i] = longest
             waiting.update(producers[i])
-    return tuple(found)
+    return tuple(results)

@@ -18,8 +18,8 @@ from workbench.fusion.one_output import GroupingProgram, MinimumGrouping
 from workbench.fusion.problem import Operator
 from workbench.fusion.rules import FusionRules
 from workbench.fusion.traffic import StoredValue
-from workbench.layout.solver.binary_program import BinaryProgram, Row, minimize
 from workbench.ops.fusion_kinds import FUSABLE
+from workbench.solvers.binary_program import BinaryProgram, Row, minimize
 
 _Pair = tuple[int, int]  # of operators, the earlier first
 
@@ -40,11 +40,11 @@ def least_traffic_of_several_outputs(
     deadline = time.monotonic() + seconds
     bound = 0
     while (left := deadline - time.monotonic()) > 0:
-        found = minimize(program.costs, program.rows, program.columns_of(start), left)
-        bound = max(bound, found.lower_bound + program.constant)
-        if found.values is None:
+        binary_solution = minimize(program.costs, program.rows, program.columns_of(start), left)
+        bound = max(bound, binary_solution.lower_bound + program.constant)
+        if binary_solution.values is None:
             break
-        together = {pair for pair, column in program.column.items() if found.values[column] > 0.5}
+        together = {pair for pair, column in program.column.items() if binary_solution.values[column] > 0.5}
         group = program.groups(together)
         cuts = list(program.violated(together, group))
         if not cuts:
@@ -290,8 +290,8 @@ def _cycles(edges: dict[_Pair, _Pair]) -> Iterator[list[tuple[int, _Pair]]]:
         while not cycle or at != start:
             cycle.append((before[at], edges[before[at], at]))
             at = before[at]
-        if (found := frozenset(group for group, _ in cycle)) not in seen:
-            seen.add(found)
+        if (result := frozenset(group for group, _ in cycle)) not in seen:
+            seen.add(result)
             yield cycle[::-1]
 
 
@@ -304,12 +304,12 @@ def _in_cycles(users: dict[int, list[int]]) -> list[int]:
             producers[b].append(a)
     for ahead in (producers, users):
         count = {i: sum(other in left for other in ahead.get(i, ())) for i in left}
-        behind = users if ahead is producers else producers
+        after = users if ahead is producers else producers
         waiting = [i for i in left if not count[i]]
         while waiting:
             i = waiting.pop()
             left.discard(i)
-            for other in behind.get(i, ()):
+            for other in after.get(i, ()):
                 if other in left:
                     count[other] -= 1
                     if not count[other]:

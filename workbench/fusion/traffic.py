@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.layout.cost import bound_shape, known_sum, moved_by_node
+from workbench.metrics.transpose_cost import known_sum, moved_by_node
 from workbench.ops import contract_of
 
 _VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
@@ -36,12 +37,12 @@ class StoredValue:
 
 def stored_values(graph: Graph) -> list[StoredValue]:
     """The values that the graph's operators read and write; operators are numbered in the order of `graph.nodes`."""
-    found: dict[str, StoredValue] = {}
+    results: dict[str, StoredValue] = {}
     source: dict[str, str] = {}  # of a view, the value in whose memory it lies
 
     def stored(value: str, producer: int | None = None) -> StoredValue:
         value = source.get(value, value)
-        return found.setdefault(value, StoredValue(size_of(graph, value), producer))
+        return results.setdefault(value, StoredValue(size_of(graph, value), producer))
 
     for i, node in enumerate(graph.nodes):
         if is_view(graph, node):
@@ -54,7 +55,7 @@ def stored_values(graph: Graph) -> list[StoredValue]:
             stored(value, i)
     for value in graph.outputs:
         stored(value).leaves = True
-    return list(found.values())
+    return list(results.values())
 
 
 def traffic(values: Sequence[StoredValue], group: Sequence[int]) -> int | None:

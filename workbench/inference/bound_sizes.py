@@ -46,11 +46,11 @@ def _numbers(graph: Graph) -> dict[str, int] | None:
         if all(_is_known(shape, numbers) for shape in shapes.values()):
             continue
         try:
-            found = inferred_shapes(graph, node, numbers)
+            result = inferred_shapes(graph, node, numbers)
         except InferenceError:  # the whole graph is inferred, which keeps what it knows
             return None
         for value, shape in shapes.items():
-            sizes = found.get(value)
+            sizes = result.get(value)
             if shape is None or sizes is None or len(sizes) != len(shape):
                 return None
             for dim, size in zip(shape, sizes, strict=True):
@@ -86,9 +86,9 @@ def inferred_shapes(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dic
             data[value] = elements
     schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
-    found = infer_node_outputs(schema, message, types, data, opset_imports=imports)
+    result = infer_node_outputs(schema, message, types, data, opset_imports=imports)
     sized = {
-        value: type_.tensor_type.shape.dim for value, type_ in found.items() if type_.tensor_type.HasField("shape")
+        value: type_.tensor_type.shape.dim for value, type_ in result.items() if type_.tensor_type.HasField("shape")
     }
     return {value: tuple(d.dim_value for d in dims) for value, dims in sized.items() if all(map(_is_number, dims))}
 

@@ -52,8 +52,8 @@ def declare_proven(model: ModelProto, typed: ModelProto, assumed: Sequence[Assum
     stay = {name for one in assumed for name in (one.value, one.state)}
     given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
     changed = False
-    for graph, found in zip(_every_graph(model.graph), _every_graph(typed.graph), strict=True):
-        changed |= _declare(graph, found, given, stay)
+    for graph, result in zip(_every_graph(model.graph), _every_graph(typed.graph), strict=True):
+        changed |= _declare(graph, result, given, stay)
     return changed
 
 
@@ -87,7 +87,9 @@ def drop_wrong(assumed: list[Assumed], model: ModelProto, typed: ModelProto) -> 
 
     If some do not, they are no longer declared, and neither is what was proven under them.
     """
-    inferred = {id(own): found for own, found in zip(_every_graph(model.graph), _every_graph(typed.graph), strict=True)}
+    inferred = {
+        id(own): result for own, result in zip(_every_graph(model.graph), _every_graph(typed.graph), strict=True)
+    }
     kept = []
     for one in assumed:
         body = inferred[id(one.body)]
@@ -114,14 +116,14 @@ def without_cuts(typed: ModelProto) -> ModelProto:
         for node in nodes:
             node.output[:] = [real.get(value, value) for value in node.output]
         infos = [info for info in graph.value_info if info.name not in real]
-        behind = {info.name: info.type for info in infos}
+        after = {info.name: info.type for info in infos}
         for value in graph.input:
             if value.name in real:
                 value.name = real[value.name]
-                value.type.CopyFrom(behind.get(value.name, value.type))
+                value.type.CopyFrom(after.get(value.name, value.type))
         for value in graph.output:
             if value.name in real.values():
-                value.type.CopyFrom(behind.get(value.name, value.type))
+                value.type.CopyFrom(after.get(value.name, value.type))
         kept = GraphProto(node=nodes, value_info=infos)
         del graph.node[:], graph.value_info[:]
         graph.MergeFrom(kept)
@@ -186,11 +188,11 @@ def _declare(graph: GraphProto, typed: GraphProto, given: set[str], stay: set[st
     changed = False
     for node in graph.node:
         value = node.output[0] if node.output else ""
-        found = infos.get(node.input[0]) if node.domain == _CUT and value not in stay else None
-        if found is None:
+        result = infos.get(node.input[0]) if node.domain == _CUT and value not in stay else None
+        if result is None:
             continue
         known = declarations.type_of(value)
-        proven = _proven(found, makers.get(node.input[0], ""), given, first=known is None)
+        proven = _proven(result, makers.get(node.input[0], ""), given, first=known is None)
         if known is not None and _numbers(known, given) == _numbers(proven, given):
             continue
         declarations.declare(value, proven)
@@ -218,11 +220,11 @@ class _Declarations:
             self._outputs[value].type.CopyFrom(type_)
 
 
-def _proven(found: TypeProto, maker: str, given: set[str], *, first: bool) -> TypeProto:
+def _proven(result: TypeProto, maker: str, given: set[str], *, first: bool) -> TypeProto:
     """What holds of the value. first: nothing that it depends on is proven yet."""
     proven = TypeProto()
-    proven.CopyFrom(found)
-    if not found.HasField("tensor_type"):
+    proven.CopyFrom(result)
+    if not result.HasField("tensor_type"):
         _without_elements(proven)
         return proven
     if first or maker not in (*_ELEMENTS, *_REPEATED, ""):  # a call of a function is not looked into
@@ -279,10 +281,10 @@ def _states(
         yield Assumed(graph, value, body, state, body.output[1 + place].name, sizes)
 
 
-def _agrees(found: TypeProto | None, assumed: TypeProto) -> bool:
-    if found is None or not found.tensor_type.HasField("shape"):
+def _agrees(result: TypeProto | None, assumed: TypeProto) -> bool:
+    if result is None or not result.tensor_type.HasField("shape"):
         return False
-    ours, theirs = found.tensor_type.shape.dim, assumed.tensor_type.shape.dim
+    ours, theirs = result.tensor_type.shape.dim, assumed.tensor_type.shape.dim
     if len(ours) != len(theirs):
         return False
     pairs = zip(ours, theirs, strict=True)

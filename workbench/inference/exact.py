@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-_Attributes = Mapping[str, Any]  # of the node, plain; a tensor as an array
+from workbench.ir.attribute_defaults import with_defaults
+
+_Attributes = Mapping[str, Any]  # of the node, with defaults; plain, a tensor as an array
 _Rule = Callable[..., np.ndarray]  # of attributes and operands; raises ValueError if it does not apply
 
 _FLOATS = frozenset(np.dtype(name) for name in ("float16", "float32", "float64"))
@@ -52,7 +54,7 @@ def exact(operator: str, operands: Sequence[np.ndarray | None], attributes: _Att
         return None
     try:
         with np.errstate(all="ignore"):
-            result = np.asarray(rule(attributes, *operands))
+            result = np.asarray(rule(with_defaults(operator, attributes), *operands))
     except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError):
         # The call is not valid ONNX, or does not fit: ONNX Runtime will say why.
         return None
@@ -115,7 +117,7 @@ def overflows(dividend: np.ndarray, divisor: np.ndarray) -> bool:
 
 def _mod(attributes: _Attributes, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     _need(a.dtype == b.dtype and _divides(a, b))
-    if not attributes.get("fmod", 0):
+    if not attributes["fmod"]:
         return np.asarray(np.mod(a, b))
     _need(all((np.abs(operand.astype(np.float64)) <= _WHOLE).all() for operand in (a, b)))
     return np.asarray(np.fmod(a, b))
@@ -152,7 +154,7 @@ def _range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarr
 def _reduce(ufunc: np.ufunc) -> _Rule:
     def rule(attributes: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
         chosen = attributes.get("axes") if axes is None else tuple(axes.tolist())
-        noop = attributes.get("noop_with_empty_axes", 0)
+        noop = attributes["noop_with_empty_axes"]
         if noop and not chosen:
             return x
         over = tuple(chosen) if chosen else None
@@ -160,7 +162,7 @@ def _reduce(ufunc: np.ufunc) -> _Rule:
             _need(ufunc in (np.add, np.multiply) and x.ndim == 1 and over in (None, (0,)) and not noop)
         bound = min(_WHOLE, np.iinfo(x.dtype).max)
         _need((ufunc.reduce(np.abs(x.astype(np.float64)), axis=over) <= bound).all())
-        keepdims = attributes.get("keepdims", 1) == 1
+        keepdims = attributes["keepdims"] == 1
         return np.asarray(ufunc.reduce(x, axis=over, dtype=x.dtype, keepdims=keepdims))
 
     return rule
@@ -174,7 +176,7 @@ def _same(_: _Attributes, x: np.ndarray) -> np.ndarray:
 
 
 def _shape(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
-    return np.array(x.shape[attributes.get("start", 0) : attributes.get("end")], np.int64)
+    return np.array(x.shape[attributes["start"] : attributes.get("end")], np.int64)
 
 
 def _size(_: _Attributes, x: np.ndarray) -> np.ndarray:
@@ -183,14 +185,14 @@ def _size(_: _Attributes, x: np.ndarray) -> np.ndarray:
 
 def _reshape(attributes: _Attributes, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
     dims = shape.tolist()
-    _need(shape.ndim == 1 and all(d >= -1 for d in dims) and not (0 in dims and attributes.get("allowzero", 0)))
+    _need(shape.ndim == 1 and all(d >= -1 for d in dims) and not (0 in dims and attributes["allowzero"]))
     kept = [x.shape[axis] if d == 0 else d for axis, d in enumerate(dims)]
     _need(x.size or -1 not in kept)
     return x.reshape(kept)
 
 
 def _flatten(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
-    axis = attributes.get("axis", 1)
+    axis = attributes["axis"]
     _need(-x.ndim <= axis <= x.ndim)
     axis += x.ndim if axis < 0 else 0
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
@@ -233,18 +235,18 @@ def _slice(attributes: _Attributes, x: np.ndarray, *given: np.ndarray | None) ->
 
 def _gather(attributes: _Attributes, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     _need(indices.dtype in _INTEGERS)
-    return np.take(x, indices, attributes.get("axis", 0))
+    return np.take(x, indices, attributes["axis"])
 
 
 def _gather_elements(attributes: _Attributes, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    axis = attributes.get("axis", 0)
+    axis = attributes["axis"]
     _need(indices.dtype in _INTEGERS and x.ndim == indices.ndim and -x.ndim <= axis < x.ndim)
     _need(all(n == m or a == axis % x.ndim for a, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True))))
     return np.take_along_axis(x, indices, axis)
 
 
 def _scatter_nd(attributes: _Attributes, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
-    _need(attributes.get("reduction", "none") == "none" and updates.dtype == x.dtype and indices.dtype == np.int64)
+    _need(attributes["reduction"] == "none" and updates.dtype == x.dtype and indices.dtype == np.int64)
     _need(indices.ndim and updates.shape == indices.shape[:-1] + x.shape[indices.shape[-1] :])
     result = x.copy()
     result[tuple(np.moveaxis(indices, -1, 0))] = updates

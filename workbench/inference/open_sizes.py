@@ -31,20 +31,20 @@ def types_with_open_sizes(graph: Graph) -> dict[str, TensorType]:
     No axis is assumed to be empty where a Reshape divides by its size: with -1 beside it no runtime runs.
     """
     given = {dim for value in graph.inputs for dim in graph.shape(value) or ()}
-    found: dict[str, Size] = {}
+    results: dict[str, Size] = {}
     for node in graph.nodes_of(("Range", "Reshape", *_BROADCAST)):
         shape = graph.shape(node.outputs[0]) or ()
-        if not any(_is_open(dim, given, found) for dim in shape):
+        if not any(_is_open(dim, given, results) for dim in shape):
             continue
-        for dim, size in zip(shape, _follows(graph, node, found), strict=False):
-            if size is not None and isinstance(dim, str) and _is_open(dim, given, found):
-                found[dim] = size
-    dims = {symbol: dim for symbol, size in found.items() if (dim := _dim(size)) is not None and dim != symbol}
+        for dim, size in zip(shape, _follows(graph, node, results), strict=False):
+            if size is not None and isinstance(dim, str) and _is_open(dim, given, results):
+                results[dim] = size
+    dims = {symbol: dim for symbol, size in results.items() if (dim := _dim(size)) is not None and dim != symbol}
     return _renamed(graph, dims) if dims else {}
 
 
-def _is_open(dim: Dim, given: set[Dim], found: Mapping[str, Size]) -> bool:
-    return is_made_up(dim) and dim not in given and dim not in found
+def _is_open(dim: Dim, given: set[Dim], results: Mapping[str, Size]) -> bool:
+    return is_made_up(dim) and dim not in given and dim not in results
 
 
 def _dim(size: Size) -> Dim:
@@ -65,56 +65,56 @@ def _renamed(graph: Graph, dims: Mapping[str, Dim]) -> dict[str, TensorType]:
     return renamed
 
 
-def _follows(graph: Graph, node: Node, found: Mapping[str, Size]) -> _Sizes:
+def _follows(graph: Graph, node: Node, results: Mapping[str, Size]) -> _Sizes:
     """The sizes of the node's result, None for those that do not follow; () if none does."""
     if node.op == "Range":
-        return _of_range(graph, node, found)
+        return _of_range(graph, node, results)
     if node.op == "Reshape":
-        return _of_reshape(graph, node, found)
-    return _broadcast([_sizes(graph, value, found) for value in node.inputs])
+        return _of_reshape(graph, node, results)
+    return _broadcast([_sizes(graph, value, results) for value in node.inputs])
 
 
-def _sizes(graph: Graph, value: str, found: Mapping[str, Size]) -> _Sizes | None:
+def _sizes(graph: Graph, value: str, results: Mapping[str, Size]) -> _Sizes | None:
     """The sizes of the value as far as known; None if its rank is not."""
     shape = graph.shape(value)
-    return None if shape is None else tuple(_size(dim, found) for dim in shape)
+    return None if shape is None else tuple(_size(dim, results) for dim in shape)
 
 
-def _size(dim: Dim, found: Mapping[str, Size]) -> Size | None:
+def _size(dim: Dim, results: Mapping[str, Size]) -> Size | None:
     if dim is None:
         return None
-    return Size.number(dim) if isinstance(dim, int) else found.get(dim, Size.symbol(dim))
+    return Size.number(dim) if isinstance(dim, int) else results.get(dim, Size.symbol(dim))
 
 
-def _contents(graph: Graph, value: str, found: Mapping[str, Size]) -> _Sizes | None:
+def _contents(graph: Graph, value: str, results: Mapping[str, Size]) -> _Sizes | None:
     """The elements of a value of small integers; None if they are not known."""
     contents = contents_of(graph, value)
-    return None if contents is None else tuple(_replaced(size, found) for size in contents.sizes)
+    return None if contents is None else tuple(_replaced(size, results) for size in contents.sizes)
 
 
-def _replaced(size: Size, found: Mapping[str, Size]) -> Size:
+def _replaced(size: Size, results: Mapping[str, Size]) -> Size:
     """The size with what is found in place of its symbols."""
     total = Size.number(0)
     for symbols, factor in size.terms:
         product = Size.number(factor)
         for symbol in symbols:
-            product *= found.get(symbol, Size.symbol(symbol))
+            product *= results.get(symbol, Size.symbol(symbol))
         total += product
     return total
 
 
-def _of_range(graph: Graph, node: Node, found: Mapping[str, Size]) -> _Sizes:
-    start, limit, step = (_contents(graph, value, found) for value in node.inputs)
+def _of_range(graph: Graph, node: Node, results: Mapping[str, Size]) -> _Sizes:
+    start, limit, step = (_contents(graph, value, results) for value in node.inputs)
     if start != (Size.number(0),) or step != (Size.number(1),) or limit is None:
         return ()
     (length,) = limit
     return (length,) if length is not None and length.is_positive_or_zero else ()
 
 
-def _of_reshape(graph: Graph, node: Node, found: Mapping[str, Size]) -> _Sizes:
-    own, wanted = _sizes(graph, node.inputs[0], found), _contents(graph, node.inputs[1], found)
+def _of_reshape(graph: Graph, node: Node, results: Mapping[str, Size]) -> _Sizes:
+    own, wanted = _sizes(graph, node.inputs[0], results), _contents(graph, node.inputs[1], results)
     numbers = [None if size is None else size.known for size in wanted or ()]
-    if own is None or wanted is None or node.attr("allowzero", 0) or numbers.count(-1) > 1:
+    if own is None or wanted is None or node.attr("allowzero") or numbers.count(-1) > 1:
         return ()
     if any(number == 0 and axis >= len(own) for axis, number in enumerate(numbers)):
         return ()

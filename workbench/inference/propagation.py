@@ -33,16 +33,16 @@ def is_bounded(model: ModelProto, lengths: Mapping[str, int]) -> bool:
 
 def lengths_of(graph: GraphProto, nested: bool = True) -> dict[str, int]:
     """The lengths of values of rank 1 by name, as far as known, bodies included if it is `nested`."""
-    found = {}
+    results = {}
     for info in (*graph.input, *graph.value_info, *graph.output):
         dims = info.type.tensor_type.shape.dim
         if len(dims) == 1 and (length := dims[0].dim_value) > 0:
-            found[info.name] = length
+            results[info.name] = length
     for node in graph.node if nested else ():
         for attribute in node.attribute:
             for body in bodies(attribute):
-                found.update(lengths_of(body))
-    return found
+                results.update(lengths_of(body))
+    return results
 
 
 def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: Functions) -> int:

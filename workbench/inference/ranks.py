@@ -51,9 +51,9 @@ def needed_rank(graph: Graph, value: str, depth: int = 0) -> int | None:
         if weight is not None and places == [0]:
             return len(constant_shape(weight))
         change = _change((graph,), reader) if places == [0] else None
-        behind = None if change is None else needed_rank(graph, reader.outputs[0], depth + 1)
-        if change is not None and behind is not None:
-            return behind - change
+        after = None if change is None else needed_rank(graph, reader.outputs[0], depth + 1)
+        if change is not None and after is not None:
+            return after - change
     return None
 
 

@@ -89,10 +89,10 @@ def infer_types(
     names: dict[str, str] = {}
     types.update((name, constant_type(tensor)) for name, tensor in graph.constants.items())
     for info in (*typed.graph.value_info, *typed.graph.output):
-        found = value_type(info.type)
-        if isinstance(found, TensorType) and graph.has_value(info.name) and info.name not in graph.constants:
-            found = _with_own_names(found, names, given) if again else found
-            types[info.name] = _merged(found, types.get(info.name))
+        result = value_type(info.type)
+        if isinstance(result, TensorType) and graph.has_value(info.name) and info.name not in graph.constants:
+            result = _with_own_names(result, names, given) if again else result
+            types[info.name] = _merged(result, types.get(info.name))
     return types
 
 
@@ -107,15 +107,15 @@ def _without_made_up(type_: TensorType) -> TensorType:
     return type_.with_shape(tuple(None if isinstance(d, str) and d.startswith(MADE_UP) else d for d in type_.shape))
 
 
-def _with_own_names(found: TensorType, names: dict[str, str], given: set[str]) -> TensorType:
+def _with_own_names(tensor_type: TensorType, names: dict[str, str], given: set[str]) -> TensorType:
     """The type with its generated symbols renamed. names: the new names, by symbol, of this inference."""
-    if found.shape is None:
-        return found
-    made_up = (d for d in found.shape if isinstance(d, str) and d.startswith(MADE_UP) and d not in given)
+    if tensor_type.shape is None:
+        return tensor_type
+    made_up = (d for d in tensor_type.shape if isinstance(d, str) and d.startswith(MADE_UP) and d not in given)
     for dim in made_up:
         if dim not in names:
             names[dim] = f"{_OWN}{next(_NUMBERS)}"
-    return found.with_shape(tuple(names.get(d, d) if isinstance(d, str) else d for d in found.shape))
+    return tensor_type.with_shape(tuple(names.get(d, d) if isinstance(d, str) else d for d in tensor_type.shape))
 
 
 def _put_in(value: ValueInfoProto, dims: Mapping[str, int]) -> None:
@@ -124,23 +124,23 @@ def _put_in(value: ValueInfoProto, dims: Mapping[str, int]) -> None:
             dim.dim_value = dims[dim.dim_param]
 
 
-def with_dims(found: TensorType, dims: Mapping[str, int]) -> TensorType:
+def with_dims(tensor_type: TensorType, dims: Mapping[str, int]) -> TensorType:
     """The type with numbers in place of the symbols that have one."""
-    if found.shape is None:
-        return found
-    return found.with_shape(tuple(dims.get(d, d) if isinstance(d, str) else d for d in found.shape))
+    if tensor_type.shape is None:
+        return tensor_type
+    return tensor_type.with_shape(tuple(dims.get(d, d) if isinstance(d, str) else d for d in tensor_type.shape))
 
 
-def _merged(found: TensorType, known: TensorType | None) -> TensorType:
+def _merged(tensor_type: TensorType, known: TensorType | None) -> TensorType:
     """The inferred type, its unknown dims taken from the known type."""
     if known is None or known.shape is None:
-        return found
-    if found.shape is None:
-        return found.with_shape(known.shape)
-    if len(found.shape) != len(known.shape):
-        return found
-    pairs = zip(found.shape, known.shape, strict=True)
-    return found.with_shape(tuple(k if not isinstance(f, int) and isinstance(k, int) else f for f, k in pairs))
+        return tensor_type
+    if tensor_type.shape is None:
+        return tensor_type.with_shape(known.shape)
+    if len(tensor_type.shape) != len(known.shape):
+        return tensor_type
+    pairs = zip(tensor_type.shape, known.shape, strict=True)
+    return tensor_type.with_shape(tuple(k if not isinstance(f, int) and isinstance(k, int) else f for f, k in pairs))
 
 
 # ---- inference on a model ---------------------------------------------------------------
@@ -163,8 +163,8 @@ class TypesOfFile:
 def types_of_file(typed: ModelProto, nested: bool) -> TypesOfFile:
     """Copied, so that the typed model, which takes memory, can be released."""
     graph = typed.graph
-    told = _has_ranks(graph) and not (nested and _holds_bodies(graph))
-    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if told else None
+    message = _has_ranks(graph) and not (nested and _holds_bodies(graph))
+    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if message else None
     return TypesOfFile(infos, None if _is_settled(graph) else lengths_of(graph, nested), nested)
 
 
@@ -317,13 +317,13 @@ def _with_known_operands(
     model: ModelProto, computed: list[NodeProto], shapes: Mapping[str, StaticShape]
 ) -> list[NodeProto]:
     """Those that depend on constants and known shapes alone, before any element is read."""
-    known, found = {tensor.name for tensor in model.graph.initializer} | {""}, []
+    known, result = {tensor.name for tensor in model.graph.initializer} | {""}, []
     known.update(value for node in model.graph.node if node.op_type == "Constant" for value in node.output)
     for node in computed:
         if node.input[0] in shapes if node.op_type in _SIZES else known.issuperset(node.input):
             known.update(node.output)
-            found.append(node)
-    return found
+            result.append(node)
+    return result
 
 
 def _is_small(tensor: TensorProto) -> bool:

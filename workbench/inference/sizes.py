@@ -122,8 +122,8 @@ def rest_of(wanted: Sequence[Size], own: Sequence[Size]) -> int | None:
     numbers = [size.known for size in wanted]
     if -1 not in numbers or 0 in numbers[len(own) :]:
         return None
-    told = [own[axis] if size.known == 0 else size for axis, size in enumerate(wanted) if size.known != -1]
-    others, whole = (reduce(operator.mul, sizes, Size.number(1)) for sizes in (told, own))
+    entries = [own[axis] if size.known == 0 else size for axis, size in enumerate(wanted) if size.known != -1]
+    others, whole = (reduce(operator.mul, sizes, Size.number(1)) for sizes in (entries, own))
     if not (others.fits and whole.fits and others.terms and whole.terms):
         return None
     rest = whole.terms[0][1] // others.terms[0][1]
@@ -172,10 +172,10 @@ def _followed(query: _Query, value: str) -> Contents | None:
     follow = None if node is None else FOLLOWED.get(node.op)
     if node is None or follow is None or query.depth > _DEEPEST or not _is_followed(graph, value):
         return None
-    found = follow(_Query(graph, query.found, query.depth + 1), node)
-    if found is None or len(found.sizes) > _SMALL or not all(size.fits for size in found.sizes):
+    result = follow(_Query(graph, query.found, query.depth + 1), node)
+    if result is None or len(result.sizes) > _SMALL or not all(size.fits for size in result.sizes):
         return None
-    return found
+    return result
 
 
 def _is_followed(graph: Graph, value: str) -> bool:
@@ -197,22 +197,22 @@ def _multiplied(sizes: Iterable[Size]) -> Size | None:
 
 
 def _operands(query: _Query, node: Node) -> list[Contents] | None:
-    found = [query.contents(value) if value else None for value in node.inputs]
-    operands = [contents for contents in found if contents is not None]
-    return operands if operands and len(operands) == len(found) else None
+    results = [query.contents(value) if value else None for value in node.inputs]
+    operands = [contents for contents in results if contents is not None]
+    return operands if operands and len(operands) == len(results) else None
 
 
 def _numbers(query: _Query, node: Node, index: int) -> tuple[int, ...] | None:
     """The elements of an operand, if all are numbers."""
     if len(node.inputs) <= index or not node.inputs[index]:
         return None
-    found = query.contents(node.inputs[index])
-    return None if found is None else found.known
+    result = query.contents(node.inputs[index])
+    return None if result is None else result.known
 
 
 def _shape(query: _Query, node: Node) -> Contents | None:
     sizes = shape_sizes(query.graph, node.inputs[0])
-    return None if sizes is None else Contents(sizes[node.attr("start", 0) : node.attr("end")])
+    return None if sizes is None else Contents(sizes[node.attr("start") : node.attr("end")])
 
 
 def _size(query: _Query, node: Node) -> Contents | None:
@@ -301,10 +301,10 @@ def _arithmetic(query: _Query, node: Node) -> Contents | None:
 
 def _product(query: _Query, node: Node) -> Contents | None:
     data = query.contents(node.inputs[0])
-    if data is None or data.is_scalar or node.attr("noop_with_empty_axes", 0):
+    if data is None or data.is_scalar or node.attr("noop_with_empty_axes"):
         return None
     product = _multiplied(data.sizes)
-    return None if product is None else Contents((product,), is_scalar=node.attr("keepdims", 1) != 1)
+    return None if product is None else Contents((product,), is_scalar=node.attr("keepdims") != 1)
 
 
 def _where(query: _Query, node: Node) -> Contents | None:

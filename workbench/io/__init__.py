@@ -21,8 +21,11 @@ from workbench.io.onnx_file import load_onnx, load_text
 from workbench.io.packed import write_unpacked
 from workbench.ir import Graph
 from workbench.ops.npu import with_own_functions
+from workbench.support.torch_here import need_torch
 
 __all__ = ["LoadError", "bind_dims", "load_model", "load_torch", "symbols"]
+
+_PROGRAM = "a torch program"
 
 
 def load_model(
@@ -75,8 +78,8 @@ def _with_bodies(graph: Graph, name: str) -> Graph:
     from workbench.io.exporting import export_onnx
 
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    said = f"the file calls {missing[0]}{more} without a body, which no runtime runs; the bodies were added"
-    whole.warnings = (*graph.warnings, said)
+    sentence = f"the file calls {missing[0]}{more} without a body, which no runtime runs; the bodies were added"
+    whole.warnings = (*graph.warnings, sentence)
     whole.source = str(export_onnx(whole, _scratch() / name).path)
     return whole
 
@@ -91,6 +94,7 @@ def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
     from workbench.io.torch_program import call_factory, to_onnx
 
     try:
+        need_torch(_PROGRAM, LoadError)
         return _load_temporary(to_onnx(call_factory(factory), _scratch()), dims)
     except LoadError as error:
         raise LoadError(f"{factory}: {error}") from None
@@ -99,6 +103,7 @@ def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
 def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
     from workbench.io.program_process import exported
 
+    need_torch(_PROGRAM, LoadError)
     return _load_temporary(exported(path, _scratch()), dims)
 
 

@@ -33,8 +33,8 @@ def spell_out_broadcasts(graph: Graph) -> tuple[str, ...]:
             "ONNX Runtime runs; the operand is expanded in front of it"
         )
     if warnings:
-        found = infer_types(graph, {}, again=True)
-        graph.apply(Edit(types={value: type_ for value, type_ in found.items() if value not in graph.constants}))
+        result = infer_types(graph, {}, again=True)
+        graph.apply(Edit(types={value: type_ for value, type_ in result.items() if value not in graph.constants}))
     return tuple(warnings)
 
 

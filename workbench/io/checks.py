@@ -79,13 +79,13 @@ def _broken_text(message: Message) -> bytes | None:
     for field, value in message.ListFields():
         items = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING:
-            found = next((item for item in items if isinstance(item, bytes)), None)
+            result = next((item for item in items if isinstance(item, bytes)), None)
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            found = next((text for text in map(_broken_text, items) if text is not None), None)
+            result = next((text for text in map(_broken_text, items) if text is not None), None)
         else:
             continue
-        if found is not None:
-            return found
+        if result is not None:
+            return result
     return None
 
 
@@ -214,7 +214,7 @@ def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     known: set[tuple[str, str]] = set()
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for node in nodes:
         key = (node.domain, node.op_type)
         if key in known or key in functions:
@@ -229,22 +229,22 @@ def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str
         op = f"{domain}.{node.op_type}" if domain else node.op_type
         if domain == ONNX_RUNTIME:
             if op not in contracts():
-                found.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
+                results.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
             continue
         if domain == ONE_PROCESSOR:
-            found.setdefault(
+            results.setdefault(
                 domain,
                 f"operator '{op}' of {called(node)} is of ONNX Runtime's layout for the processor that saved the file; "
                 "it is left as it is, and its results have no types; saved at the extended level, the model has no "
                 "such operators",
             )
             continue
-        found.setdefault(
+        results.setdefault(
             op,
             f"{SHOWN_NOT_RUN}: operator '{op}' of {called(node)} is unknown"
             + (f" in opset {versions.get(domain)}" if known_domain else f", and no function defines domain '{domain}'"),
         )
-    return list(found.values())
+    return list(results.values())
 
 
 def is_early(node: NodeProto, version: int) -> bool:
@@ -345,8 +345,8 @@ def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
 def _reason(error: Exception) -> str:
     """The line of ONNX's message that names the operator, without source locations."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if "op_type" in line), lines[-1] if lines else "no reason given")
-    return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", told).rstrip(".")
+    message = next((line for line in lines if "op_type" in line), lines[-1] if lines else "no reason given")
+    return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", message).rstrip(".")
 
 
 def called(node: NodeProto) -> str:

@@ -25,7 +25,7 @@ def replace_deprecated(model: ModelProto, types: TypesOfFile) -> list[str]:
     version = opset_of(model)
     if not any(_is_deprecated(node, version) for owner in _owners(model) for node in owner.node):
         return []
-    told: dict[str, str] = {}
+    entries: dict[str, str] = {}
     known = dict(_types(model, types))
     for owner in _owners(model):
         nodes: list[NodeProto] = []
@@ -33,7 +33,7 @@ def replace_deprecated(model: ModelProto, types: TypesOfFile) -> list[str]:
             put = list(_meaning(node, version, known)) if _is_deprecated(node, version) else [node]
             nodes += put
             if put != [node]:
-                told[node.op_type] = (
+                entries[node.op_type] = (
                     f"operator '{node.op_type}' of {called(node)} is deprecated in opset {version}; "
                     + ("it is opened as its body" if len(put) > 1 else f"it is opened as {put[0].op_type}")
                 )
@@ -41,7 +41,7 @@ def replace_deprecated(model: ModelProto, types: TypesOfFile) -> list[str]:
         owner.node.extend(nodes)
     if any(_EMPTY in node.input for owner in _owners(model) for node in owner.node):
         model.graph.initializer.append(helper.make_tensor(_EMPTY, TensorProto.FLOAT, [0], []))
-    return list(told.values())
+    return list(entries.values())
 
 
 def _owners(model: ModelProto) -> list[GraphProto | FunctionProto]:
@@ -79,10 +79,10 @@ def _meaning(node: NodeProto, version: int, types: Mapping[str, TypeProto]) -> I
 
 
 def _called(node: NodeProto, op_type: str, inputs: list[str]) -> NodeProto:
-    found: NodeProto = NodeProto.FromString(node.SerializeToString())
-    found.op_type = op_type
-    found.input[:] = inputs
-    return found
+    result: NodeProto = NodeProto.FromString(node.SerializeToString())
+    result.op_type = op_type
+    result.input[:] = inputs
+    return result
 
 
 def _body(node: NodeProto, types: list[TypeProto]) -> Iterator[NodeProto]:

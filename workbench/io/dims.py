@@ -61,10 +61,10 @@ def _unused(name: str, taken: set[str]) -> str:
 
 def symbols(graph: Graph) -> tuple[str, ...]:
     """The symbolic dims of the inputs, in order of appearance."""
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for value in graph.inputs:
-        found.update(dict.fromkeys(d for d in graph.shape(value) or () if isinstance(d, str)))
-    return tuple(found)
+        results.update(dict.fromkeys(d for d in graph.shape(value) or () if isinstance(d, str)))
+    return tuple(results)
 
 
 def parse_dims(text: str) -> dict[str, int]:

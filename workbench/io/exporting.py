@@ -14,7 +14,6 @@ from typing import BinaryIO
 import onnx
 
 from workbench.errors import UserError, one_sentence
-from workbench.files import SPECIAL, is_special, not_written
 from workbench.io.checks import every_tensor
 from workbench.io.replacing import Draft, replacing_model
 from workbench.io.streaming_proto import write_model, write_weight
@@ -25,6 +24,7 @@ from workbench.ir.to_proto import TensorPlace, is_large, structure
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
 from workbench.opsets.written import AS_NEEDED, INLINE, Opset, Wanted, Written, at_written_opset
+from workbench.support.files import SPECIAL, is_special, not_written
 
 LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, minus room for the structure
 ALIGNMENT = 4096  # bytes; a page, so that external weights can be mapped one by one

@@ -32,14 +32,14 @@ def newest_opset(model: ModelProto, nodes: Iterable[NodeProto], version: int, ne
 
     nodes: all of the model.
     """
-    found = newest
+    result = newest
     nodes = [node for node in nodes if node.op_type in NEWEST_KERNEL and node.domain in ("", "ai.onnx")]
     types = _element_types(model) if any(NEWEST_KERNEL[node.op_type][1] for node in nodes) else {}
     for node in nodes:
         last, only_of = NEWEST_KERNEL[node.op_type]
         if not only_of or _operand_type(node, types) in only_of:
-            found = min(found, last)
-    return max(found, version)
+            result = min(result, last)
+    return max(result, version)
 
 
 def _operand_type(node: NodeProto, types: Mapping[str, int]) -> int:
@@ -48,9 +48,9 @@ def _operand_type(node: NodeProto, types: Mapping[str, int]) -> int:
 
 def _element_types(model: ModelProto) -> dict[str, int]:
     """The element types of values, as far as inferred."""
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     for graph in every_graph(onnx.shape_inference.infer_shapes(without_declared_types(model, nested=True))):
-        found.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
+        results.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
         for info in (*graph.input, *graph.value_info, *graph.output):
-            found[info.name] = info.type.tensor_type.elem_type
-    return found
+            results[info.name] = info.type.tensor_type.elem_type
+    return results

@@ -5,8 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from workbench.files import SPECIAL, is_special
 from workbench.io.errors import LoadError, MissingFileError
+from workbench.support.files import SPECIAL, is_special
 
 ONNX, TEXT, TORCH = "onnx", "text", "torch"
 GZIP, PROTO_TEXT, JSON = PACKINGS = ("gzip", "protobuf text", "json")  # of which another program needs an .onnx file

@@ -42,12 +42,12 @@ def _locations(path: Path) -> list[str]:
     except OSError as error:
         raise LoadError(f"the file cannot be read ({error.strerror or error})") from None
     beside = Files(path.parent, data)
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for tensor in every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-        if location != THIS_FILE and location not in found:
+        if location != THIS_FILE and location not in results:
             beside.read(tensor)  # a sentence for what is missing, or outside of the folder
-            found[location] = None
-    return list(found)
+            results[location] = None
+    return list(results)

@@ -17,7 +17,6 @@ from workbench.inference.boundaries import MADE_UP
 from workbench.inference.open_sizes import types_with_open_sizes
 from workbench.inference.shapes import TypesOfFile, infer_model
 from workbench.io.broadcasts import spell_out_broadcasts
-from workbench.io.calls import check_calls
 from workbench.io.checks import (
     SCHEMA_DOMAINS,
     SHOWN_NOT_RUN,
@@ -33,6 +32,7 @@ from workbench.io.checks import (
 from workbench.io.deprecated import replace_deprecated
 from workbench.io.dims import bind_dims, name_unknown_dims
 from workbench.io.errors import LoadError
+from workbench.io.inference_crashes import check_calls
 from workbench.io.operands import check_operands
 from workbench.io.opset import to_opset
 from workbench.io.sparse import make_dense
@@ -170,16 +170,16 @@ def take_defaults(model: ModelProto, freeze: bool) -> list[TensorProto]:
         del model.graph.input[:]
         model.graph.input.extend(kept)
         return []
-    found = [TensorProto.FromString(constants[name].SerializeToString()) for name in both]
-    for tensor in found:
+    results = [TensorProto.FromString(constants[name].SerializeToString()) for name in both]
+    for tensor in results:
         if not _is_typed(both[tensor.name]):
-            told = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            both[tensor.name].type.CopyFrom(told.type)
-    if found:
+            message = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            both[tensor.name].type.CopyFrom(message.type)
+    if results:
         rest = [t for t in model.graph.initializer if t.name not in both]
         del model.graph.initializer[:]
         model.graph.initializer.extend(rest)
-    return found
+    return results
 
 
 def _is_typed(info: onnx.ValueInfoProto) -> bool:
@@ -241,13 +241,13 @@ def _check_sizes(tensors: Iterable[TensorProto]) -> None:
         if tensor.data_location == TensorProto.EXTERNAL:
             continue
         if tensor.HasField("raw_data"):
-            needed, found, unit = math.ceil(elements * bits / 8), len(tensor.raw_data), "bytes"
+            needed, result, unit = math.ceil(elements * bits / 8), len(tensor.raw_data), "bytes"
         elif bits == 0 or (8 <= bits <= 64 and tensor.data_type != TensorProto.COMPLEX64):
-            needed, found, unit = elements, max(len(getattr(tensor, name)) for name in _TYPED_DATA), "numbers"
+            needed, result, unit = elements, max(len(getattr(tensor, name)) for name in _TYPED_DATA), "numbers"
         else:
             continue
-        if found != needed:
-            raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {found:,}")
+        if result != needed:
+            raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {result:,}")
 
 
 def read_small_weights(tensors: Iterable[TensorProto], files: Files) -> None:
@@ -282,14 +282,14 @@ def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
         kept = [*left, *(i for i in inferred.value_info if i.name not in rest)] if left else inferred.value_info
         del graph.value_info[:]
         graph.value_info.extend(kept)
-        for output, found in zip(graph.output, inferred.output, strict=True):
-            if found.type.WhichOneof("value") is None or not _has_shape(found):
+        for output, outcome in zip(graph.output, inferred.output, strict=True):
+            if outcome.type.WhichOneof("value") is None or not _has_shape(outcome):
                 _as_declared(output, undefined if graph is main[0] else ())
             else:
-                output.type.CopyFrom(found.type)
+                output.type.CopyFrom(outcome.type)
     for body, inferred in bodies:
-        for value, found in zip(body.input, inferred.input, strict=True):
-            value.type.CopyFrom(found.type)
+        for value, outcome in zip(body.input, inferred.input, strict=True):
+            value.type.CopyFrom(outcome.type)
     return result
 
 

@@ -26,10 +26,10 @@ from onnx import (
 
 from workbench.inference.shapes import TypesOfFile
 from workbench.io.checks import every_graph, every_node, opset_of
-from workbench.io.early import put_back, set_aside
 from workbench.io.errors import LoadError
-from workbench.io.forms import same_form
 from workbench.io.kernels import newest_opset
+from workbench.io.legacy_operators import put_back, set_aside
+from workbench.io.signature_changes import same_form
 from workbench.ir.from_proto import bodies
 from workbench.ir.text import OPSET
 
@@ -157,8 +157,8 @@ def _bring(graph: GraphProto, outside: Mapping[str, _Known], conversion: _Conver
     types = {**outside, **{t.name: t for t in graph.initializer}}
     types.update((i.name, i) for i in (*graph.input, *graph.value_info, *graph.output))
     all_nodes = list(graph.node)
-    found = [node for node in all_nodes if conversion.concerns(node)]
-    converted = _convert(found, graph, types, conversion)
+    results = [node for node in all_nodes if conversion.concerns(node)]
+    converted = _convert(results, graph, types, conversion)
     nodes: list[NodeProto] = []
     for node in all_nodes:
         if conversion.concerns(node):
@@ -168,21 +168,21 @@ def _bring(graph: GraphProto, outside: Mapping[str, _Known], conversion: _Conver
             for body in bodies(attribute):
                 _bring(body, types, conversion)
         nodes.append(node)
-    if found:
+    if results:
         _replace_nodes(graph, nodes)
 
 
 def _convert(
-    found: list[NodeProto], graph: GraphProto, types: Mapping[str, _Known], conversion: _Conversion
+    results: list[NodeProto], graph: GraphProto, types: Mapping[str, _Known], conversion: _Conversion
 ) -> Iterator[NodeProto]:
     """The converted nodes with those that the converter inserts; it is given the constants that they use."""
-    read = dict.fromkeys(value for node in found for value in node.input if value)
-    made = dict.fromkeys(value for node in found for value in node.output if value)
+    read = dict.fromkeys(value for node in results for value in node.input if value)
+    made = dict.fromkeys(value for node in results for value in node.output if value)
     constants = [t for t in graph.initializer if t.name in read and t.data_location != TensorProto.EXTERNAL]
     fillers = [node for node in graph.node if node.op_type == "Constant" and read.keys() & set(node.output)]
     known = {*made, *(t.name for t in constants), *(value for node in fillers for value in node.output)}
     alone = helper.make_graph(
-        [*fillers, *found],
+        [*fillers, *results],
         "changed",
         [_info(value, types) for value in read if value not in known],
         [_info(value, types) for value in made],
@@ -213,10 +213,10 @@ def _taking_the_place_of(
 
 
 def _info(value: str, types: Mapping[str, _Known]) -> ValueInfoProto:
-    found = types.get(value)
-    if isinstance(found, TensorProto):
-        return helper.make_tensor_value_info(value, found.data_type, list(found.dims))
-    return ValueInfoProto(name=value) if found is None else found
+    result = types.get(value)
+    if isinstance(result, TensorProto):
+        return helper.make_tensor_value_info(value, result.data_type, list(result.dims))
+    return ValueInfoProto(name=value) if result is None else result
 
 
 def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
@@ -249,7 +249,7 @@ def _refuse_other_meaning(node: NodeProto, version: int, target: int, numbers: d
     elif node.op_type == "Scan" and version < 9 <= target:
         reason = "has a batch axis there"
     elif node.op_type == "Resize" and version < 13 and _mode(attributes) == b"tf_half_pixel_for_nn":
-        reason = "has a coordinate mode that is gone since"
+        reason = "has a coordinate mode that was removed since"
     elif node.op_type in ("Resize", "Upsample") and version < 11 and not _enlarges(node, attributes, numbers):
         reason = "makes images smaller, for which opset 10 has a rounding of its own"
     else:
@@ -268,8 +268,8 @@ def _enlarges(node: NodeProto, attributes: dict[str, onnx.AttributeProto], numbe
 
 
 def _mode(attributes: dict[str, onnx.AttributeProto]) -> bytes:
-    found = attributes.get("coordinate_transformation_mode")
-    return b"" if found is None else found.s
+    result = attributes.get("coordinate_transformation_mode")
+    return b"" if result is None else result.s
 
 
 def _spell_out_hardmax(graph: GraphProto, conversion: _Conversion) -> None:
@@ -281,12 +281,12 @@ def _spell_out_hardmax(graph: GraphProto, conversion: _Conversion) -> None:
             continue
         (x,), (y,) = node.input, node.output
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        shape, flat, found = (conversion.new_name(op) for op in ("Shape", "Flatten", "Hardmax"))
+        shape, flat, result = (conversion.new_name(op) for op in ("Shape", "Flatten", "Hardmax"))
         nodes += [
             helper.make_node("Shape", [x], [shape]),
             helper.make_node("Flatten", [x], [flat], axis=axis),
-            helper.make_node("Hardmax", [flat], [found], name=node.name, axis=1),
-            helper.make_node("Reshape", [found, shape], [y]),
+            helper.make_node("Hardmax", [flat], [result], name=node.name, axis=1),
+            helper.make_node("Reshape", [result, shape], [y]),
         ]
     if len(nodes) > len(graph.node):
         _replace_nodes(graph, nodes)

@@ -31,8 +31,8 @@ def write_unpacked(path: Path, kind: str, target: Path) -> None:
     except UnicodeDecodeError:
         raise LoadError("the file is not text") from None
     except (text_format.ParseError, json_format.ParseError, DecodeError, RecursionError) as error:
-        told = " ".join(str(error).split())[:200]
-        raise LoadError(f"the text is not a model {words}: {told}; write it again") from None
+        message = " ".join(str(error).split())[:200]
+        raise LoadError(f"the text is not a model {words}: {message}; write it again") from None
 
 
 def _decompress(path: Path, target: Path) -> None:

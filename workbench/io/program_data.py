@@ -184,12 +184,12 @@ def _check_spec(spec: str) -> None:
         _, root = _json("the program's signature", spec.encode())
         waiting = [root]
         while waiting:
-            found = waiting.pop()
-            if found["type"] not in _CONTAINERS or "__enum__" in str(found["context"]):
+            result = waiting.pop()
+            if result["type"] not in _CONTAINERS or "__enum__" in str(result["context"]):
                 raise LoadError(
-                    f"the program takes or returns a {str(found['type'])[:80]}; use tuples, lists and dicts of tensors"
+                    f"the program takes or returns a {str(result['type'])[:80]}; use tuples, lists and dicts of tensors"
                 )
-            waiting += found["children_spec"]
+            waiting += result["children_spec"]
         arguments = root["children_spec"]
         if root["type"] == "builtins.tuple" and len(arguments) == 2 and arguments[1]["type"] == "builtins.dict":
             for name in json.loads(arguments[1]["context"]):  # these occur in the source that torch builds

@@ -51,9 +51,9 @@ def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
         assert process.stdin is not None  # it is a pipe
         process.stdin.close()
     answer = scratch / _ANSWER
-    told = answer.read_text(encoding="utf-8") if answer.is_file() else _ended(process.returncode)
-    if told:
-        raise LoadError(told)
+    message = answer.read_text(encoding="utf-8") if answer.is_file() else _ended(process.returncode)
+    if message:
+        raise LoadError(message)
     return scratch / "model.onnx"
 
 
@@ -84,13 +84,13 @@ def _main(path: str, scratch: str) -> None:
 
     _be_killed_first()
     threading.Thread(target=_end_with_the_application, daemon=True).start()
-    folder, told = Path(scratch), ""
+    folder, message = Path(scratch), ""
     try:
         with reading("the program", LoadError, "save it again"):
             to_onnx(open_program(Path(path), folder), folder)
     except (LoadError, OSError) as error:
-        told = str(error)
-    (folder / _ANSWER).write_text(told, encoding="utf-8")
+        message = str(error)
+    (folder / _ANSWER).write_text(message, encoding="utf-8")
 
 
 def _be_killed_first() -> None:

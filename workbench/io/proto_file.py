@@ -15,10 +15,10 @@ from onnx import ModelProto, TensorProto, TypeProto
 
 from workbench.errors import reading
 from workbench.inference.shapes import infer_model
-from workbench.io.calls import check_calls
 from workbench.io.checks import check_model, every_node, every_tensor, without_declared_types
 from workbench.io.errors import LoadError
 from workbench.io.exporting import LARGEST_FILE, outside_bytes, placed_in
+from workbench.io.inference_crashes import check_calls
 from workbench.io.onnx_file import read_small_weights
 from workbench.io.replacing import replacing_model
 from workbench.io.sparse import make_dense
@@ -70,13 +70,13 @@ def _opened(path: Path) -> ProtoFile:
 
 def declared_types(model: ModelProto) -> dict[str, TypeProto]:
     """The types of the main graph's values: inferred, else as the file declares them; those without are left out."""
-    found = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
+    results = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
     typed = infer_model(without_declared_types(model, nested=True)).graph
     for info in (*typed.value_info, *typed.output):
-        if is_typed(info.type) or info.name not in found:
-            found[info.name] = info.type
-    found.update((info.name, info.type) for info in model.graph.input)
-    return {name: type_ for name, type_ in found.items() if is_typed(type_)}
+        if is_typed(info.type) or info.name not in results:
+            results[info.name] = info.type
+    results.update((info.name, info.type) for info in model.graph.input)
+    return {name: type_ for name, type_ in results.items() if is_typed(type_)}
 
 
 def is_typed(type_: TypeProto) -> bool:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.files import replacing
 from workbench.io.errors import LoadError
 from workbench.io.model_files import weight_locations
+from workbench.support.files import replacing
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Draft:
 
 @contextmanager
 def replacing_model(path: Path) -> Iterator[Draft]:
-    """`workbench.files.replacing` for a model that may have weights beside it. Raises OSError.
+    """`workbench.support.files.replacing` for a model that may have weights beside it. Raises OSError.
 
     They get a name that the model which stands there does not use. So the old model has its weights until the new one,
     which is moved last, is in its place; then they are removed.

@@ -48,6 +48,6 @@ def dense(sparse: SparseTensorProto, files: Files) -> TensorProto:
             whole[tuple(indices.T)] = values
     except (ValueError, IndexError, TypeError):
         raise LoadError(f"sparse weight '{name}' has indices that do not fit its shape {list(shape)}") from None
-    found = numpy_helper.from_array(whole, name)
-    found.data_type = sparse.values.data_type
-    return found
+    result = numpy_helper.from_array(whole, name)
+    result.data_type = sparse.values.data_type
+    return result

@@ -112,19 +112,19 @@ def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeM
 def _is_bare(node: bytes) -> bool:
     """Whether the node has neither metadata nor bodies: the key's byte is one of a tensor, or of a number."""
     try:
-        found = onnx.NodeProto.FromString(node)
+        result = onnx.NodeProto.FromString(node)
     except DecodeError:
         return False  # the fields are looked at one by one, which says what is wrong
-    return not (found.metadata_props or any(map(bodies, found.attribute)))
+    return not (result.metadata_props or any(map(bodies, result.attribute)))
 
 
 def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata) -> None:
     """Store the entries under the node's outputs. Invalid text stays in the node, for the checks to report."""
-    found = onnx.NodeProto.FromString(bytes(node))
+    result = onnx.NodeProto.FromString(bytes(node))
     pairs = [onnx.StringStringEntryProto.FromString(entry) for entry in entries]
     try:
         texts = {sys.intern(pair.key): sys.intern(pair.value) for pair in pairs}
-        metadata.setdefault(tuple(found.output), []).append((found.name, found.op_type, texts))
+        metadata.setdefault(tuple(result.output), []).append((result.name, result.op_type, texts))
     except TypeError:  # protobuf gives bytes for what is not UTF-8
         for entry in entries:
             node += _METADATA_KEY + _varint(len(entry)) + entry

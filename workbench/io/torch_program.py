@@ -91,10 +91,10 @@ def _reason(error: BaseException) -> str:
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
     texts = [_COLOURS.sub("", str(one)) for one in chain]
-    missing = next((found for text in texts if (found := _NO_OPERATOR.search(text))), None)
+    missing = next((match for text in texts if (match := _NO_OPERATOR.search(text))), None)
     if missing is not None:
         return f"ONNX has nothing for the operator {missing[1]}.{missing[2]}; write the program without it"
-    place = next((found for text in texts if (found := _AT_OPERATOR.search(text))), None)
+    place = next((match for text in texts if (match := _AT_OPERATOR.search(text))), None)
     at = f"at the operator {place[1].removeprefix('torch.ops.')}: " if place is not None else ""
     lines = [line.strip() for line in texts[-1].splitlines() if line.strip()]
     return f"{at}{type(chain[-1]).__name__}: {lines[0][:_LONGEST_REASON] if lines else 'no reason given'}"

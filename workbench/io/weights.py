@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 import onnx_ir
 
-from workbench.files import SPECIAL, is_special
 from workbench.io.errors import LoadError
 from workbench.ir.from_proto import read_alone
 from workbench.ir.to_proto import THIS_FILE
 from workbench.ir.types import Constant
+from workbench.support.files import SPECIAL, is_special
 
 RESIDENT = 2**20  # bytes of a mapped file that may stay in memory
 
@@ -114,8 +114,8 @@ class Files:
             return _absent(external, shape)
         data = self._map(str(external.location), name)
         if offset < 0 or length != needed or offset + length > len(data):
-            found = max(0, min(length, len(data) - max(offset, 0)))
-            raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {found:,} for it")
+            result = max(0, min(length, len(data) - max(offset, 0)))
+            raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {result:,} for it")
         return MappedTensor(data[offset : offset + length], dtype, shape, name, external.doc_string)
 
     def _is_lacking(self, location: str, weight: str) -> bool:

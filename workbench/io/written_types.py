@@ -62,7 +62,7 @@ def _of_output(own: ValueType | None, declared: ValueType | None, given: Collect
     if declared.shape is None or len(declared.shape) != len(own.shape):
         return own
     pairs = zip(own.shape, declared.shape, strict=True)
-    return own.with_shape(tuple(size if _follows(size, said, given) else said for size, said in pairs))
+    return own.with_shape(tuple(size if _follows(size, message, given) else message for size, message in pairs))
 
 
 def _follows(size: Dim, declared: Dim, given: Collection[Dim]) -> bool:

@@ -92,15 +92,15 @@ class Definitions(Protocol):
     def users(self, value: str) -> Sequence[Node]: ...
 
 
-def check_values(edit: Edit, gone: Mapping[str, Node], come: Mapping[str, Node], graph: Definitions) -> None:
+def check_values(edit: Edit, removed: Mapping[str, Node], inserted: Mapping[str, Node], graph: Definitions) -> None:
     """Raise EditError unless every value is defined once, and whatever is read is defined.
 
-    gone, come: the nodes that the edit removes and inserts, by name.
+    removed, inserted: the nodes that the edit removes and inserts, by name.
     """
-    vanished = {v for node in gone.values() for v in node.outputs}
+    vanished = {v for node in removed.values() for v in node.outputs}
     vanished |= {v for v, tensor in edit.constants.items() if tensor is None and v in graph.constants}
     appeared: set[str] = set()
-    for node in come.values():
+    for node in inserted.values():
         for value in filter(None, node.outputs):
             if value in appeared or (graph.has_value(value) and value not in vanished):
                 raise EditError(f"value '{value}' would be defined twice, the second time by {node}")
@@ -110,14 +110,14 @@ def check_values(edit: Edit, gone: Mapping[str, Node], come: Mapping[str, Node],
         is_computed = graph.producer(value) is not None and value not in vanished
         if value in appeared or graph.is_input(value) or is_computed:
             raise EditError(f"value '{value}' would be defined twice, the second time as a constant")
-    for node in come.values():
+    for node in inserted.values():
         for value in node.operands:
             if value in appeared or value in new_constants:
                 continue
             if value in vanished or not graph.has_value(value):
                 raise EditError(f"{node} would read '{value}', which is not defined")
     for value in filter(None, vanished - appeared - new_constants):
-        readers = [node for node in graph.users(value) if node.name not in gone]
+        readers = [node for node in graph.users(value) if node.name not in removed]
         if readers or graph.is_output(value):
             reader = f"node '{readers[0].name}'" if readers else "the graph's outputs"
             raise EditError(f"value '{value}' would be removed, and is still used by {reader}")

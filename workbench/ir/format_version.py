@@ -31,12 +31,12 @@ _OF_TYPES: Mapping[DataType, int] = {
 def lowest_ir(graph: Graph) -> int:
     """Its number, for the graph with its functions; opsets that this version of onnx does not know count nothing."""
     imports = [helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
-    found = [_OLDEST, helper.find_min_ir_version_for(imports, ignore_unknown=True)]
-    found += [_DEVICES] * bool(graph.kept.model.configuration)
+    results = [_OLDEST, helper.find_min_ir_version_for(imports, ignore_unknown=True)]
+    results += [_DEVICES] * bool(graph.kept.model.configuration)
     for function in graph.functions.values():
         has_defaults = any(default is not None for default in function.attributes.values())
-        found += [_FUNCTIONS, _DEFAULTS_OF_FUNCTIONS if has_defaults else 0, _OVERLOADS if function.overload else 0]
-    return max(*found, *_of_values(graph))
+        results += [_FUNCTIONS, _DEFAULTS_OF_FUNCTIONS if has_defaults else 0, _OVERLOADS if function.overload else 0]
+    return max(*results, *_of_values(graph))
 
 
 def _of_values(graph: Graph) -> Iterator[int]:

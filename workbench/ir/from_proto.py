@@ -99,8 +99,8 @@ def _value_types(protos: Iterable[TypeProto]) -> Iterator[ValueType | None]:
 def _opaque_type(proto: TypeProto) -> OpaqueType | None:
     serde = onnx_ir.serde
     try:
-        found = serde.deserialize_type_proto_for_type(proto)
-        return None if found is None else OpaqueType(found, serde.deserialize_type_proto_for_shape(proto))
+        result = serde.deserialize_type_proto_for_type(proto)
+        return None if result is None else OpaqueType(result, serde.deserialize_type_proto_for_shape(proto))
     except serde.SerdeError:  # onnx_ir has no map type, which classifiers of ai.onnx.ml return
         alone = TypeProto()
         alone.CopyFrom(proto)
@@ -154,15 +154,15 @@ def _with_nodes(
             constants[proto.output[0]] = tensor
         else:
             nodes.append(_node(proto, taken, read, metadata))
-    told = {v: infos[v] for v in values if v and v in infos and v not in constants}
-    types = dict(zip(told, _value_types(told.values()), strict=True))
+    entries = {v: infos[v] for v in values if v and v in infos and v not in constants}
+    types = dict(zip(entries, _value_types(entries.values()), strict=True))
     return Graph(
         name=source.name if isinstance(source, GraphProto) and source.name else "graph",
         inputs=[v for v in inputs if v not in constants],
         outputs=outputs,
         nodes=nodes,
         constants=constants,
-        types={v: found for v, found in types.items() if found is not None},
+        types={v: result for v, result in types.items() if result is not None},
     )
 
 
@@ -199,10 +199,12 @@ def _node(node: NodeProto, taken: dict[str, int], read: Read, metadata: NodeMeta
 
 def _kept_apart(node: NodeProto, metadata: NodeMetadata) -> Mapping[str, str]:
     """Its metadata; empty if opset conversion changed its operator, or if two nodes cannot be distinguished."""
-    found = [(name, said) for name, op_type, said in metadata.get(tuple(node.output), ()) if op_type == node.op_type]
-    if len(found) > 1:
-        found = [(name, said) for name, said in found if name == node.name]
-    return found[0][1] if len(found) == 1 else {}
+    results = [
+        (name, message) for name, op_type, message in metadata.get(tuple(node.output), ()) if op_type == node.op_type
+    ]
+    if len(results) > 1:
+        results = [(name, message) for name, message in results if name == node.name]
+    return results[0][1] if len(results) == 1 else {}
 
 
 def _name_from_output(node: NodeProto) -> str:

@@ -21,9 +21,9 @@ def graphs_within(graph: Graph, functions: Mapping[Key, Function]) -> Iterator[G
     """The graph, those of the functions, and the bodies in all of them, at any depth."""
     waiting = [graph, *(function.graph for function in functions.values())]
     while waiting:
-        found = waiting.pop()
-        yield found
-        for node in found.nodes:
+        result = waiting.pop()
+        yield result
+        for node in result.nodes:
             waiting += node.bodies.values()
 
 

@@ -160,12 +160,12 @@ class Graph(Body):
 
     def tensor_type(self, value: str) -> TensorType | None:
         """The type if it is a tensor type, else None."""
-        found = self.type(value)
-        return found if isinstance(found, TensorType) else None
+        result = self.type(value)
+        return result if isinstance(result, TensorType) else None
 
     def shape(self, value: str) -> tuple[Dim, ...] | None:
-        found = self.tensor_type(value)
-        return None if found is None else found.shape
+        tensor_type = self.tensor_type(value)
+        return None if tensor_type is None else tensor_type.shape
 
     def rank_of(self, value: str) -> int | None:
         shape = self.shape(value)
@@ -236,32 +236,32 @@ class Graph(Body):
 
         Raises EditError, with the graph unchanged, for a missing node or value, one defined twice, or a cycle.
         """
-        gone, come = self._lowered(edit)
-        check_values(edit, gone, come, self)
-        touched = {v for n in (*gone.values(), *come.values()) for v in (*n.operands, *n.outputs) if v}
+        removed, inserted = self._lowered(edit)
+        check_values(edit, removed, inserted, self)
+        touched = {v for n in (*removed.values(), *inserted.values()) for v in (*n.operands, *n.outputs) if v}
         touched |= {*edit.constants, *edit.types}
         constants_before = {v: self._constants.get(v) for v in touched}
         types_before = {v: self._types.get(v) for v in touched}
-        ranks_before = {name: self._rank[name] for name in gone}
-        if not gone and not come:
+        ranks_before = {name: self._rank[name] for name in removed}
+        if not removed and not inserted:
             ranks_before = check_order(self._nodes, self._producer, self._rank, edit.ranks)
 
-        for node in gone.values():
+        for node in removed.values():
             self._unlink(node)
         self._set_ranks({name: rank for name, rank in edit.ranks.items() if name in self._nodes})
-        wanted = {**{name: rank for name, rank in ranks_before.items() if name in come}, **edit.ranks}
-        moved = self._place(come, wanted)
+        wanted = {**{name: rank for name, rank in ranks_before.items() if name in inserted}, **edit.ranks}
+        moved = self._place(inserted, wanted)
         if moved is None:
-            for node in gone.values():
+            for node in removed.values():
                 self._link(node, ranks_before[node.name])
-            raise EditError(f"the edit would make a cycle through {next(iter(come.values()))}")
+            raise EditError(f"the edit would make a cycle through {next(iter(inserted.values()))}")
         update(self._constants, edit.constants)
         update(self._types, edit.types)
         metadata, functions = update(self.metadata, edit.metadata), update(self.functions, edit.functions)
         self._drop_unused(touched)
         return Edit(
-            remove=tuple(come),
-            insert=tuple(gone.values()),
+            remove=tuple(inserted),
+            insert=tuple(removed.values()),
             constants=restoring(constants_before, self._constants),
             types=restoring(types_before, self._types),
             metadata=metadata,
@@ -274,45 +274,45 @@ class Graph(Body):
         for name in edit.remove:
             if name not in self._nodes:
                 raise EditError(f"there is no node '{name}' to remove")
-        gone = {name: self._nodes[name] for name in edit.remove}
-        come: dict[str, Node] = {}
+        removed = {name: self._nodes[name] for name in edit.remove}
+        inserted: dict[str, Node] = {}
         for node in edit.insert:
             if not node.name:
                 raise EditError(f"a new {node.op_type} has no name")
-            if node.name in come or (node.name in self._nodes and node.name not in gone):
+            if node.name in inserted or (node.name in self._nodes and node.name not in removed):
                 raise EditError(f"there is a node '{node.name}' already")
-            come[node.name] = node
+            inserted[node.name] = node
         followed = edit.followed
-        self._rename({old: new for old, new in followed.items() if old not in self._output_set}, gone, come)
+        self._rename({old: new for old, new in followed.items() if old not in self._output_set}, removed, inserted)
         renamed: dict[str, str] = {}
         for old, new in ((old, new) for old, new in followed.items() if old in self._output_set):
-            renamed[new] = self._replace_output(old, renamed.get(new, new), gone, come)
-        return gone, come
+            renamed[new] = self._replace_output(old, renamed.get(new, new), removed, inserted)
+        return removed, inserted
 
-    def _replace_output(self, old: str, new: str, gone: dict[str, Node], come: dict[str, Node]) -> str:
+    def _replace_output(self, old: str, new: str, removed: dict[str, Node], inserted: dict[str, Node]) -> str:
         """Replace uses of the graph output `old` by `new`; returns the name that `new` has afterwards."""
-        stays = self.producer(new) if self._producer.get(new) not in gone else None
-        new_maker = next((n for n in come.values() if new in n.outputs), stays)
+        stays = self.producer(new) if self._producer.get(new) not in removed else None
+        new_maker = next((n for n in inserted.values() if new in n.outputs), stays)
         if new_maker is None or new in self._output_set:
-            identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", come))
-            come[identity.name] = identity
+            identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", inserted))
+            inserted[identity.name] = identity
             return new
         renamed = new_maker.replace(outputs=tuple(old if v == new else v for v in new_maker.outputs))
-        self._stage(renamed, gone, come)
-        self._rename({new: old}, gone, come)
+        self._stage(renamed, removed, inserted)
+        self._rename({new: old}, removed, inserted)
         return old
 
-    def _rename(self, names: Mapping[str, str], gone: dict[str, Node], come: dict[str, Node]) -> None:
+    def _rename(self, names: Mapping[str, str], removed: dict[str, Node], inserted: dict[str, Node]) -> None:
         """Stage a changed copy of every node that uses one of the renamed values."""
-        readers = dict.fromkeys(n for old in names for n in self._users.get(old, ()) if n not in gone)
-        for node in [come.get(name) or self._nodes[name] for name in (*readers, *come)]:
+        readers = dict.fromkeys(n for old in names for n in self._users.get(old, ()) if n not in removed)
+        for node in [inserted.get(name) or self._nodes[name] for name in (*readers, *inserted)]:
             if (changed := node.with_values_renamed(names)) is not node:
-                self._stage(changed, gone, come)
+                self._stage(changed, removed, inserted)
 
-    def _stage(self, node: Node, gone: dict[str, Node], come: dict[str, Node]) -> None:
-        if node.name not in come:
-            gone[node.name] = self._nodes[node.name]
-        come[node.name] = node
+    def _stage(self, node: Node, removed: dict[str, Node], inserted: dict[str, Node]) -> None:
+        if node.name not in inserted:
+            removed[node.name] = self._nodes[node.name]
+        inserted[node.name] = node
 
     def _link(self, node: Node, rank: float) -> None:
         name, users = node.name, self._users
@@ -344,12 +344,12 @@ class Graph(Body):
                 del self._users[value]
         self._sorted = None
 
-    def _place(self, come: Mapping[str, Node], wanted: Mapping[str, float]) -> dict[str, float] | None:
+    def _place(self, inserted: Mapping[str, Node], wanted: Mapping[str, float]) -> dict[str, float] | None:
         """Insert nodes in topological order, each just before its first user.
 
         Returns the former ranks of nodes that had to move; None, with nothing inserted, if there is a cycle.
         """
-        if (nodes := sorted_among(come)) is None:
+        if (nodes := sorted_among(inserted)) is None:
             return None
         for stay in (wanted, dict[str, float]()):  # a node that is changed stays at its rank, if that does
             for node in nodes:
@@ -366,7 +366,7 @@ class Graph(Body):
             for node in nodes:
                 self._unlink(node)
             return None
-        moved = {name: rank for name, rank in self._rank.items() if name not in come}
+        moved = {name: rank for name, rank in self._rank.items() if name not in inserted}
         self._set_ranks({name: float(i) for i, name in enumerate(order)})
         return moved
 

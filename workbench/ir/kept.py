@@ -31,13 +31,13 @@ class Kept:
 
 def kept_fields(model: ModelProto) -> ModelProto:
     """The fields of the model that `Kept.model` has."""
-    found = ModelProto(doc_string=model.doc_string, domain=model.domain, model_version=model.model_version)
-    found.configuration.extend(model.configuration)
-    found.graph.doc_string = model.graph.doc_string
-    found.graph.metadata_props.extend(model.graph.metadata_props)
-    found.graph.quantization_annotation.extend(model.graph.quantization_annotation)
-    found.graph.input.extend(info for info in (*model.graph.input, *model.graph.output) if _says_more(info))
-    return found
+    result = ModelProto(doc_string=model.doc_string, domain=model.domain, model_version=model.model_version)
+    result.configuration.extend(model.configuration)
+    result.graph.doc_string = model.graph.doc_string
+    result.graph.metadata_props.extend(model.graph.metadata_props)
+    result.graph.quantization_annotation.extend(model.graph.quantization_annotation)
+    result.graph.input.extend(info for info in (*model.graph.input, *model.graph.output) if _says_more(info))
+    return result
 
 
 def _says_more(info: ValueInfoProto) -> bool:
@@ -47,11 +47,11 @@ def _says_more(info: ValueInfoProto) -> bool:
 
 def annotated(written: Iterable[ValueInfoProto], kept: ModelProto) -> None:
     """Give inputs and outputs their documentation and denotations, those of axes where these are the same."""
-    told = {info.name: info for info in kept.graph.input}
-    for info in written if told else ():
-        if info.name not in told:
+    entries = {info.name: info for info in kept.graph.input}
+    for info in written if entries else ():
+        if info.name not in entries:
             continue
-        before = told[info.name]
+        before = entries[info.name]
         if before.doc_string:
             info.doc_string = before.doc_string
         if before.type.denotation:
@@ -73,11 +73,11 @@ def _is_another_axis(ours: TensorShapeProto.Dimension, theirs: TensorShapeProto.
 
 def metadata_of(node: NodeProto) -> dict[str, str]:
     """Documentation and devices of a node as entries of its metadata."""
-    found = {DOCUMENTATION: node.doc_string} if node.doc_string else {}
+    result = {DOCUMENTATION: node.doc_string} if node.doc_string else {}
     if node.device_configurations:
         alone = NodeProto(device_configurations=node.device_configurations)
-        found[DEVICE_NOTES] = json_format.MessageToJson(alone, indent=None)
-    return found
+        result[DEVICE_NOTES] = json_format.MessageToJson(alone, indent=None)
+    return result
 
 
 def write_metadata_of(proto: NodeProto, metadata: Mapping[str, str]) -> dict[str, str]:
@@ -89,9 +89,9 @@ def write_metadata_of(proto: NodeProto, metadata: Mapping[str, str]) -> dict[str
         proto.doc_string = metadata[DOCUMENTATION]
     if DEVICE_NOTES in metadata:
         values = {*proto.input, *proto.output}
-        for told in json_format.Parse(metadata[DEVICE_NOTES], NodeProto()).device_configurations:
-            specs = [spec for spec in told.sharding_spec if spec.tensor_name in values]
-            del told.sharding_spec[:]
-            told.sharding_spec.extend(specs)
-            proto.device_configurations.append(told)
+        for message in json_format.Parse(metadata[DEVICE_NOTES], NodeProto()).device_configurations:
+            specs = [spec for spec in message.sharding_spec if spec.tensor_name in values]
+            del message.sharding_spec[:]
+            message.sharding_spec.extend(specs)
+            proto.device_configurations.append(message)
     return rest

@@ -31,20 +31,20 @@ def networkx_graph(graph: Body) -> MultiDiGraph:
     clash = next((node.name for node in graph.nodes if node.name in public), None)
     if clash is not None:
         raise ValueError(f"node '{clash}' has the name that an input or output has here; give it another name")
-    found = networkx.MultiDiGraph(name=graph.name, opset_imports=dict(graph.opset_imports))
+    result = networkx.MultiDiGraph(name=graph.name, opset_imports=dict(graph.opset_imports))
     for value in read:
-        found.add_node(_INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)
+        result.add_node(_INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)
     for node in graph.nodes:
-        found.add_node(node.name, **_told(graph, node))
+        result.add_node(node.name, **_told(graph, node))
     for value in graph.outputs:
-        found.add_node(_OUTPUT + value, kind="output", value=value)
+        result.add_node(_OUTPUT + value, kind="output", value=value)
     for node in graph.nodes:
         captured = [value for value in node.operands if value not in node.inputs]
         for position, value in enumerate((*node.inputs, *captured)):
-            _add_edge(found, graph, value, node.name, position)
+            _add_edge(result, graph, value, node.name, position)
     for value in graph.outputs:
-        _add_edge(found, graph, value, _OUTPUT + value, 0)
-    return found
+        _add_edge(result, graph, value, _OUTPUT + value, 0)
+    return result
 
 
 def _told(graph: Body, node: Node) -> dict[str, Any]:
@@ -61,11 +61,11 @@ def _told(graph: Body, node: Node) -> dict[str, Any]:
     }
 
 
-def _add_edge(found: MultiDiGraph, graph: Body, value: str, reader: str, position: int) -> None:
+def _add_edge(result: MultiDiGraph, graph: Body, value: str, reader: str, position: int) -> None:
     if not value or value in graph.constants:
         return
     producer, type_ = graph.producer(value), graph.tensor_type(value)
-    found.add_edge(
+    result.add_edge(
         _INPUT + value if producer is None else producer.name,
         reader,
         key=position,

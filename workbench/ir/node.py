@@ -10,6 +10,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from workbench.ir.attribute_defaults import default_of
 from workbench.ir.types import Constant, TensorType
 
 ONNX_DOMAINS = ("", "ai.onnx")
@@ -99,7 +100,13 @@ class Node:
         set_(self, "operands", _operands(self.inputs, self.bodies))
 
     def attr(self, name: str, default: Any = None) -> Any:
-        return self.attributes.get(name, default)
+        """The attribute; if it is omitted `default`, which is for operators and attributes without a default in ONNX,
+        or ONNX's default. Whether it was given, `attributes` says.
+
+        Raises LookupError if no default is named and ONNX's depends on the opset.
+        """
+        value = self.attributes.get(name, default)
+        return default_of(self.op, name) if value is None else value
 
     @cached_property
     def inner_values(self) -> frozenset[str]:
@@ -138,15 +145,15 @@ _GIVEN = [field.name for field in dataclasses.fields(Node) if field.init]
 
 
 def _bodies(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for key, value in attributes.items():
         if type(value) in _PLAIN:
             continue
         if isinstance(value, Body):
-            found[key] = value
+            results[key] = value
         elif isinstance(value, tuple) and value and isinstance(value[0], Body):
-            found.update({f"{key}[{i}]": body for i, body in enumerate(value)})
-    return found
+            results.update({f"{key}[{i}]": body for i, body in enumerate(value)})
+    return results
 
 
 def _operands(inputs: tuple[str, ...], bodies: Mapping[str, Any]) -> tuple[str, ...]:

@@ -47,15 +47,15 @@ def rank_bounds(
     nodes: Sequence[Node], users: Mapping[str, Mapping[str, None]], rank: Mapping[str, float]
 ) -> dict[str, float]:
     """By name, the rank below which each of these new nodes must lie: that of its first reader, new ones included."""
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     later: dict[str, float] = {}  # value -> the lowest upper bound among the new nodes that use it
     for node in reversed(nodes):
         readers = {u for v in node.outputs if v for u in users.get(v, ())}
-        behind = (later[v] for v in node.outputs if v in later)
-        found[node.name] = min([*(rank[u] for u in readers), *behind], default=math.inf)
+        after = (later[v] for v in node.outputs if v in later)
+        results[node.name] = min([*(rank[u] for u in readers), *after], default=math.inf)
         for value in node.operands:
-            later[value] = min(later.get(value, math.inf), found[node.name])
-    return found
+            later[value] = min(later.get(value, math.inf), results[node.name])
+    return results
 
 
 def rank_between(ranks: Sequence[float], low: float, high: float) -> float:

@@ -7,6 +7,8 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from workbench.ir.graph import Graph
+from workbench.ir.node import Node
 from workbench.ir.types import Constant, constant_shape, lazy_constant
 
 Permutation: TypeAlias = tuple[int, ...]
@@ -59,3 +61,12 @@ def permuted_constant(tensor: Constant, perm: Permutation) -> Constant:
     """The constant transposed at each access, so the weight in its file stays the only copy."""
     shape = permuted(constant_shape(tensor), perm)
     return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)
+
+
+def perm_of(graph: Graph, node: Node) -> Permutation | None:
+    """The permutation of a Transpose; without the attribute it reverses the axes."""
+    perm = node.attr("perm")
+    if perm is not None:
+        return tuple(perm)
+    rank = graph.rank_of(node.inputs[0])
+    return None if rank is None else tuple(reversed(range(rank)))

@@ -30,8 +30,8 @@ class TextError(ValueError):
 
 def parse_words(error: parser.ParseError) -> str:
     """The parser's message, which it gives as bytes, on one line."""
-    said = error.args[0] if error.args else ""
-    return " ".join((said.decode(errors="replace") if isinstance(said, bytes) else str(said)).split())
+    message = error.args[0] if error.args else ""
+    return " ".join((message.decode(errors="replace") if isinstance(message, bytes) else str(message)).split())
 
 
 def from_text(text: str) -> Graph:

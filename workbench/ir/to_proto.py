@@ -125,9 +125,9 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
 def _quantization(graph: Graph) -> list[TensorAnnotation]:
     """The annotations of which every value is still there."""
     return [
-        told
-        for told in graph.kept.model.graph.quantization_annotation
-        if all(map(graph.has_value, (told.tensor_name, *(e.value for e in told.quant_parameter_tensor_names))))
+        message
+        for message in graph.kept.model.graph.quantization_annotation
+        if all(map(graph.has_value, (message.tensor_name, *(e.value for e in message.quant_parameter_tensor_names))))
     ]
 
 

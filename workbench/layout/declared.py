@@ -23,18 +23,18 @@ def layouts_of_rank(rank: int | None) -> tuple[str, ...]:
 
 def declared_layouts(graph: Graph) -> dict[str, str]:
     """The declared layouts by input; entries that do not fit their input are ignored."""
-    found = ((value, graph.metadata.get(DECLARED + value, "")) for value in graph.inputs)
-    return {value: layout for value, layout in found if layout in layouts_of_rank(graph.rank_of(value))}
+    result = ((value, graph.metadata.get(DECLARED + value, "")) for value in graph.inputs)
+    return {value: layout for value, layout in result if layout in layouts_of_rank(graph.rank_of(value))}
 
 
 def parse_layouts(words: Iterable[str]) -> dict[str, str]:
     """Parse layouts as on the command line, "x=NHWC". Raises UserError with the first word that is not valid."""
-    found = {}
+    results = {}
     for word in words:
         value, equals, layout = word.rpartition("=")
         if not equals or not value:
             raise UserError(f"--input-layout takes input=LAYOUT such as x=NHWC, not '{word}'")
-        if value in found:
+        if value in results:
             raise UserError(f"the layout of input '{value}' is given twice; give it one")
-        found[value] = layout
-    return found
+        results[value] = layout
+    return results

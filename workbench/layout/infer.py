@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from workbench.errors import UserError
+from workbench.inference.called_functions import called_function, with_bodies_of_calls
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, inverse, permuted
-from workbench.layout.calls import called_function, with_bodies_of_calls
-from workbench.layout.cost import perm_of
+from workbench.ir.permutation import Permutation, inverse, perm_of, permuted
 from workbench.layout.declared import DECLARED, declared_layouts, layouts_of_rank
 from workbench.ops import layout_of
 from workbench.ops.blocked import Blocked, parse_blocked
@@ -47,8 +46,8 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
     its result is then "NGCHW" or "NCW". (In LayoutPresetToNPU it is a Tensor.)
     """
     if any(called_function(graph, node) for node in graph.nodes if graph.functions):
-        found = infer_layouts(with_bodies_of_calls(graph, graph.nodes), through_reshapes=through_reshapes)
-        return {value: found.get(value, TENSOR) for value in graph.values()}
+        result = infer_layouts(with_bodies_of_calls(graph, graph.nodes), through_reshapes=through_reshapes)
+        return {value: result.get(value, TENSOR) for value in graph.values()}
     layouts = declared_layouts(graph)
     waiting = [*layouts, *(name for node in graph.nodes for name in _seed(graph, node, layouts))]
     while waiting:
@@ -70,7 +69,7 @@ def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
     """
     if not layouts:
         return
-    told, declared = infer_layouts(graph), declared_layouts(graph)
+    message, declared = infer_layouts(graph), declared_layouts(graph)
     for value, layout in layouts.items():
         if not graph.is_input(value):
             raise UserError(f"the model has no input '{value}'; it has {', '.join(graph.inputs) or 'none'}")
@@ -78,7 +77,7 @@ def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
         if layout not in (*fitting, TENSOR):
             may = f"it can be {', '.join(fitting)}" if fitting else "its axes have no layout"
             raise UserError(f"input '{value}' of {graph.tensor_type(value)} cannot be {layout or 'without one'}; {may}")
-        known = told.get(value, TENSOR)
+        known = message.get(value, TENSOR)
         if known not in (TENSOR, layout) and value not in declared:
             raise UserError(f"input '{value}' is {known}, as the operators that read it say; it cannot be {layout}")
     for value, layout in layouts.items():
@@ -154,8 +153,8 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
 
 def _seed_blocked(graph: Graph, node: Node, parts: Blocked, layouts: dict[str, str]) -> Iterator[str]:
     source = "NCHW" if parts.from_plain else _BLOCKED
-    said = [*((value, source) for value in node.inputs[:1]), *((value, _BLOCKED) for value in node.outputs[:1])]
-    for value, layout in said:
+    sentences = [*((value, source) for value in node.inputs[:1]), *((value, _BLOCKED) for value in node.outputs[:1])]
+    for value, layout in sentences:
         if value not in layouts and graph.rank_of(value) == len(layout):
             layouts[value] = layout
             yield value
@@ -213,14 +212,14 @@ def _through_blocking(graph: Graph, node: Node, layouts: dict[str, str]) -> Iter
 
 def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     """Propagate through Squeeze and Reduce without keepdims: the remaining axes keep their names."""
-    drops = node.op == "Squeeze" or (node.op_type.startswith("Reduce") and node.attr("keepdims", 1) != 1)
+    drops = node.op == "Squeeze" or (node.op.startswith("Reduce") and node.attr("keepdims") != 1)
     known = layouts.get(node.inputs[0]) if drops else None
     axes = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
     result = node.outputs[0]
     if known is None or axes is None or result in layouts:
         return
-    gone = {int(axis) % len(known) for axis in axes.numpy().reshape(-1)}
-    left = "".join(letter for axis, letter in enumerate(known) if axis not in gone)
+    removed = {int(axis) % len(known) for axis in axes.numpy().reshape(-1)}
+    left = "".join(letter for axis, letter in enumerate(known) if axis not in removed)
     if left in LAYOUT_NAMES.get(len(left), ()):
         layouts[result] = left
         yield result

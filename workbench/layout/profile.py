@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,12 +17,12 @@ from functools import cache
 from pathlib import Path
 
 from workbench.errors import UserError, closest, reading
-from workbench.files import replacing, settings_folder
 from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
 from workbench.ops.channels_last import parse_channels_last
-from workbench.ops.permutation.blocking import may_be_blocked
+from workbench.ops.permuted_blocks import may_be_blocked
+from workbench.support.files import replacing, settings_folder
 
 BUILT_IN_FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
@@ -126,13 +127,18 @@ def own_folder() -> Path:
 def demandable_operators() -> tuple[str, ...]:
     """Operators of which a profile may demand a layout, layout-sensitive ones first."""
     kinds = ("sensitive", "remapped", "agnostic")
-    found = [(kinds.index(c.layout.kind), op) for op, c in contracts().items() if c.layout.kind in kinds]
-    own_forms = {op for _, op in found if parse_channels_last(*op.rpartition(".")[::2]) is not None}
-    return tuple(op for _, op in sorted(found) if op != "Transpose" and op not in own_forms)
+    results = [(kinds.index(c.layout.kind), op) for op, c in contracts().items() if c.layout.kind in kinds]
+    own_forms = {op for _, op in results if parse_channels_last(*op.rpartition(".")[::2]) is not None}
+    return tuple(op for _, op in sorted(results) if op != "Transpose" and op not in own_forms)
 
 
 def built_in_names() -> tuple[str, ...]:
     return _names_in(BUILT_IN_FOLDER)
+
+
+def machine_target() -> str:
+    """The built-in profile for this machine: "cuda" where it has an NVIDIA GPU, else "cpu"."""
+    return "cuda" if Path("/dev/nvidiactl").exists() or shutil.which("nvidia-smi") is not None else "cpu"
 
 
 def profile_names() -> tuple[str, ...]:
@@ -143,16 +149,16 @@ def profile_names() -> tuple[str, ...]:
 
 def profiles() -> tuple[dict[str, Profile], dict[str, str]]:
     """The profiles by name, and for each file that cannot be used a sentence that says why."""
-    found, faults = {}, {}
+    result, faults = {}, {}
     for name in profile_names():
         try:
-            found[name] = load_profile(name)
+            result[name] = load_profile(name)
         except ProfileError as error:
             faults[name] = str(error)
     for name in set(_names_in(own_folder())) & set(built_in_names()):
         place = own_folder() / f"{name}{SUFFIX}"
         faults[name] = f"'{place}' is not used, since '{name}' is a built-in profile; give the file another name"
-    return found, faults
+    return result, faults
 
 
 def load_profile(name: str) -> Profile:
@@ -231,8 +237,8 @@ def _parsed(name: str, place: Path) -> Profile:
         raise ProfileError(f"profile '{place}' lacks {', '.join(missing)}; add what is missing to the file")
     unknown = [key for key in table if key not in _KEYS]
     if unknown:
-        said = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
-        raise ProfileError(f"profile '{place}' has the unknown key '{said}'; its keys are {', '.join(_KEYS)}")
+        message = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
+        raise ProfileError(f"profile '{place}' has the unknown key '{message}'; its keys are {', '.join(_KEYS)}")
     demands = table["demands"]
     if isinstance(demands, list):
         if not all(isinstance(op, str) for op in demands):

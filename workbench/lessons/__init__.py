@@ -1,6 +1,6 @@
 """Lessons: text files that show a model at certain moments, each with a key sentence, a question and its answer."""
 
-from workbench.lessons.lesson import Fault, Lesson, LessonError, Pipeline, Stop
+from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 from workbench.lessons.playing import PlayedStop, play
 from workbench.lessons.reading import read_lesson
 from workbench.lessons.shipped import find_lesson, shipped_lessons
@@ -9,7 +9,7 @@ __all__ = [
     "Fault",
     "Lesson",
     "LessonError",
-    "Pipeline",
+    "LessonPipeline",
     "PlayedStop",
     "Stop",
     "find_lesson",

@@ -109,10 +109,14 @@ def _inspected(stop: PlayedStop) -> dict[str, Any] | None:
 
 
 def _section(lesson: Lesson, stop: PlayedStop, number: int) -> str:
-    said = stop.stop
-    parts = [f"<h2>{html.escape(said.title)}</h2>", _blocks(lesson.text) if not number else "", _blocks(said.text)]
-    answer = f"<details><summary>Answer</summary>{_blocks(said.answer)}</details>"
-    parts.append(f'<div class="ask">{_blocks(said.question)}{answer}</div>')
+    message = stop.stop
+    parts = [
+        f"<h2>{html.escape(message.title)}</h2>",
+        _blocks(lesson.text) if not number else "",
+        _blocks(message.text),
+    ]
+    answer = f"<details><summary>Answer</summary>{_blocks(message.answer)}</details>"
+    parts.append(f'<div class="ask">{_blocks(message.question)}{answer}</div>')
     if stop.picture is not None:
         lines = (stop.picture.title, *stop.picture.lines)
         above, *below = (f'<p class="small">{html.escape(line)}</p>' for line in lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workbench.api import DEFAULT_TARGET
 from workbench.errors import UserError
+from workbench.pipeline.command_text import command_text
 from workbench.rewrite import DEFAULT_MODE
 
 
@@ -28,12 +29,12 @@ class LessonError(UserError):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
-        more = f" (and {len(faults) - 1:,} more: `python -m workbench lesson check`)" if len(faults) > 1 else ""
+        more = f" (and {len(faults) - 1:,} more: `{command_text('lesson', 'check')}`)" if len(faults) > 1 else ""
         super().__init__(f"{faults[0]}{more}")
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class LessonPipeline:
     """What runs before a stop: the words of the file, unchecked, with the line of each.
 
     model:  a sample's file, or one beside the lesson. passes: names in order; None for those of `preset`, if there is
@@ -63,7 +64,7 @@ class Stop:
     """
 
     title: str
-    pipeline: Pipeline
+    pipeline: LessonPipeline
     moment: str
     sentence: str
     text: str

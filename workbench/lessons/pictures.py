@@ -11,10 +11,10 @@ from workbench.charts.svg import TINTS, rectangle, svg, text
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.layout.infer import infer_layouts
+from workbench.memory.blocks.actions import labels_of
 from workbench.memory.orders import ORDERS, ordered
 from workbench.memory.planners import planners
 from workbench.memory.planning import MemoryPlan, plan_memory, sharing_of
-from workbench.memory.playing import labels_of
 
 _MOST_ELEMENTS = 72
 _LEFT = 78  # pixels, for the names of orders

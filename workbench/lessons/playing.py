@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from workbench.contexts import pass_context
 from workbench.errors import UserError, closest
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.io import load_model
@@ -17,12 +16,14 @@ from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
 from workbench.layout.profile import load_profile, profile_names
-from workbench.lessons.lesson import Fault, Lesson, LessonError, Pipeline, Stop
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 from workbench.lessons.pictures import Picture, picture_of
-from workbench.pass_choice import choose
-from workbench.pipeline import run_pipeline
+from workbench.pipeline.pipeline import Pipeline
+from workbench.pipeline.running import run_pipeline
+from workbench.registry.contexts import pass_context
+from workbench.registry.pass_choice import choose
 from workbench.rewrite import MODES, History, Pass
-from workbench.rewrite.passes import LAYOUT_PREFIX
 from workbench.view.ids import INPUT_ID, OUTPUT_ID
 
 _T = TypeVar("_T")
@@ -74,7 +75,7 @@ class _Ran:
 class _Player:
     lesson: Lesson
     may_open: MayOpen | None
-    ran: dict[Pipeline, _Ran | _Fault] = field(default_factory=dict)
+    ran: dict[LessonPipeline, _Ran | _Fault] = field(default_factory=dict)
 
     def play(self, stop: Stop) -> PlayedStop:
         """Raises _Fault."""
@@ -89,13 +90,13 @@ class _Player:
         picture = _saying("picture", lambda: picture_of(stop.picture, graph))
         return PlayedStop(stop, ran.model, ran.passes, ran.history, step, rewrites, picture)
 
-    def _run(self, wanted: Pipeline) -> _Ran | _Fault:
+    def _run(self, wanted: LessonPipeline) -> _Ran | _Fault:
         try:
             return self._ran(wanted)
         except _Fault as fault:
             return fault
 
-    def _ran(self, wanted: Pipeline) -> _Ran:
+    def _ran(self, wanted: LessonPipeline) -> _Ran:
         model = model_file(self.lesson, wanted.model)
         if self.may_open is not None:
             self.may_open(str(model))
@@ -108,12 +109,12 @@ class _Player:
         _saying("profile", lambda: load_profile(wanted.profile))
         if wanted.mode not in MODES:
             raise _Fault("mode", f"there is no mode '{wanted.mode}'; there are: {', '.join(MODES)}")
-        passes = tuple(_passes(wanted))
-        for absent in filter(lambda pass_: pass_.missing(), passes):
+        pipeline = _pipeline(wanted)
+        for absent in filter(lambda pass_: pass_.missing(), pipeline.passes):
             raise _Fault("passes", f"{absent.name} cannot act here: {absent.missing()}")
         context = pass_context(wanted.profile, mode=wanted.mode)
-        history = _saying("passes", lambda: run_pipeline(graph, passes, context))
-        return _Ran(model, passes, history)
+        history = _saying("passes", lambda: run_pipeline(graph, pipeline, context))
+        return _Ran(model, pipeline.passes, history)
 
 
 def play(lesson: Lesson, may_open: MayOpen | None = None) -> list[PlayedStop]:
@@ -149,7 +150,7 @@ def _models() -> Iterator[Path]:
         yield from sorted(SAMPLES.rglob(ending))
 
 
-def _passes(wanted: Pipeline) -> list[Pass]:
+def _pipeline(wanted: LessonPipeline) -> Pipeline:
     names = list(wanted.passes or ()) if wanted.passes is not None or not wanted.preset else None
     layout = wanted.strategy or None
     if names is None:
@@ -166,8 +167,8 @@ def _moment(stop: Stop, history: History) -> tuple[int, int | None]:
     if stop.moment == "end":
         return len(history) - 1, None
     names = [step.pass_name for step in history.steps]
-    layout = LAYOUT_PREFIX + word.replace("-", "_")
-    name = layout if layout in names else word
+    strategies = {s.pass_.strategy: s.pass_name for s in history.steps if isinstance(s.pass_, LayoutStrategy)}
+    name = strategies.get(word, word)
     if name not in names[1:]:
         known = ["start", "end", *names[1:]]
         raise _Fault("moment", f"'{word}' is no pass that runs here{closest(word, known)}")

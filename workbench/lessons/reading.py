@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError, closest, reading
-from workbench.lessons.lesson import Fault, Lesson, LessonError, Pipeline, Stop
+from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 
 _FENCE = "---"
 _KEY = re.compile(r"([A-Za-z_]+):(?:\s+(.*))?$")
@@ -70,7 +70,7 @@ class _Reader:
         for key in ("title", "model"):
             if not front.keys.get(key):
                 self._fault(1, f"the front matter has no '{key}'; write one, such as `{key}: {_EXAMPLES[key]}`")
-        shared = _pipeline(Pipeline(), front.keys)
+        shared = _pipeline(LessonPipeline(), front.keys)
         made = [self._stop(stop, shared, front) for stop in stops]
         if not made:
             self._fault(len(self.lines) or 1, "there is no stop; write one under a heading such as `## The first stop`")
@@ -124,22 +124,22 @@ class _Reader:
         else:
             part.keys[key], part.lines[key] = words, number
 
-    def _stop(self, part: _Part, shared: Pipeline, front: _Part) -> Stop:
-        said: dict[str, list[str]] = {"sentence": [], "text": [], "question": [], "answer": []}
+    def _stop(self, part: _Part, shared: LessonPipeline, front: _Part) -> Stop:
+        sentences: dict[str, list[str]] = {"sentence": [], "text": [], "question": [], "answer": []}
         where = "text"
         for line in part.body:
             spoken = _SPOKEN.match(line)
             if line.startswith(">"):
-                said["sentence"].append(line.removeprefix(">").strip())
+                sentences["sentence"].append(line.removeprefix(">").strip())
                 where = "text"
             elif spoken:
                 where = spoken[1].casefold()
-                said[where].append(spoken[2])
+                sentences[where].append(spoken[2])
             else:
-                said[where].append(line)
-        texts = {name: _joined(lines) for name, lines in said.items()}
+                sentences[where].append(line)
+        texts = {name: _joined(lines) for name, lines in sentences.items()}
         if not part.title:
-            self._fault(part.line, "the stop has no title; write it behind ##")
+            self._fault(part.line, "the stop has no title; write it after ##")
         for name, words in _NEEDED.items():
             if not texts[name]:
                 self._fault(part.line, f"the stop '{part.title}' has no {name}; {words}")
@@ -160,20 +160,20 @@ class _Reader:
 
 _EXAMPLES = {"title": "Why is there a transpose here?", "model": "npu_path.onnx"}
 _NEEDED = {
-    "sentence": "write its key sentence behind >",
+    "sentence": "write its key sentence after >",
     "question": "write `Question: ...`",
     "answer": "write `Answer: ...`",
 }
 
 
-def _pipeline(shared: Pipeline, keys: Mapping[str, str]) -> Pipeline:
+def _pipeline(shared: LessonPipeline, keys: Mapping[str, str]) -> LessonPipeline:
     """The shared one with what the keys say instead. passes and preset exclude each other."""
     words = {**vars(shared), **{key: read(keys[key]) for key, read in _OF_PIPELINE.items() if key in keys}}
     if "passes" in keys and "preset" not in keys:
         words["preset"] = ""
     if keys.get("preset") and "passes" not in keys:
         words["passes"] = None
-    return Pipeline(**words)
+    return LessonPipeline(**words)
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -21,9 +21,9 @@ def shipped_lessons() -> tuple[Lesson, ...]:
 
 def find_lesson(name: str) -> Lesson:
     """The shipped lesson of that name, or that of the .md file. Raises UserError."""
-    found = next((lesson for lesson in shipped_lessons() if lesson.name == name), None)
-    if found is not None:
-        return found
+    result = next((lesson for lesson in shipped_lessons() if lesson.name == name), None)
+    if result is not None:
+        return result
     if not name.endswith(".md"):
         raise UserError(f"there is no lesson '{name}'{closest(name, [one.name for one in shipped_lessons()])}")
     return read_lesson(name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.layout.cost import bound_shape
+from workbench.inference.bound_shapes import bound_shape
 from workbench.memory.contiguous_parts import ContiguousPart, pieces_of_concat, views_by
 from workbench.memory.lifetimes import ExecutionStep, Kind, Lifetimes, ValueLifetime
 from workbench.memory.shared_memory import Alias, SharedMemory
@@ -110,34 +110,34 @@ class _Aliasing:
     def _no_overwriting(
         self, number: int, step: ExecutionStep, operand: ValueLifetime, result: ValueLifetime, name: str
     ) -> str:
-        said = f"{step.node} cannot overwrite '{operand.name}'"
+        sentence = f"{step.node} cannot overwrite '{operand.name}'"
         root = self.values[self.memory.place(operand.name).whole]
         if not root.kind.is_planned:
-            return f"{said}: it lies in {_outside(root)}"
+            return f"{sentence}: it lies in {_outside(root)}"
         old, new = (step.graph.tensor_type(value) for value in (name, step.node.outputs[0]))
         if operand.bytes is None or result.bytes is None or old is None or new is None:
-            return f"{said}: its size is not known"
+            return f"{sentence}: its size is not known"
         if old.dtype.bitwidth != new.dtype.bitwidth:
             return (
-                f"{said}: an element of it has {old.dtype.bitwidth} bits, and one of '{result.name}'"
+                f"{sentence}: an element of it has {old.dtype.bitwidth} bits, and one of '{result.name}'"
                 f" {new.dtype.bitwidth}"
             )
         if bound_shape(step.graph, name) != bound_shape(step.graph, step.node.outputs[0]):
-            return f"{said}: it has {_bytes(operand)}, and is broadcast to the {_bytes(result)} of '{result.name}'"
+            return f"{sentence}: it has {_bytes(operand)}, and is broadcast to the {_bytes(result)} of '{result.name}'"
         if operand.kind == Kind.OUTPUT:
-            return f"{said}: it is a result of the graph"
+            return f"{sentence}: it is a result of the graph"
         if operand.dies > number + 1:
-            return f"{said}: {self._reader(operand, number)} reads it later"
+            return f"{sentence}: {self._reader(operand, number)} reads it later"
         for other in self.memory.overlapping(operand.name):
             if other.dies > number:
-                return f"{said}: {self._reader(other, number)} reads '{other.name}', which lies in the same memory"
+                return f"{sentence}: {self._reader(other, number)} reads '{other.name}', which lies in the same memory"
         beside = self._running_beside(number, operand)
         if beside is not None:
-            return f"{said}: {beside.node} may run at the same time"
+            return f"{sentence}: {beside.node} may run at the same time"
         before, after = self.memory.most_in_use, self.memory.most_with(operand.name, [result.name])
         if after > before:
             return (
-                f"{said}: that would keep the {_bytes(root)} of '{root.name}' in use, and the most at once would rise"
+                f"{sentence}: that would keep the {_bytes(root)} of '{root.name}' in use, and the peak would rise"
                 f" from {before:,} to {after:,} bytes"
             )
         return ""
@@ -188,7 +188,7 @@ class _Aliasing:
             if after > before:
                 sentence = (
                     f"'{part.name}' inside '{result.name}' would keep {_bytes(result)} in use from its first operand"
-                    f" on, and the most at once would rise from {before:,} to {after:,} bytes; it is copied"
+                    f" on, and the peak would rise from {before:,} to {after:,} bytes; it is copied"
                 )
                 self.decisions.append(Decision(number, Alias.PLACED, part.name, result.name, False, sentence))
                 continue

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.fusion.traffic import is_view
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.layout.cost import bound_shape
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ def views_by(graph: Graph, node: Node) -> Iterator[ContiguousPart]:
     elif node.op == "Slice":
         yield from _slice(graph, node)
     elif node.op == "Split":
-        yield from _pieces_along(graph, node.inputs[0], node.outputs, node.attr("axis", 0))
+        yield from _pieces_along(graph, node.inputs[0], node.outputs, node.attr("axis"))
 
 
 def pieces_of_concat(graph: Graph, node: Node) -> Iterator[ContiguousPart]:
     """The operands of a Concat that are contiguous pieces of its result, wherever they are computed now."""
-    yield from _pieces_along(graph, node.outputs[0], node.inputs, node.attr("axis", 0))
+    yield from _pieces_along(graph, node.outputs[0], node.inputs, node.attr("axis"))
 
 
 def _pieces_along(graph: Graph, whole: str, parts: tuple[str, ...], axis: int) -> Iterator[ContiguousPart]:

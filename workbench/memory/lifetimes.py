@@ -11,7 +11,7 @@ from workbench.fusion.traffic import size_of
 from workbench.inference.shapes import infer_types
 from workbench.ir import Constant, Function, Graph, Node, ValueType
 from workbench.ir.function_calls import function_key
-from workbench.memory.packing import MemoryBlock, Packing
+from workbench.memory.blocks.packing import MemoryBlock, Packing
 from workbench.ops import contract_of
 
 _LARGEST = 2**46  # bytes of a value that is planned; a process can address 2**47
@@ -101,9 +101,9 @@ class Lifetimes:
 
     def operand(self, step: int, value: str) -> str:
         """The name under which `values` has what a step reads or computes as `value`."""
-        found = self.scopes[step].find(value)
-        assert found is not None, f"{self.steps[step].node} reads '{value}', which nothing computes"
-        return found
+        result = self.scopes[step].find(value)
+        assert result is not None, f"{self.steps[step].node} reads '{value}', which nothing computes"
+        return result
 
 
 def lifetimes(graph: Graph, order: Sequence[Node] | None = None, inner: bool = True) -> Lifetimes:
@@ -137,7 +137,7 @@ def _check_order(graph: Graph, nodes: Sequence[Node]) -> None:
     for node in nodes:
         missing = [value for value in node.operands if value not in known and graph.has_value(value)]
         if missing:
-            raise UserError(f"In the order, {node} runs before '{missing[0]}' is computed; move it behind.")
+            raise UserError(f"In the order, {node} runs before '{missing[0]}' is computed; move it after that.")
         known.update(node.outputs)
 
 
@@ -208,9 +208,9 @@ class _Walk:
         return whole
 
     def _read(self, scope: ValueScope, name: str, number: int) -> None:
-        found = scope.find(name)
-        if found is not None:
-            self.values[found].reads.append(number)
+        result = scope.find(name)
+        if result is not None:
+            self.values[result].reads.append(number)
 
     def _function(self, node: Node) -> Function | None:
         """The function that the node calls, if it runs operator by operator."""
@@ -264,9 +264,9 @@ def _graph_with_types(
             dims=main.dims,
         )
 
-    found = typed(types, body.inputs)
-    if all(found.type(value) is not None for node in found.nodes for value in node.outputs if value):
-        return found
+    graph = typed(types, body.inputs)
+    if all(graph.type(value) is not None for node in graph.nodes for value in node.outputs if value):
+        return graph
     outer = [value for value in body.captured if value not in constants]
     return typed({**types, **infer_types(typed(types, (*body.inputs, *outer)))}, body.inputs)
 
@@ -278,7 +278,9 @@ def _bytes(main: Graph, graph: Graph, value: str) -> int | None:
 
 
 def _bytes_inside(main: Graph, graph: Graph, value: str) -> int | None:
-    found = graph.tensor_type(value)
-    if found is None or found.shape is None:
+    tensor_type = graph.tensor_type(value)
+    if tensor_type is None or tensor_type.shape is None:
         return None
-    return found.with_shape(tuple(main.dims.get(d, d) if isinstance(d, str) else d for d in found.shape)).bytes
+    return tensor_type.with_shape(
+        tuple(main.dims.get(d, d) if isinstance(d, str) else d for d in tensor_type.shape)
+    ).bytes

@@ -16,23 +16,23 @@ def _of_file(graph: Graph) -> Sequence[Node]:
 
 def _depth_first(graph: Graph) -> Sequence[Node]:
     """Each operator after its operands' operators, one result of the graph after the other."""
-    found: dict[str, Node] = {}
+    results: dict[str, Node] = {}
     for value in graph.outputs:
-        _behind(graph, graph.producer(value), found)
+        _after(graph, graph.producer(value), results)
     for node in graph.nodes:
-        _behind(graph, node, found)
-    return tuple(found.values())
+        _after(graph, node, results)
+    return tuple(results.values())
 
 
-def _behind(graph: Graph, last: Node | None, found: dict[str, Node]) -> None:
+def _after(graph: Graph, last: Node | None, results: dict[str, Node]) -> None:
     """Append what `last` needs, then itself; without recursion, since graphs are deep."""
     waiting = [last] if last is not None else []
     while waiting:
         node = waiting[-1]
         makers = (graph.producer(value) for value in node.operands)
-        needed = [maker for maker in makers if maker is not None and maker.name not in found]
-        if node.name in found or not needed:
-            found.setdefault(waiting.pop().name, node)
+        needed = [maker for maker in makers if maker is not None and maker.name not in results]
+        if node.name in results or not needed:
+            results.setdefault(waiting.pop().name, node)
             continue
         waiting.extend(reversed(needed))
 

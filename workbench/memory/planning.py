@@ -8,9 +8,9 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.memory.aliasing import Decision, share_memory
+from workbench.memory.blocks.packing import MemoryBlock, Packing
 from workbench.memory.lifetimes import Kind, Lifetimes, lifetimes
-from workbench.memory.packing import MemoryBlock, Packing
-from workbench.memory.planners import Action, Packed, pack, planner_of
+from workbench.memory.planners import Packed, pack, planner_of
 from workbench.memory.shared_memory import Alias, SharedMemory
 
 DEFAULT_PLANNER = "exact"
@@ -132,17 +132,17 @@ def sharing_of(
     inner: whether values in bodies and functions are included. alignment: of blocks, in bytes.
     before: see `share_memory`.
     """
-    found = lifetimes(graph, nodes, inner)
-    unshared = SharedMemory(found).most_in_use
-    memory, decisions = share_memory(found, before)
-    values = found.values
+    result = lifetimes(graph, nodes, inner)
+    unshared = SharedMemory(result).most_in_use
+    memory, decisions = share_memory(result, before)
+    values = result.values
     blocks = []
     for root in memory.roots():
         size = values[root].bytes
         if values[root].kind.is_planned and size is not None:
             blocks.append(MemoryBlock(root, -(-size // alignment) * alignment, *memory.span(root)))
     blocks.sort(key=lambda block: block.born)
-    return Sharing(order, found, memory, tuple(decisions), Packing(tuple(blocks)), unshared)
+    return Sharing(order, result, memory, tuple(decisions), Packing(tuple(blocks)), unshared)
 
 
 def plan_memory(sharing: Sharing, planner: str = DEFAULT_PLANNER, seconds: float = SECONDS) -> MemoryPlan:
@@ -192,15 +192,4 @@ def _decision_row(decision: Decision) -> Mapping[str, Any]:
         "other": decision.other,
         "accepted": decision.accepted,
         "why": decision.sentence,
-    }
-
-
-def _action_row(action: Action, value: str) -> Mapping[str, Any]:
-    return {
-        "step": action.step,
-        "does": action.does,
-        "value": value,
-        "offset": action.offset,
-        "label": action.label,
-        "why": action.sentence,
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.fusion.traffic import is_view, size_of
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.layout.cost import bound_shape
 from workbench.memory.order import OrderedOperator, SchedulingProblem
 from workbench.ops import fusion_kind_of
 from workbench.ops.fusion_kinds import BROADCAST
@@ -52,11 +52,11 @@ def _overwritable(graph: Graph, node: Node) -> list[str]:
     if fusion_kind_of(node) > BROADCAST or is_view(graph, node):
         return []
     result, shape = graph.tensor_type(node.outputs[0]), bound_shape(graph, node.outputs[0])
-    found = []
+    results = []
     for value in filter(None, node.inputs):
         operand = graph.tensor_type(value)
         if operand is None or result is None or operand.dtype.bitwidth != result.dtype.bitwidth:
             continue
         if shape is not None and bound_shape(graph, value) == shape:
-            found.append(value)
-    return found
+            results.append(value)
+    return results

@@ -66,12 +66,12 @@ class SharedMemory:
     def overlapping(self, value: str) -> list[ValueLifetime]:
         """The other values that share bytes with this one."""
         own, size = self.place(value), self._values[value].bytes or 0
-        found = []
+        results = []
         for name in self._members[own.whole]:
             offset, other = self.place(name).offset, self._values[name]
             if name != value and offset < own.offset + size and own.offset < offset + (other.bytes or 0):
-                found.append(other)
-        return found
+                results.append(other)
+        return results
 
     @property
     def most_in_use(self) -> int:

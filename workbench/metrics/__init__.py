@@ -14,21 +14,22 @@ from typing import Any
 from workbench.ir import Graph
 from workbench.metrics.metric import Measurements, Metric
 
+_SHARED = ("metric", "transpose_cost")  # what metrics use, and no metric
 __all__ = ["Measurements", "Metric", "measurements_of", "metrics"]
 
 
 @cache
 def metrics() -> Mapping[str, Metric]:
     """All metrics by name, in alphabetical order. Raises TypeError for a file without one."""
-    found = {}
+    results = {}
     for module in pkgutil.iter_modules(__path__):
-        if module.name == "metric":
+        if module.name in _SHARED:
             continue
         metric = getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRIC", None)
         if not isinstance(metric, Metric) or metric.name != module.name:
             raise TypeError(f"workbench/metrics/{module.name}.py must define METRIC, a Metric with the file's name")
-        found[module.name] = metric
-    return found
+        results[module.name] = metric
+    return results
 
 
 def measurements_of(graph: Graph) -> Measurements:
@@ -38,7 +39,7 @@ def measurements_of(graph: Graph) -> Measurements:
     for metric in metrics().values():
         if not metric.of_steps:
             continue
-        if metric.look not in seen:
-            seen[metric.look] = metric.look(graph)
-        values[metric.name] = metric.value(seen[metric.look])
+        if metric.analyse not in seen:
+            seen[metric.analyse] = metric.analyse(graph)
+        values[metric.name] = metric.value(seen[metric.analyse])
     return Measurements(values)

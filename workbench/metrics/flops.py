@@ -44,7 +44,7 @@ METRIC = Metric(
     name="flops",
     unit="FLOPs",
     help="Floating-point operations of one run; unknown if an operator's count is.",
-    look=count_flops,
+    analyse=count_flops,
     value=lambda flops: None if flops.unknown else flops.known,
     of_steps=False,  # slow: it infers types if dims are bound, and asks every operator's contract
 )

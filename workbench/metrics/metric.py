@@ -16,20 +16,20 @@ class Metric:
     name:     the name of its file.
     unit:     what is counted: "nodes", "elements".
     help:     one sentence, for headings and documents.
-    look:     analyses the graph; metrics with the same function share its result.
-    value:    the number from the result of `look`; None if unknown.
+    analyse:     analyses the graph; metrics with the same function share its result.
+    value:    the number from the result of `analyse`; None if unknown.
     of_steps: whether every step of a pipeline is measured; only if that is cheap on large graphs.
     """
 
     name: str
     unit: str
     help: str
-    look: Callable[[Graph], Any]
+    analyse: Callable[[Graph], Any]
     value: Callable[[Any], int | None]
     of_steps: bool = True
 
     def __call__(self, graph: Graph) -> int | None:
-        return self.value(self.look(graph))
+        return self.value(self.analyse(graph))
 
 
 @dataclass(frozen=True)

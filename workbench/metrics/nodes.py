@@ -13,6 +13,6 @@ METRIC = Metric(
     name="nodes",
     unit="nodes",
     help="Operators, those of bodies too, without constants.",
-    look=count_nodes,
+    analyse=count_nodes,
     value=lambda nodes: nodes,
 )

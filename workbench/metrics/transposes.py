@@ -1,12 +1,12 @@
 """The number of transposes of a graph."""
 
-from workbench.layout.cost import count
 from workbench.metrics.metric import Metric
+from workbench.metrics.transpose_cost import count
 
 METRIC = Metric(
     name="transposes",
     unit="transposes",
     help="Transposes of computed values, those of bodies and functions too.",
-    look=count,
+    analyse=count,
     value=lambda counts: counts.transposes,
 )

@@ -21,7 +21,7 @@ def relu(call, x):
 
 @_activation("LeakyRelu", 2)
 def leaky_relu(call, x):
-    return F.leaky_relu(x, call.attr("alpha", 0.01))
+    return F.leaky_relu(x, call.attr("alpha"))
 
 
 @_activation("PRelu", 2, fusion=BROADCAST)
@@ -31,7 +31,7 @@ def prelu(call, x, slope):
 
 @_activation("ThresholdedRelu", 1)
 def thresholded_relu(call, x):
-    return torch.where(x > call.attr("alpha", 1.0), x, torch.zeros_like(x))
+    return torch.where(x > call.attr("alpha"), x, torch.zeros_like(x))
 
 
 @_activation("Sigmoid", 4)
@@ -41,7 +41,7 @@ def sigmoid(call, x):
 
 @_activation("HardSigmoid", 4)
 def hard_sigmoid(call, x):
-    return torch.clamp(x * call.attr("alpha", 0.2) + call.attr("beta", 0.5), 0, 1)
+    return torch.clamp(x * call.attr("alpha") + call.attr("beta"), 0, 1)
 
 
 @_activation("HardSwish", 5)
@@ -56,17 +56,17 @@ def tanh(call, x):
 
 @_activation("Elu", 3)
 def elu(call, x):
-    return F.elu(x, call.attr("alpha", 1.0))
+    return F.elu(x, call.attr("alpha"))
 
 
 @_activation("Celu", 4)
 def celu(call, x):
-    return F.celu(x, call.attr("alpha", 1.0))
+    return F.celu(x, call.attr("alpha"))
 
 
 @_activation("Selu", 4)
 def selu(call, x):
-    alpha, gamma = call.attr("alpha", 1.67326319217681884765625), call.attr("gamma", 1.05070102214813232421875)
+    alpha, gamma = call.attr("alpha"), call.attr("gamma")
     return gamma * torch.where(x > 0, x, alpha * torch.expm1(x))
 
 
@@ -82,7 +82,7 @@ def mish(call, x):
 
 @_activation("Swish", 5)
 def swish(call, x):
-    return x * torch.sigmoid(x * call.attr("alpha", 1.0))
+    return x * torch.sigmoid(x * call.attr("alpha"))
 
 
 @_activation("SwiGLU", 6, fusion=BROADCAST)
@@ -102,7 +102,7 @@ def softsign(call, x):
 
 @_activation("Shrink", 2)
 def shrink(call, x):
-    edge, bias = call.attr("lambd", 0.5), call.attr("bias", 0.0)
+    edge, bias = call.attr("lambd"), call.attr("bias")
     return torch.where(x < -edge, x + bias, torch.where(x > edge, x - bias, torch.zeros_like(x)))
 
 

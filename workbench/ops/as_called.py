@@ -10,10 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import onnx
-from onnx import helper
-
 from workbench.ir import AttrRef, Function, Graph, Node
+from workbench.ir.attribute_defaults import defaults_at
 from workbench.ir.function_calls import Key, function_key, graphs_within
 from workbench.ops.channels_last import DOMAIN
 
@@ -44,13 +42,13 @@ def _given(function: Function, calls: list[Node]) -> Function:
     if function.domain != DOMAIN or not calls:
         return function
     given = {name for call in calls for name in call.attributes} - _never(function, calls)
-    gone = {name: value for name, value in function.attributes.items() if name not in given}
+    removed = {name: value for name, value in function.attributes.items() if name not in given}
     everywhere = {name for name in given if all(name in call.attributes for call in calls)}
     left = {name: None if name in everywhere else v for name, v in function.attributes.items() if name in given}
     most = max(len(_without_last_omitted(call.inputs)) for call in calls)
     if left == dict(function.attributes) and most == len(function.graph.inputs):
         return function
-    body = _without_references(function.graph, gone, dict.fromkeys(function.graph.inputs[most:], ""))
+    body = _without_references(function.graph, removed, dict.fromkeys(function.graph.inputs[most:], ""))
     body.inputs = body.inputs[:most]
     return dataclasses.replace(function, graph=body, attributes=left)
 
@@ -72,26 +70,24 @@ def _missing(function: Function, calls: list[Node]) -> dict[str, Any]:
     """The value of each attribute that some calls give, for those that do not."""
     if function.domain != DOMAIN:
         return {}
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, default in function.attributes.items():
         example = next((call.attributes[name] for call in calls if name in call.attributes), None)
         if example is None or all(name in call.attributes for call in calls):
             continue
         value = _default(function, name, example) if default is None else default
         if value is not None:
-            found[name] = value
-    return found
+            results[name] = value
+    return results
 
 
 def _default(function: Function, name: str, example: Any) -> Any:
     if name in _FILLED_WITH and isinstance(example, tuple):
         return (_FILLED_WITH[name],) * len(example)
     for op_type, key in _readers(function.graph, name):
-        schema = onnx.defs.get_schema(op_type, function.graph.opset_imports.get("", 1), "")
-        default = schema.attributes[key].default_value
-        if default.name:
-            value = helper.get_attribute_value(default)
-            return value.decode() if isinstance(value, bytes) else tuple(value) if isinstance(value, list) else value
+        default = defaults_at(op_type, function.graph.opset_imports.get("", 1)).get(key)
+        if default is not None:
+            return default
     return None
 
 
@@ -103,7 +99,7 @@ def _readers(graph: Graph, name: str) -> Iterator[tuple[str, str]]:
                 yield node.op_type, key
 
 
-def _without_references(graph: Graph, gone: Mapping[str, Any], omitted: Mapping[str, str]) -> Graph:
+def _without_references(graph: Graph, removed: Mapping[str, Any], omitted: Mapping[str, str]) -> Graph:
     """The body with the defaults of these attributes in place of references; those without one are omitted.
 
     omitted: operands, as names that become "".
@@ -111,7 +107,7 @@ def _without_references(graph: Graph, gone: Mapping[str, Any], omitted: Mapping[
 
     def changed(node: Node) -> Node:
         values = {
-            key: gone.get(value.name, value) if isinstance(value, AttrRef) else value
+            key: removed.get(value.name, value) if isinstance(value, AttrRef) else value
             for key, value in node.attributes.items()
         }
         kept = {key: value for key, value in values.items() if value is not None}

@@ -43,7 +43,7 @@ def attention(call, query, key, value, mask=None, past_key=None, past_value=None
         query, key, value = query.float(), key.float(), value.float()
     key, value = (_for_query_heads(x, query) for x in (key, value))
     bias = _bias(call, query, key, mask, past, filled)
-    if len(call.node.outputs) < 4 and not call.attr("softcap", 0.0) and bias is None:
+    if len(call.node.outputs) < 4 and not call.attr("softcap") and bias is None:
         result, scores = F.scaled_dot_product_attention(query, key, value, scale=call.attr("scale")), None
     else:
         result, scores = _attend(call, query, key, value, bias)
@@ -93,8 +93,8 @@ def _reach(
     call: Call, query: torch.Tensor, key: torch.Tensor, past: int, filled: torch.Tensor | None
 ) -> torch.Tensor | None:
     """Which keys each query may attend to by position and by the filled part of a cache; None: all."""
-    left, right = call.attr("left_window_size", -1), call.attr("right_window_size", -1)
-    if call.attr("is_causal", 0):
+    left, right = call.attr("left_window_size"), call.attr("right_window_size")
+    if call.attr("is_causal"):
         right = 0
     keys = torch.arange(key.shape[2], device=query.device)
     limits = []
@@ -115,7 +115,7 @@ def _attend(
     """The result, and the scores after the step that `qk_matmul_output_mode` selects."""
     root = math.sqrt(_scale(call, query))
     steps = [(query * root) @ (key * root).transpose(-1, -2)]
-    cap = call.attr("softcap", 0.0)
+    cap = call.attr("softcap")
     steps.append(cap * torch.tanh(steps[0] / cap) if cap else steps[0])
     steps.append(steps[1] if bias is None else steps[1] + bias)
     precision = call.attr("softmax_precision")
@@ -123,7 +123,7 @@ def _attend(
     if bias is not None:  # a query with all keys masked gives zeros
         weights = weights.masked_fill(bias.amax(-1, keepdim=True) == -math.inf, 0.0)
     steps.append(weights)
-    return weights @ value, steps[call.attr("qk_matmul_output_mode", 0)]
+    return weights @ value, steps[call.attr("qk_matmul_output_mode")]
 
 
 def _scale(call: Call, query: torch.Tensor) -> float:
@@ -154,14 +154,14 @@ def rotary_embedding(call, x, cos, sin, positions=None):
     if positions is not None:
         cos, sin = cos[positions], sin[positions]
     cos, sin = cos.unsqueeze(2), sin.unsqueeze(2)
-    size = call.attr("rotary_embedding_dim", 0) or heads.shape[-1]
-    turned, rest = heads[..., :size], heads[..., size:]
+    size = call.attr("rotary_embedding_dim") or heads.shape[-1]
+    transposed, rest = heads[..., :size], heads[..., size:]
     parts: Any
-    if call.attr("interleaved", 0):
-        a, b = turned[..., 0::2], turned[..., 1::2]
+    if call.attr("interleaved"):
+        a, b = transposed[..., 0::2], transposed[..., 1::2]
         parts = torch.stack([cos * a - sin * b, sin * a + cos * b], -1).flatten(-2)
     else:
-        a, b = turned.chunk(2, -1)
+        a, b = transposed.chunk(2, -1)
         parts = torch.cat([cos * a - sin * b, sin * a + cos * b], -1)
     result = torch.cat([parts, rest], -1)
     return result.flatten(2) if packed else result.transpose(1, 2)

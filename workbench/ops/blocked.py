@@ -60,10 +60,10 @@ def blocked_op(op_type: str, block: int, from_plain: bool = False) -> tuple[str,
 @cache
 def parse_blocked(domain: str, op_type: str) -> Blocked | None:
     """The parts of a blocked operator's name; None for any other operator."""
-    found = _NAME.fullmatch(op_type) if domain == DOMAIN else None
-    if found is None or (found[2] and found[1] != "Conv"):
+    result = _NAME.fullmatch(op_type) if domain == DOMAIN else None
+    if result is None or (result[2] and result[1] != "Conv"):
         return None
-    return Blocked(found[1], int(found[3]), bool(found[2]))
+    return Blocked(result[1], int(result[3]), bool(result[2]))
 
 
 # ---- bodies ---------------------------------------------------------------------------

@@ -183,15 +183,15 @@ def channels_last_function(op_type: str, opset: int) -> Function:
         operands[1] = f"{own.inputs[1]}_onnx"
         nodes.append(Node("Transpose", (own.inputs[1],), (operands[1],), {"perm": weight_perm}, name="weights"))
     results = ("result", "second")[: own.results]
-    turned = channels_last(parts.rank) if own.gives_image else None
+    transposed = channels_last(parts.rank) if own.gives_image else None
     if gives_kernel and parts.weights is not None:
-        turned = weight_permutation(parts.weights, parts.rank)
-    given = results if turned is None else tuple(f"{result}_first" for result in results)
+        transposed = weight_permutation(parts.weights, parts.rank)
+    given = results if transposed is None else tuple(f"{result}_first" for result in results)
     references = {name: AttrRef(name, kind) for name, kind in own.attributes.items()}
     plain = PLAIN_FORM.get(parts.op_type, parts.op_type)
     nodes.append(Node(plain, tuple(operands), given, references, name=plain.lower(), domain=domain))
-    for first, result in zip(given, results, strict=True) if turned is not None else ():
-        nodes.append(Node("Transpose", (first,), (result,), {"perm": turned}, name=f"{result}_turned"))
+    for first, result in zip(given, results, strict=True) if transposed is not None else ():
+        nodes.append(Node("Transpose", (first,), (result,), {"perm": transposed}, name=f"{result}_turned"))
     imports = {"": opset, **({DOMAIN: 1} if domain else {})}
     graph = Graph(name=op_type, inputs=own.inputs, outputs=results, nodes=nodes, opset_imports=imports)
     return Function(op_type, DOMAIN, graph, dict.fromkeys(own.attributes))

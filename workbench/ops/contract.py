@@ -40,7 +40,7 @@ class Call(Protocol):
     is_narrowed: bool  # whether the run computes the graph's float32 in a narrower type
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The node's attribute, with references to a function's attributes resolved."""
+        """As of the node, with references to a function's attributes resolved."""
 
     def number(self, place: int) -> int | None:
         """The operand at that place if it is a constant integer of rank 0, else None."""

@@ -23,7 +23,7 @@ def deform_conv(call, x, weight, offset, bias=None, mask=None):
     if x.dim() != 4:
         raise CannotRun("torch samples images of two axes")
     window = Window.of(call, weight.shape[2:], x.shape[2:])
-    group, parts, counts = call.attr("group", 1), call.attr("offset_group", 1), offset.shape[2:]
+    group, parts, counts = call.attr("group"), call.attr("offset_group"), offset.shape[2:]
     batch, images = x.shape[0], x.shape[0] * parts
     rows, columns = _moved_taps(window, offset.reshape(images, *window.kernel, 2, *counts))
     sampled = _sampled(x.reshape(images, x.shape[1] // parts, *x.shape[2:]), rows, columns)

@@ -13,7 +13,7 @@ from workbench.ops.permutation.kinds import BARRIER
 @operator("NonMaxSuppression", category="other", layout=BARRIER, fusion=OPAQUE, host_inputs=(0, 1, 2, 3, 4))
 def non_max_suppression(call, boxes, scores, limit=None, overlap=None, least=None):
     """[batch, class, box] of each box that is kept, the best first; computed on the CPU, box by box."""
-    corners = _corners(boxes, bool(call.attr("center_point_box", 0)))
+    corners = _corners(boxes, bool(call.attr("center_point_box")))
     most = 0 if limit is None else int(limit)
     share = 0.0 if overlap is None else float(overlap)
     threshold = -math.inf if least is None else float(least)
@@ -37,28 +37,28 @@ def _corners(boxes: torch.Tensor, centred: bool) -> torch.Tensor:
 def _remaining(corners: torch.Tensor, scores: torch.Tensor, most: int, share: float, least: float) -> list[int]:
     """Boxes by descending score, without those whose intersection over union with an earlier one exceeds `share`."""
     areas = (corners[:, 1] - corners[:, 0]).prod(-1)
-    gone = scores <= least
+    removed = scores <= least
     kept: list[int] = []
     for box in scores.argsort(descending=True, stable=True).tolist():
         if len(kept) >= most:
             break
-        if gone[box]:
+        if removed[box]:
             continue
         kept.append(box)
         low = torch.maximum(corners[:, 0], corners[box, 0])
         high = torch.minimum(corners[:, 1], corners[box, 1])
         common = (high - low).clamp(min=0).prod(-1)
-        gone |= common / (areas + areas[box] - common) > share
+        removed |= common / (areas + areas[box] - common) > share
     return kept
 
 
 @operator("RoiAlign", category="pooling", layout=BARRIER, fusion=FUSABLE, flops=per_output(8), host_inputs=(1, 2))
 def roi_align(call, x, boxes, images):
     """A grid of cells for each box [x, y, x, y], sampled from its image by linear interpolation."""
-    scale, ratio = call.attr("spatial_scale", 1.0), call.attr("sampling_ratio", 0)
+    scale, ratio = call.attr("spatial_scale"), call.attr("sampling_ratio")
     centred = call.attr("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "") == "half_pixel"
-    cells = call.attr("output_height", 1), call.attr("output_width", 1)
-    largest = call.attr("mode", "avg") == "max"
+    cells = call.attr("output_height"), call.attr("output_width")
+    largest = call.attr("mode") == "max"
     results = []
     for box, image in zip(boxes.tolist(), images.tolist(), strict=True):
         left, top, right, bottom = (edge * scale - 0.5 * centred for edge in box)

@@ -112,7 +112,7 @@ def identity(call, x):
 
 @_elementwise("IsInf", fusion=ELEMENTWISE)
 def is_inf(call, x):
-    negative, positive = call.attr("detect_negative", 1), call.attr("detect_positive", 1)
+    negative, positive = call.attr("detect_negative"), call.attr("detect_positive")
     if negative and positive:
         return torch.isinf(x)
     if positive:
@@ -157,7 +157,7 @@ def div(call, a, b):
 @_elementwise("Mod")
 def mod(call, a, b):
     """Floats are computed in float64, in which torch's intermediate quotient does not overflow."""
-    if not call.attr("fmod", 0):
+    if not call.attr("fmod"):
         return torch.remainder(a, b)
     if not a.dtype.is_floating_point:
         return torch.fmod(a, b)
@@ -221,7 +221,7 @@ def clip(call, x, low=None, high=None):
 
 @operator("Cast", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
 def cast(call, x):
-    return _converted(x, call.attr("to"), call.attr("saturate", 1), call.attr("round_mode", "up"))
+    return _converted(x, call.attr("to"), call.attr("saturate"), call.attr("round_mode"))
 
 
 @operator("BitCast", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
@@ -244,7 +244,7 @@ def cast_like(call, x, like):
     if call.attr("to"):  # a 2- or 4-bit type, which torch's tensor does not show
         return _converted(x, call.attr("to"), 1, "up")
     if like.dtype.itemsize == 1 and like.dtype.is_floating_point:
-        return to_float8(x, like.dtype, call.attr("saturate", 1), call.attr("round_mode", "up"))
+        return to_float8(x, like.dtype, call.attr("saturate"), call.attr("round_mode"))
     return x.to(like.dtype)
 
 

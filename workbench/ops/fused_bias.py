@@ -56,8 +56,8 @@ def _fused(name: str, category: str, flops: int):
 
 def _biased(call, a, bias):
     """a + bias, which has one axis, of the size of a's `axis`."""
-    behind = a.dim() - 1 - call.attr("axis") % a.dim()
-    return a + bias.reshape(-1, *(1,) * behind)
+    after = a.dim() - 1 - call.attr("axis") % a.dim()
+    return a + bias.reshape(-1, *(1,) * after)
 
 
 @_fused("fused_bias_add_mask_scale", "elementwise", 3)

@@ -44,7 +44,7 @@ KindOfNode = Callable[[Node], FusionKind]
 
 def if_nearest(node: Node) -> FusionKind:
     """Resize by nearest neighbours selects elements; other modes combine several."""
-    return INJECTIVE if node.attr("mode", "nearest") in ("nearest", b"nearest") else FUSABLE
+    return INJECTIVE if node.attr("mode") in ("nearest", b"nearest") else FUSABLE
 
 
 def if_inference(node: Node) -> FusionKind:

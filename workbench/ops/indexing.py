@@ -22,7 +22,7 @@ def _from_front(indices: torch.Tensor, length: int) -> torch.Tensor:
 
 @operator("Gather", category="movement", layout=GATHER, fusion=INJECTIVE)
 def gather(call, x, indices):
-    axis = call.attr("axis", 0) % x.dim()
+    axis = call.attr("axis") % x.dim()
     number = call.number(1)
     if number is not None:
         return x.select(axis, number)  # a view
@@ -32,7 +32,7 @@ def gather(call, x, indices):
 
 @operator("GatherElements", category="movement", layout=ALONG_ELEMENTS, fusion=INJECTIVE)
 def gather_elements(call, x, indices):
-    axis = call.attr("axis", 0)
+    axis = call.attr("axis")
     return x.gather(axis, _from_front(indices, x.shape[axis]))
 
 
@@ -46,7 +46,7 @@ def _flat_places(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
 
 @operator("GatherND", category="movement", layout=GATHER_ND, fusion=INJECTIVE)
 def gather_nd(call, x, indices):
-    batch, depth = call.attr("batch_dims", 0), indices.shape[-1]
+    batch, depth = call.attr("batch_dims"), indices.shape[-1]
     indexed, rest = x.shape[batch : batch + depth], x.shape[batch + depth :]
     places = _flat_places(indices, indexed)
     count = x.shape[:batch].numel()
@@ -57,7 +57,7 @@ def gather_nd(call, x, indices):
 
 @operator("ScatterElements", category="movement", layout=ALONG_ELEMENTS, fusion=OPAQUE)
 def scatter_elements(call, x, indices, updates):
-    axis, reduction = call.attr("axis", 0), call.attr("reduction", "none")
+    axis, reduction = call.attr("axis"), call.attr("reduction")
     places = _from_front(indices, x.shape[axis])
     if reduction == "none":
         return x.scatter(axis, places, updates)
@@ -66,7 +66,7 @@ def scatter_elements(call, x, indices, updates):
 
 @operator("ScatterND", category="movement", layout=BARRIER, fusion=OPAQUE)
 def scatter_nd(call, x, indices, updates):
-    depth, reduction = indices.shape[-1], call.attr("reduction", "none")
+    depth, reduction = indices.shape[-1], call.attr("reduction")
     rows = _flat_places(indices, x.shape[:depth]).reshape(-1)
     rest = math.prod(x.shape[depth:])
     flat, new = x.reshape(x.shape[:depth].numel(), rest), updates.reshape(rows.numel(), rest)
@@ -79,11 +79,11 @@ def scatter_nd(call, x, indices, updates):
 @operator("TensorScatter", category="movement", layout=BARRIER, fusion=OPAQUE)
 def tensor_scatter(call, past, update, starts=None):
     """A copy of the cache with the update written from `starts` on along the axis."""
-    axis, length = call.attr("axis", -2) % past.dim(), update.shape[call.attr("axis", -2)]
+    axis, length = call.attr("axis") % past.dim(), update.shape[call.attr("axis")]
     steps = torch.arange(length, device=past.device)
     first = torch.zeros(past.shape[0], dtype=torch.int64, device=past.device) if starts is None else starts
     places = first.unsqueeze(1) + steps
-    if call.attr("mode", "linear") == "circular":
+    if call.attr("mode") == "circular":
         places = places % past.shape[axis]
     view = [1] * past.dim()
     view[0], view[axis] = past.shape[0], length
@@ -93,7 +93,7 @@ def tensor_scatter(call, past, update, starts=None):
 @operator("OneHot", category="movement", layout=ONE_HOT, fusion=INJECTIVE, host_inputs=(1,))
 def one_hot(call, indices, depth, values):
     count = int(depth.reshape(()))
-    axis = call.attr("axis", -1) % (indices.dim() + 1)
+    axis = call.attr("axis") % (indices.dim() + 1)
     view = [1] * (indices.dim() + 1)
     view[axis] = count
     classes = torch.arange(count, device=indices.device).reshape(view)
@@ -123,7 +123,7 @@ def unique(call, x):
     values, which, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
     places = torch.arange(x.shape[axis], device=x.device)
     first = torch.full_like(counts, x.shape[axis]).scatter_reduce(0, which, places, "amin")
-    if not call.attr("sorted", 1):
+    if not call.attr("sorted"):
         order = first.argsort()
         values, first, counts = values.index_select(axis, order), first[order], counts[order]
         which = order.argsort()[which]

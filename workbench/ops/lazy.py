@@ -12,9 +12,9 @@ class _Late:
 
     def __getattr__(self, attribute: str) -> Any:
         """The attribute, at its first use; later ones find it on the object, which counts for small operators."""
-        found = getattr(importlib.import_module(self._name), attribute)
-        setattr(self, attribute, found)
-        return found
+        result = getattr(importlib.import_module(self._name), attribute)
+        setattr(self, attribute, result)
+        return result
 
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ def _linear_attention_flops(node, inputs, outputs):
 def linear_attention(call, query, key, value, past=None, decay=None, beta=None):
     """Attention on [batch, length, heads * size], token by token, in float32; returns the result and the last state."""
     heads, states = call.attr("q_num_heads"), call.attr("kv_num_heads")
-    rule = call.attr("update_rule", "gated_delta")
+    rule = call.attr("update_rule")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
         raise CannotRun(f"there is no update rule '{rule}'")
     dtype, state_type = query.dtype, query.dtype if past is None else past.dtype
@@ -37,7 +37,7 @@ def linear_attention(call, query, key, value, past=None, decay=None, beta=None):
     beta = _by_head(beta, beta.shape[-1]) if "delta" in rule else None
     empty = torch.zeros(*key.shape[:2], size, value.shape[-1], device=query.device)
     state = empty if past is None else past.float()
-    scale = call.attr("scale", 0.0) or 1.0 / math.sqrt(size)
+    scale = call.attr("scale") or 1.0 / math.sqrt(size)
     batch, _, length, _ = query.shape
     result = torch.empty(batch, length, heads, value.shape[-1], device=query.device)
     for t in range(length):
@@ -62,7 +62,7 @@ def causal_convolution(call, x, weight, bias=None, past=None):
     before = weight.shape[2] - 1
     whole = F.pad(x, [before, 0]) if past is None else torch.cat([past, x], 2)
     y = F.conv1d(whole, weight, bias, groups=x.shape[1]) if x.shape[2] else x  # torch refuses an empty result
-    activation = call.attr("activation", "none")
+    activation = call.attr("activation")
     if activation not in ("none", "silu", "swish"):
         raise CannotRun(f"there is no activation '{activation}'")
     return y if activation == "none" else F.silu(y), whole[:, :, whole.shape[2] - before :].clone()

@@ -22,7 +22,7 @@ def softmax_cross_entropy_loss(call, scores, labels, weights=None):
 def _loss(call: Call, x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
     """The loss of [batch, classes, places...] and [batch, places...]; torch has one axis of places, or none."""
     ignored = call.attr("ignore_index")
-    reduction = call.attr("reduction", "mean")
+    reduction = call.attr("reduction")
     target = target.to(torch.int64)
     loss = F.nll_loss(
         x.flatten(2) if x.dim() > 3 else x,

@@ -31,14 +31,14 @@ from workbench.ops.sensitive import sensitive
 @operator("Reshape", category="movement", layout=RESHAPE, fusion=INJECTIVE, host_inputs=(1,))
 def reshape(call, x, shape):
     target = shape.tolist()
-    if not call.attr("allowzero", 0) and 0 in target:
+    if not call.attr("allowzero") and 0 in target:
         target = [x.shape[i] if d == 0 else d for i, d in enumerate(target)]
     return x.reshape(target)
 
 
 @operator("Flatten", category="movement", layout=FLATTEN, fusion=INJECTIVE)
 def flatten(call, x):
-    axis = call.attr("axis", 1)
+    axis = call.attr("axis")
     axis = axis + x.dim() if axis < 0 else axis
     return x.reshape(x.shape[:axis].numel(), x.shape[axis:].numel())
 
@@ -72,7 +72,7 @@ def concat(call, *operands):
 
 @operator("Split", category="movement", layout=SPLIT, fusion=INJECTIVE, host_inputs=(1,))
 def split(call, x, sizes=None):
-    axis = call.attr("axis", 0)
+    axis = call.attr("axis")
     if sizes is not None:
         return tuple(x.split(sizes.tolist(), axis))
     count = call.attr("num_outputs") or len(call.node.outputs)
@@ -113,7 +113,7 @@ def pad(call, x, pads, value=None, axes=None):
     begins, ends = [0] * x.dim(), [0] * x.dim()
     for i, axis in enumerate(chosen):
         begins[axis], ends[axis] = amounts[i], amounts[len(chosen) + i]
-    mode = call.attr("mode", "constant")
+    mode = call.attr("mode")
     if mode == "constant":
         filling = 0 if value is None else value.item()
         if isinstance(filling, int) and int(float(filling)) != filling:
@@ -175,7 +175,7 @@ def space_to_depth(call, x):
 @operator("Trilu", category="movement", layout=TRIANGLE, fusion=ELEMENTWISE, host_inputs=(1,))
 def trilu(call, x, diagonal=None):
     k = 0 if diagonal is None else int(diagonal)
-    return x.triu(k) if call.attr("upper", 1) else x.tril(k)
+    return x.triu(k) if call.attr("upper") else x.tril(k)
 
 
 @operator("CenterCropPad", category="movement", layout=CROP, fusion=INJECTIVE, host_inputs=(1,))
@@ -187,9 +187,9 @@ def center_crop_pad(call, x, shape):
             x = x.narrow(axis, (length - wanted) // 2, wanted)
             continue
         pairs = [0, 0] * x.dim()
-        behind = 2 * (x.dim() - 1 - axis % x.dim())
-        pairs[behind] = (wanted - length) // 2
-        pairs[behind + 1] = wanted - length - pairs[behind]
+        after = 2 * (x.dim() - 1 - axis % x.dim())
+        pairs[after] = (wanted - length) // 2
+        pairs[after + 1] = wanted - length - pairs[after]
         x = F.pad(x, pairs)
     return x
 
@@ -197,7 +197,7 @@ def center_crop_pad(call, x, shape):
 @operator("ReverseSequence", category="movement", layout=BARRIER, fusion=INJECTIVE)
 def reverse_sequence(call, x, lengths):
     """Reverse the first `length` elements of each batch entry along the time axis."""
-    time_axis, batch_axis = call.attr("time_axis", 0), call.attr("batch_axis", 1)
+    time_axis, batch_axis = call.attr("time_axis"), call.attr("batch_axis")
     ordered = x.movedim((time_axis, batch_axis), (0, 1))
     steps = torch.arange(ordered.shape[0], device=x.device).unsqueeze(1)
     places = torch.where(steps < lengths, lengths - 1 - steps, steps)

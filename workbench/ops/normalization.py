@@ -91,8 +91,8 @@ def _stash(call, x: torch.Tensor) -> torch.dtype:
 
 @operator("LpNormalization", category="normalization", layout=LP_NORM, fusion=FUSABLE, flops=per_output(3))
 def lp_normalization(call, x):
-    p = call.attr("p", 2)
-    length = torch.linalg.vector_norm(x, p, call.attr("axis", -1), keepdim=True)
+    p = call.attr("p")
+    length = torch.linalg.vector_norm(x, p, call.attr("axis"), keepdim=True)
     return torch.where(length == 0, torch.zeros_like(x), x / length)
 
 
@@ -100,6 +100,6 @@ def lp_normalization(call, x):
     "MeanVarianceNormalization", category="normalization", layout=MEAN_VARIANCE, fusion=FUSABLE, flops=per_output(6)
 )
 def mean_variance_normalization(call, x):
-    axes = list(call.attr("axes", (0, 2, 3)))
+    axes = list(call.attr("axes"))
     mean = x.mean(axes, keepdim=True)
     return (x - mean) / (x.std(axes, correction=0, keepdim=True) + 1e-9)

@@ -39,7 +39,7 @@ from workbench.ops.fused_normalization import FUSED_NORM_BODIES
 from workbench.ops.fused_products import FUSED_PRODUCT_BODIES
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
-from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
+from workbench.ops.permuted_images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
 from workbench.ops.silu import SILU_BODIES
 from workbench.ops.windows import Window, torch_pads

@@ -140,8 +140,8 @@ def _gemm_types(node):
     if not scale:
         nodes.add("Gemm", product, node.output[0], **given)
     else:
-        found = nodes.add("Gemm", product, **given)
-        nodes.add("QuantizeLinear", [v for v in (found, scale, zero) if v], node.output[0])
+        result = nodes.add("Gemm", product, **given)
+        nodes.add("QuantizeLinear", [v for v in (result, scale, zero) if v], node.output[0])
     return nodes.nodes
 
 
@@ -202,8 +202,8 @@ def _conv_types(node):
         return []
     nodes, rank = Nodes(node), len(given["kernel_shape"]) + 2
     x = nodes.add("Transpose", [node.input[0]], perm=[0, rank - 1, *range(1, rank - 1)])
-    found = nodes.add("QLinearConv", [x, *node.input[1:]], **given)
-    nodes.add("Transpose", [found], node.output[0], perm=[0, *range(2, rank), 1])
+    result = nodes.add("QLinearConv", [x, *node.input[1:]], **given)
+    nodes.add("Transpose", [result], node.output[0], perm=[0, *range(2, rank), 1])
     return nodes.nodes
 
 

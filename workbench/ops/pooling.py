@@ -60,8 +60,8 @@ def _max_pool_indices(
         places = places.reshape(tuple(reversed(spatial))).permute(*reversed(range(rank)))
     slid = window.slide(F.pad(places.reshape(1, 1, *spatial), pads, value=-1), counts).flatten(2 + rank)
     largest = values.amax(-1, keepdim=True)
-    found = ((values == largest) | values.isnan()) & (slid >= 0)  # -inf is found in the image, not in the padding
-    index = slid.expand(values.shape).gather(-1, found.byte().argmax(-1, keepdim=True)).squeeze(-1)
+    result = ((values == largest) | values.isnan()) & (slid >= 0)  # -inf is found in the image, not in the padding
+    index = slid.expand(values.shape).gather(-1, result.byte().argmax(-1, keepdim=True)).squeeze(-1)
     planes = torch.arange(x.shape[0] * x.shape[1], device=x.device).reshape(*x.shape[:2], *(1,) * rank)
     return largest.squeeze(-1).to(x.dtype), index + planes * math.prod(spatial)
 

@@ -20,8 +20,8 @@ def _spread(call: Call, parameter: torch.Tensor, x: torch.Tensor) -> torch.Tenso
     """A scale or zero point broadcast to `x`: one for the tensor, one per entry of the axis, or one per block."""
     if parameter.dim() == 0 or (parameter.numel() == 1 and x.dim() != parameter.dim()):
         return parameter.reshape(())
-    axis = call.attr("axis", 1) % x.dim()
-    block = call.attr("block_size", 0)
+    axis = call.attr("axis") % x.dim()
+    block = call.attr("block_size")
     if block:
         return parameter.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
     view = [1] * x.dim()
@@ -48,16 +48,16 @@ def saturated(x: torch.Tensor, dtype: torch.dtype, element_type: DataType | None
 
 @operator("QuantizeLinear", category="quantization", layout=QUANTIZE, fusion=BROADCAST, flops=per_output(2))
 def quantize_linear(call, x, scale, zero=None):
-    element_type = DataType(call.attr("output_dtype", 0)) if call.attr("output_dtype", 0) else None
+    element_type = DataType(call.attr("output_dtype")) if call.attr("output_dtype") else None
     if element_type is None and zero is None:
         element_type = DataType.UINT8
     dtype = zero.dtype if element_type is None else torch_dtype(element_type)
-    precision = torch_dtype(call.attr("precision", 0)) if call.attr("precision", 0) else scale.dtype
+    precision = torch_dtype(call.attr("precision")) if call.attr("precision") else scale.dtype
     scaled = x.to(precision) / _spread(call, scale.to(precision), x)
     if element_type == DataType.FLOAT4E2M1:
         return to_float4(scaled)
     if dtype.is_floating_point:
-        return to_float8(scaled, dtype, call.attr("saturate", 1))
+        return to_float8(scaled, dtype, call.attr("saturate"))
     if zero is None:
         return saturated(scaled, dtype, element_type)
     whole = scaled.round().to(torch.promote_types(precision, torch.float32))  # float16 cannot hold every zero point
@@ -69,7 +69,7 @@ def dequantize_linear(call, x, scale, zero=None):
     """Exact differences: integers are subtracted before they become floats."""
     if zero is not None and not x.dtype.is_floating_point:
         x = x.to(torch.int32) - _spread(call, zero, x).to(torch.int32)
-    wanted = call.attr("output_dtype", 0)
+    wanted = call.attr("output_dtype")
     return (x.to(scale.dtype) * _spread(call, scale, x)).to(torch_dtype(wanted) if wanted else scale.dtype)
 
 

@@ -67,7 +67,7 @@ def _activations(call: Call, defaults: Sequence[str], directions: int) -> list[l
 
 def _directions(call: Call) -> list[bool]:
     """For each direction, whether it is backward."""
-    return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attr("direction", "forward")]
+    return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attr("direction")]
 
 
 def _clipped(call: Call) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -76,7 +76,7 @@ def _clipped(call: Call) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def _batch_first(call: Call) -> bool:
-    return bool(call.attr("layout", 0))
+    return bool(call.attr("layout"))
 
 
 def _plain(call: Call, lengths: torch.Tensor | None) -> bool:
@@ -147,7 +147,7 @@ def lstm(call, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]
     h, c = (_start(call, x, state, directions, hidden) for state in (h, c))
-    if _plain(call, lengths) and peepholes is None and not call.attr("input_forget", 0):
+    if _plain(call, lengths) and peepholes is None and not call.attr("input_forget"):
         parameters = _torch_parameters(w, r, b, (0, 2, 3, 1))
         y, h, c = torch.lstm(x, (h, c), parameters, b is not None, 1, 0.0, False, directions == 2, False)
         return _finish(call, _from_torch(y, directions), (h, c))
@@ -161,7 +161,7 @@ def lstm(call, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
         def step(x_t, h_t, c_t):
             i_t, o_t, f_t, g_t = (x_t @ w[d].t() + h_t @ r[d].t() + bias).chunk(4, -1)
             i_t = f(clip(i_t + peep_i * c_t))
-            f_t = 1 - i_t if call.attr("input_forget", 0) else f(clip(f_t + peep_f * c_t))
+            f_t = 1 - i_t if call.attr("input_forget") else f(clip(f_t + peep_f * c_t))
             c_t = f_t * c_t + i_t * g(clip(g_t))
             return f(clip(o_t + peep_o * c_t)) * out(c_t), c_t
 
@@ -176,7 +176,7 @@ def gru(call, x, w, r, b=None, lengths=None, h=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]
     h = _start(call, x, h, directions, hidden)
-    after = bool(call.attr("linear_before_reset", 0))
+    after = bool(call.attr("linear_before_reset"))
     if _plain(call, lengths) and after:
         parameters = _torch_parameters(w, r, b, (1, 0, 2))
         y, h = torch.gru(x, h, parameters, b is not None, 1, 0.0, False, directions == 2, False)

@@ -17,11 +17,11 @@ def _reduction(op: str, flops: int = 1):
     def enter(reduce: Callable[..., torch.Tensor]):
         def run(call: Call, x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
             chosen = () if axes is None else tuple(axes.reshape(-1).tolist())
-            if not chosen and not call.attr("noop_with_empty_axes", 0):
+            if not chosen and not call.attr("noop_with_empty_axes"):
                 chosen = tuple(range(x.dim()))
             if not chosen:  # each element separately
                 return reduce(x.unsqueeze(0), (0,), False).to(x.dtype)
-            return reduce(x, chosen, call.attr("keepdims", 1) == 1).to(x.dtype)
+            return reduce(x, chosen, call.attr("keepdims") == 1).to(x.dtype)
 
         operator(op, category="reduction", layout=REDUCE, fusion=REDUCTION, flops=per_input(flops), host_inputs=(1,))(
             run
@@ -120,8 +120,8 @@ def place_of_largest(x: torch.Tensor, axis: int, keep: bool, last: bool = False)
 
 def _arg(op: str, ascending: Callable[[torch.Tensor], torch.Tensor]):
     def run(call: Call, x: torch.Tensor) -> torch.Tensor:
-        axis, keep = call.attr("axis", 0), call.attr("keepdims", 1) == 1
-        return place_of_largest(ascending(x), axis, keep, bool(call.attr("select_last_index", 0)))
+        axis, keep = call.attr("axis"), call.attr("keepdims") == 1
+        return place_of_largest(ascending(x), axis, keep, bool(call.attr("select_last_index")))
 
     operator(op, category="reduction", layout=ARG, fusion=REDUCTION, flops=per_input(1))(run)
 
@@ -132,10 +132,10 @@ _arg("ArgMin", lambda x: -x if x.dtype.is_floating_point else ~x)  # -x overflow
 
 def _running(op: str, accumulate: Callable[..., torch.Tensor], neutral: int):
     def run(call: Call, x: torch.Tensor, axis_input: torch.Tensor) -> torch.Tensor:
-        axis, backwards = int(axis_input), bool(call.attr("reverse", 0))
+        axis, backwards = int(axis_input), bool(call.attr("reverse"))
         ordered = x.flip(axis) if backwards else x
         total = accumulate(ordered, axis)
-        if call.attr("exclusive", 0) and total.numel():
+        if call.attr("exclusive") and total.numel():
             first = torch.full_like(total.narrow(axis, 0, 1), neutral)
             total = torch.cat([first, total.narrow(axis, 0, total.shape[axis] - 1)], axis)
         return total.flip(axis) if backwards else total
@@ -150,6 +150,6 @@ _running("CumProd", lambda x, axis: x.cumprod(axis, dtype=x.dtype), 1)
 @operator("TopK", category="reduction", layout=TOP_K, fusion=OPAQUE, flops=per_input(1), host_inputs=(1,))
 def top_k(call, x, count):
     """Sorted; equal elements by index, which torch.topk does not guarantee."""
-    axis = call.attr("axis", -1)
-    values, indices = torch.sort(x, dim=axis, descending=bool(call.attr("largest", 1)), stable=True)
+    axis = call.attr("axis")
+    values, indices = torch.sort(x, dim=axis, descending=bool(call.attr("largest")), stable=True)
     return values.narrow(axis, 0, int(count)), indices.narrow(axis, 0, int(count))

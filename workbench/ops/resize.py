@@ -9,8 +9,8 @@ from functools import partial
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.fusion_kinds import FUSABLE, if_nearest
 from workbench.ops.lazy import F, torch
-from workbench.ops.permutation.images import RESIZE
 from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.permuted_images import RESIZE
 from workbench.ops.sensitive import sensitive
 
 
@@ -36,17 +36,17 @@ def resize(call, x, roi=None, scales=None, sizes=None):
     if fast is not None:
         return fast
     dtype, outside = x.dtype, None
-    if call.attr("mode", "nearest") != "nearest":
+    if call.attr("mode") != "nearest":
         x = x.to(torch.promote_types(dtype, torch.float32))
     for axis in axes:
         x = _resampled(call, x, axis)
-        if call.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        if call.attr("coordinate_transformation_mode") == "tf_crop_and_resize":
             view = [1] * x.dim()
             view[axis.axis] = -1
             mark = call.held((axis, "outside"), partial(_outside, call, axis)).reshape(view)
             outside = mark if outside is None else outside | mark
     if outside is not None:
-        value = call.attr("extrapolation_value", 0.0)
+        value = call.attr("extrapolation_value")
         x = torch.where(outside, torch.full((), value, dtype=x.dtype, device=x.device), x)
     if not dtype.is_floating_point and x.dtype != dtype:
         limits = torch.iinfo(dtype)
@@ -60,7 +60,7 @@ def _axes(call: Call, x: torch.Tensor, roi, scales, sizes) -> list[_Axis]:
     if sizes is not None and sizes.numel():
         results = [int(n) for n in sizes.tolist()]
         ratios = [r / n if n else 1.0 for r, n in zip(results, lengths, strict=True)]
-        policy = call.attr("keep_aspect_ratio_policy", "stretch")
+        policy = call.attr("keep_aspect_ratio_policy")
         if policy != "stretch":
             one = min(ratios) if policy == "not_larger" else max(ratios)
             ratios = [one] * len(ratios)
@@ -78,7 +78,7 @@ def _axes(call: Call, x: torch.Tensor, roi, scales, sizes) -> list[_Axis]:
 
 
 def _unchanged(call: Call, axis: _Axis) -> bool:
-    whole = call.attr("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize"
+    whole = call.attr("coordinate_transformation_mode") != "tf_crop_and_resize"
     return axis.scale == 1.0 and axis.result == axis.length and (whole or (axis.start, axis.end) == (0.0, 1.0))
 
 
@@ -87,13 +87,13 @@ def _interpolated(call: Call, x: torch.Tensor, axes: list[_Axis]) -> torch.Tenso
     spatial = x.dim() - 2
     if spatial not in (1, 2, 3) or not x.dtype.is_floating_point or any(a.axis < 2 for a in axes):
         return None
-    if call.attr("antialias", 0) or any(a.scale * a.length != a.result or a.result < 2 for a in axes):
+    if call.attr("antialias") or any(a.scale * a.length != a.result or a.result < 2 for a in axes):
         return None
     by = {a.axis: a.result for a in axes}
     result = [by.get(axis, x.shape[axis]) for axis in range(2, x.dim())]
-    mode = call.attr("mode", "nearest")
-    places = call.attr("coordinate_transformation_mode", "half_pixel")
-    if mode == "nearest" and places == "asymmetric" and call.attr("nearest_mode", "round_prefer_floor") == "floor":
+    mode = call.attr("mode")
+    places = call.attr("coordinate_transformation_mode")
+    if mode == "nearest" and places == "asymmetric" and call.attr("nearest_mode") == "floor":
         return F.interpolate(x, result)
     if mode == "linear" and places in ("half_pixel", "pytorch_half_pixel", "align_corners"):
         return F.interpolate(
@@ -107,7 +107,7 @@ def _coordinates(call: Call, axis: _Axis) -> torch.Tensor:
 
     In float32, as ONNX Runtime computes them, since rounding matters for "nearest".
     """
-    mode = call.attr("coordinate_transformation_mode", "half_pixel")
+    mode = call.attr("coordinate_transformation_mode")
     i = torch.arange(axis.result, dtype=torch.float32)
     scaled = axis.scale * axis.length
     scale = torch.tensor(axis.scale, dtype=torch.float32)
@@ -135,7 +135,7 @@ def _outside(call: Call, axis: _Axis) -> torch.Tensor:
 
 def _resampled(call: Call, x: torch.Tensor, axis: _Axis) -> torch.Tensor:
     """The weighted sum over the taps around each place."""
-    if call.attr("mode", "nearest") == "nearest":
+    if call.attr("mode") == "nearest":
         return x.index_select(axis.axis, call.held((axis, "nearest"), partial(_nearest, call, axis)))
     index = call.held((axis, "taps"), partial(_index, call, axis))
     weights = call.held((axis, "weights", x.dtype), partial(_weights, call, axis, x.dtype))
@@ -145,7 +145,7 @@ def _resampled(call: Call, x: torch.Tensor, axis: _Axis) -> torch.Tensor:
 
 
 def _nearest(call: Call, axis: _Axis) -> torch.Tensor:
-    index = _ROUND[call.attr("nearest_mode", "round_prefer_floor")](_coordinates(call, axis))
+    index = _ROUND[call.attr("nearest_mode")](_coordinates(call, axis))
     return index.long().clamp(0, axis.length - 1)
 
 
@@ -165,14 +165,14 @@ def _weights(call: Call, axis: _Axis, dtype: torch.dtype) -> torch.Tensor:
     taps = _taps(call, axis)
     distance = (taps - _coordinates(call, axis)).abs() * _shrink(call, axis)
     linear = call.attr("mode") == "linear"
-    weights = (1 - distance).clamp(min=0) if linear else _cubic(distance, call.attr("cubic_coeff_a", -0.75))
-    if call.attr("exclude_outside", 0):
+    weights = (1 - distance).clamp(min=0) if linear else _cubic(distance, call.attr("cubic_coeff_a"))
+    if call.attr("exclude_outside"):
         weights = torch.where((taps < 0) | (taps >= axis.length), torch.zeros(()), weights)
     return (weights / weights.sum(0)).to(dtype)
 
 
 def _shrink(call: Call, axis: _Axis) -> float:
-    return min(axis.scale, 1.0) if call.attr("antialias", 0) else 1.0
+    return min(axis.scale, 1.0) if call.attr("antialias") else 1.0
 
 
 _HALF_WAY = 1e-5  # ONNX Runtime's tolerance for halves, since scales are rounded
@@ -192,19 +192,20 @@ def _cubic(distance: torch.Tensor, a: float) -> torch.Tensor:
     return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros(())))
 
 
+_SINCE_20 = {"linear": "bilinear", "cubic": "bicubic"}  # GridSample's modes; before that opset as torch has them
 _MOST_PIXELS = 2.0**62  # beyond it a coordinate is none, and counts as -1
 
 
 @sensitive("GridSample", category="movement", fusion=FUSABLE, flops=per_output(8), ranks=(4, 5))
 def grid_sample(call, x, grid):
-    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(call.attr("mode", "linear"), "nearest")
+    mode = call.attr("mode", "linear")
     padding = call.attr("padding_mode", "zeros")
     wide = torch.promote_types(x.dtype, grid.dtype)
     aligned = bool(call.attr("align_corners", 0))
     grid = torch.where(grid.abs() < _MOST_PIXELS, grid, -1.0)  # of ONNX Runtime, NaN and infinity too
-    return F.grid_sample(x.to(wide), grid.to(wide), mode, padding, aligned).to(x.dtype)
+    return F.grid_sample(x.to(wide), grid.to(wide), _SINCE_20.get(mode, mode), padding, aligned).to(x.dtype)
 
 
 @operator("AffineGrid", category="movement", layout=BARRIER, fusion=FUSABLE, flops=per_output(4), host_inputs=(1,))
 def affine_grid(call, theta, size):
-    return F.affine_grid(theta, size.tolist(), bool(call.attr("align_corners", 0)))
+    return F.affine_grid(theta, size.tolist(), bool(call.attr("align_corners")))

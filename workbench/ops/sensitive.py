@@ -16,7 +16,7 @@ from workbench.ir.permutation import Permutation, channels_first, channels_last,
 from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, WITH_SECOND, channels_last_op, weight_permutation
 from workbench.ops.contract import Call, Figure, Types, operator
 from workbench.ops.fusion_kinds import FusionKind, KindOfNode
-from workbench.ops.permutation.images import channels_last_layout, sensitive_layout
+from workbench.ops.permuted_images import channels_last_layout, sensitive_layout
 
 CONV_WEIGHTS = (None, "OHWI", "HWIO", "HWOI")
 

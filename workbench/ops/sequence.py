@@ -44,15 +44,15 @@ def sequence_erase(call, sequence, position=None):
 @operator("ConcatFromSequence", category="sequence", layout=BARRIER, fusion=OPAQUE)
 def concat_from_sequence(call, sequence):
     axis = call.attr("axis")
-    return torch.stack(sequence, axis) if call.attr("new_axis", 0) else torch.cat(sequence, axis)
+    return torch.stack(sequence, axis) if call.attr("new_axis") else torch.cat(sequence, axis)
 
 
 @operator("SplitToSequence", category="sequence", layout=BARRIER, fusion=OPAQUE, host_inputs=(1,))
 def split_to_sequence(call, x, split=None):
-    axis = call.attr("axis", 0)
+    axis = call.attr("axis")
     if split is None:
         parts = x.split(1, axis)
-        return list(parts) if call.attr("keepdims", 1) else [part.squeeze(axis) for part in parts]
+        return list(parts) if call.attr("keepdims") else [part.squeeze(axis) for part in parts]
     return list(x.split(split.tolist() if split.dim() else int(split), axis))
 
 

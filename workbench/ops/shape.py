@@ -6,7 +6,6 @@ import math
 from functools import partial
 from typing import Any
 
-from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import constant_tensor, torch_dtype
 from workbench.ops.fusion_kinds import OPAQUE
@@ -17,7 +16,7 @@ from workbench.ops.permutation.remapped import EYE, SHAPE
 
 @operator("Shape", category="shape", layout=SHAPE, fusion=OPAQUE)
 def shape(call, x):
-    dims = slice(call.attr("start", 0), call.attr("end"))
+    dims = slice(call.attr("start"), call.attr("end"))
     return torch.tensor(x.shape[dims], dtype=torch.int64, device=call.device)
 
 
@@ -63,7 +62,7 @@ def range_(call, start, limit, delta):
 def eye_like(call, x):
     dtype = x.dtype if call.attr("dtype") is None else torch_dtype(call.attr("dtype"))
     rows, columns = (torch.arange(n, device=x.device) for n in x.shape)
-    return (columns.unsqueeze(0) - rows.unsqueeze(1) == call.attr("k", 0)).to(dtype)
+    return (columns.unsqueeze(0) - rows.unsqueeze(1) == call.attr("k")).to(dtype)
 
 
 # ---- random numbers: determined by the seed on one device, different from those of other runtimes ----
@@ -78,11 +77,11 @@ def _generator(call: Call) -> torch.Generator | None:
 
 def _normal(call: Call, dims: Any, dtype: torch.dtype) -> torch.Tensor:
     x = torch.randn(dims, generator=_generator(call), device=call.device)
-    return (x * call.attr("scale", 1.0) + call.attr("mean", 0.0)).to(dtype)
+    return (x * call.attr("scale") + call.attr("mean")).to(dtype)
 
 
 def _uniform(call: Call, dims: Any, dtype: torch.dtype) -> torch.Tensor:
-    low, high = call.attr("low", 0.0), call.attr("high", 1.0)
+    low, high = call.attr("low"), call.attr("high")
     return (torch.rand(dims, generator=_generator(call), device=call.device) * (high - low) + low).to(dtype)
 
 
@@ -92,7 +91,7 @@ def _dtype_like(call: Call, x: torch.Tensor) -> torch.dtype:
 
 @operator("RandomNormal", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def random_normal(call):
-    return _normal(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
+    return _normal(call, call.attr("shape"), torch_dtype(call.attr("dtype")))
 
 
 @operator("RandomNormalLike", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
@@ -102,7 +101,7 @@ def random_normal_like(call, x):
 
 @operator("RandomUniform", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def random_uniform(call):
-    return _uniform(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
+    return _uniform(call, call.attr("shape"), torch_dtype(call.attr("dtype")))
 
 
 @operator("RandomUniformLike", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import torch_dtype
 from workbench.ops.fusion_kinds import OPAQUE
@@ -26,7 +25,7 @@ def dft(call, x, length=None, axis_input=None):
     axis %= x.dim()
     signal = _complex(x)
     count = None if length is None else int(length)
-    onesided, inverse = call.attr("onesided", 0), call.attr("inverse", 0)
+    onesided, inverse = call.attr("onesided"), call.attr("inverse")
     if inverse and onesided:
         return torch.fft.irfft(signal, count, axis).unsqueeze(-1).to(x.dtype)
     transform: Any = torch.fft.ifft if inverse else torch.fft.fft
@@ -46,7 +45,7 @@ def stft(call, signal, step, window=None, length=None):
     if window is not None:
         frames = frames * window
     result = torch.fft.fft(frames)
-    if call.attr("onesided", 1):
+    if call.attr("onesided"):
         result = result[..., : size // 2 + 1]
     return torch.view_as_real(result).to(signal.dtype)
 
@@ -56,9 +55,9 @@ def stft(call, signal, step, window=None, length=None):
 
 def _window(op: str, name: str, **weights: float) -> None:
     def run(call: Call, size: torch.Tensor) -> torch.Tensor:
-        periodic = bool(call.attr("periodic", 1))
+        periodic = bool(call.attr("periodic"))
         window = getattr(torch, name)(int(size), periodic, dtype=torch.float64, device=call.device, **weights)
-        return window.to(torch_dtype(call.attr("output_datatype", DataType.FLOAT)))
+        return window.to(torch_dtype(call.attr("output_datatype")))
 
     operator(op, category="shape", layout=BARRIER, fusion=OPAQUE, flops=per_output(4), host_inputs=(0,))(run)
 
@@ -71,7 +70,7 @@ _window("BlackmanWindow", "blackman_window")
 @operator("MelWeightMatrix", category="shape", layout=BARRIER, fusion=OPAQUE, host_inputs=(0, 1, 2, 3, 4))
 def mel_weight_matrix(call, bands, length, rate, low, high):
     """Triangles over the bins of a spectrum, [length / 2 + 1, bands]; each peaks at 1 where the next starts."""
-    dtype = torch_dtype(call.attr("output_datatype", DataType.FLOAT))
+    dtype = torch_dtype(call.attr("output_datatype"))
     key = int(bands), int(length), int(rate), float(low), float(high)
     return call.held(key, lambda: _mel_weights(*key).to(dtype))
 

@@ -16,8 +16,8 @@ _CASES: dict[str, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.uppe
 @operator("StringNormalizer", category="other", layout=BARRIER, fusion=OPAQUE)
 def string_normalizer(call, x):
     """Words without the stop words, in one case; in ONNX Runtime it requires that the locale is installed."""
-    change = _CASES[call.attr("case_change_action", "NONE")]
-    compared = _CASES["NONE" if call.attr("is_case_sensitive", 0) else "LOWER"]
+    change = _CASES[call.attr("case_change_action")]
+    compared = _CASES["NONE" if call.attr("is_case_sensitive") else "LOWER"]
     stops = {compared(word) for word in call.attr("stopwords") or ()}
     words = [word.decode() if isinstance(word, bytes) else word for word in x.reshape(-1).tolist()]
     kept = [change(word) for word in words if compared(word) not in stops] or [""]

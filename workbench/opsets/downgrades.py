@@ -59,18 +59,18 @@ def _refuse_unless(holds: bool) -> None:
 
 
 def _axes_as_attribute(node: Node, scope: Scope) -> list[Node]:
-    noop = _attribute(node, "noop_with_empty_axes", 0)
+    noop = _attribute(node, "noop_with_empty_axes")
     axes = _numbers(scope, _operand(node, 1)) if _operand(node, 1) else ()
     _refuse_unless(bool(axes) or (not noop and not _operand(node, 1)))
     return [_changed(node, 1, ("noop_with_empty_axes",), {"axes": axes} if axes else None)]
 
 
 def _axes_from_the_front(node: Node, scope: Scope) -> list[Node]:
-    told = {key: _attribute(node, key) for key in ("axis", "axes") if key in node.attributes}
-    if all(axis >= 0 for value in told.values() for axis in np.atleast_1d(value)):
+    entries = {key: _attribute(node, key) for key in ("axis", "axes") if key in node.attributes}
+    if all(axis >= 0 for value in entries.values() for axis in np.atleast_1d(value)):
         return [node]
-    rank = scope.rank(node.inputs[0]) + (len(told["axes"]) if node.op_type == "Unsqueeze" else 0)
-    counted = {k: v % rank if isinstance(v, int) else tuple(a % rank for a in v) for k, v in told.items()}
+    rank = scope.rank(node.inputs[0]) + (len(entries["axes"]) if node.op_type == "Unsqueeze" else 0)
+    counted = {k: v % rank if isinstance(v, int) else tuple(a % rank for a in v) for k, v in entries.items()}
     return [_changed(node, len(node.inputs), add=counted)]
 
 
@@ -91,7 +91,7 @@ def _split_18(node: Node, scope: Scope) -> list[Node]:
     if count is None:
         return [node]
     shape = scope.shape(node.inputs[0])
-    size = None if shape is None else shape[_attribute(node, "axis", 0)]
+    size = None if shape is None else shape[_attribute(node, "axis")]
     if isinstance(size, int) and size % count:
         part = -(-size // count)
         sizes = [part] * (count - 1) + [size - part * (count - 1)]
@@ -168,7 +168,7 @@ def _over_the_last_axes(node: Node, scope: Scope) -> list[Node]:
 
 def _shape_15(node: Node, scope: Scope) -> list[Node]:
     """A part of the dims is a Slice of them."""
-    start, end = _attribute(node, "start", 0), _attribute(node, "end")
+    start, end = _attribute(node, "start"), _attribute(node, "end")
     if start == 0 and end is None:
         return [_changed(node, 1, ("start",))]
     dims = scope.names.fresh(f"{node.outputs[0]}_dims")
@@ -180,7 +180,7 @@ def _shape_15(node: Node, scope: Scope) -> list[Node]:
 
 def _reshape_14(node: Node, scope: Scope) -> list[Node]:
     """With allowzero a 0 is a size; without one in the shape there is no difference."""
-    _refuse_unless(not _attribute(node, "allowzero", 0) or 0 not in _numbers(scope, node.inputs[1]))
+    _refuse_unless(not _attribute(node, "allowzero") or 0 not in _numbers(scope, node.inputs[1]))
     return [_changed(node, 2, ("allowzero",))]
 
 
@@ -199,7 +199,7 @@ def _of_one_scale(node: Node, scope: Scope) -> list[Node]:
 
 
 def _roi_align_16(node: Node, scope: Scope) -> list[Node]:
-    _refuse_unless(_attribute(node, "coordinate_transformation_mode") == "output_half_pixel")
+    _refuse_unless(_attribute(node, "coordinate_transformation_mode", "half_pixel") == "output_half_pixel")
     return [_changed(node, 3, ("coordinate_transformation_mode",))]
 
 
@@ -250,7 +250,7 @@ _OF_RESIZE_11 = (
 
 def _resize_11(node: Node, scope: Scope) -> list[Node]:
     """Opset 10 had one rounding, and for images that get smaller by nearest neighbours another one."""
-    mode = _attribute(node, "mode", "nearest")
+    mode = _attribute(node, "mode")
     _refuse_unless(mode in ("nearest", "linear") and not _operand(node, 3))
     _refuse_unless(_attribute(node, "coordinate_transformation_mode") == "asymmetric")
     if mode == "nearest":

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import onnx
-from onnx import defs, helper
+from onnx import defs
 
 from workbench.ir import Node
+from workbench.ir.attribute_defaults import plain_default
 from workbench.ir.node import AttrRef
 from workbench.opsets.scope import NoOlderForm, Scope
 
@@ -99,11 +99,11 @@ def _form_before(op_type: str, since: int) -> _Form | None:
     if not defs.has(op_type, since - 1, "") or defs.get_schema(op_type, since - 1, "").deprecated:
         return None
     new, old = defs.get_schema(op_type, since, ""), defs.get_schema(op_type, since - 1, "")
-    defaults = {key: _default(attribute) for key, attribute in new.attributes.items()}
+    defaults = {key: plain_default(attribute) for key, attribute in new.attributes.items()}
     changed = {
         key: defaults[key]
         for key, attribute in old.attributes.items()
-        if defaults.get(key) is not None and defaults[key] != _default(attribute)
+        if defaults.get(key) is not None and defaults[key] != plain_default(attribute)
     }
     return _Form(
         removed={key: value for key, value in defaults.items() if key not in old.attributes and value is not None},
@@ -123,12 +123,3 @@ def _parameter(parameter: defs.OpSchema.FormalParameter) -> _Parameter:
 
 def _is_variadic(parameters: Sequence[defs.OpSchema.FormalParameter]) -> bool:
     return bool(parameters) and parameters[-1].option == _VARIADIC
-
-
-def _default(attribute: defs.OpSchema.Attribute) -> Any:
-    if attribute.default_value.type == onnx.AttributeProto.UNDEFINED:
-        return None
-    value = helper.get_attribute_value(attribute.default_value)
-    if isinstance(value, bytes):
-        return value.decode()
-    return tuple(value) if isinstance(value, list) else value

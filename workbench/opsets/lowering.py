@@ -25,17 +25,17 @@ def newer_than(graph: Graph, opset: int) -> dict[str, int]:
 
     Those of bodies and functions are among them.
     """
-    has, found = graph.opset_imports.get("", 0), dict[str, int]()
+    has, result = graph.opset_imports.get("", 0), dict[str, int]()
     if has <= opset:
-        return found
+        return result
     whole = Scope(graph, _names(graph), graph.file_opset)
     scopes = [whole, *(Scope(function.graph, whole.names, graph.file_opset) for function in graph.functions.values())]
     while scopes:
         scope = scopes.pop()
         for node in scope.graph.nodes:
-            _note(node, scope, has, opset, found)
+            _note(node, scope, has, opset, result)
             scopes += [dataclasses.replace(scope, graph=body, outside=scope) for body in node.bodies.values()]
-    return found
+    return result
 
 
 def newer_in_edit(graph: Graph, edit: Edit, opset: int) -> str | None:
@@ -45,21 +45,21 @@ def newer_in_edit(graph: Graph, edit: Edit, opset: int) -> str | None:
     if has <= opset:
         return None
     scope = Scope(graph, Names(set()), graph.file_opset, types=edit.types, constants=dict(edit.constants))
-    gone: dict[str, int] = {}
+    removed: dict[str, int] = {}
     for name in edit.remove:
-        _note(graph.node(name), scope, has, opset, gone)
-    come: dict[str, int] = {}
+        _note(graph.node(name), scope, has, opset, removed)
+    inserted: dict[str, int] = {}
     for node in edit.insert:
-        _note(node, scope, has, max([opset, *gone.values()]), come)
-    return next(iter(come), None)
+        _note(node, scope, has, max([opset, *removed.values()]), inserted)
+    return next(iter(inserted), None)
 
 
-def _note(node: Node, scope: Scope, has: int, opset: int, found: dict[str, int]) -> None:
+def _note(node: Node, scope: Scope, has: int, opset: int, results: dict[str, int]) -> None:
     try:
         for _ in _calls_at(node, scope, has, opset):
             pass
     except NotWritable as error:
-        found[error.op_type] = max(error.since, found.get(error.op_type, 0))
+        results[error.op_type] = max(error.since, results.get(error.op_type, 0))
 
 
 def lowered_to(graph: Graph, opset: int) -> Graph:
@@ -82,14 +82,14 @@ def _function_at(function: Function, scope: Scope, has: int, opset: int) -> Func
 
 def _graph_at(graph: Graph, scope: Scope, has: int, opset: int) -> Graph:
     result = graph.copy()
-    gone, come = [], []
+    removed, inserted = [], []
     for node in graph.nodes:
         calls = [_with_bodies_at(call, scope, has, opset) for call in _calls_at(node, scope, has, opset)]
         if calls != [node]:
-            gone.append(node.name)
-            come += calls
+            removed.append(node.name)
+            inserted += calls
     result.inputs += result.captured  # which an edit takes for undefined
-    result.apply(Edit(remove=tuple(gone), insert=tuple(come), constants=scope.constants))
+    result.apply(Edit(remove=tuple(removed), insert=tuple(inserted), constants=scope.constants))
     result.inputs = graph.inputs
     if "" in result.opset_imports:
         result.opset_imports[""] = opset

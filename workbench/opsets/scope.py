@@ -55,32 +55,32 @@ class Scope:
 
     def array(self, value: str) -> np.ndarray:
         """The elements of a constant. Raises NoOlderForm if they are computed."""
-        found = self.known(value)
-        if found is None:
+        result = self.known(value)
+        if result is None:
             raise NoOlderForm
-        return found
+        return result
 
     def type(self, value: str) -> TensorType | None:
         """The tensor's type, as far as known."""
         made = self.constants.get(value)
-        told = self.types.get(value) if made is None else constant_type(made)
-        if told is not None:
-            return told if isinstance(told, TensorType) else None
+        message = self.types.get(value) if made is None else constant_type(made)
+        if message is not None:
+            return message if isinstance(message, TensorType) else None
         if self.outside is None or self.graph.has_value(value):
             return self.graph.tensor_type(value)
         return self.outside.type(value)
 
     def shape(self, value: str) -> Shape:
         """The tensor's shape, as far as known."""
-        found = self.type(value)
-        return None if found is None else found.shape
+        result = self.type(value)
+        return None if result is None else result.shape
 
     def rank(self, value: str) -> int:
         """Raises NoOlderForm if it is not known."""
-        found = self.shape(value)
-        if found is None:
+        result = self.shape(value)
+        if result is None:
             raise NoOlderForm
-        return len(found)
+        return len(result)
 
     def new_constant(self, base: str, array: np.ndarray) -> str:
         name = self.names.fresh(base)

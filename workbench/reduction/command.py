@@ -86,8 +86,8 @@ class Command(FileCheck):
             what = f"was ended by signal {-code}; let it exit with 1 if the fault shows"
         else:
             what = f"exits with {code} on the model itself; it must exit with 1 while the fault shows"
-        said = f" (the last that it said: {self.last_words[:200]})" if self.last_words else ""
-        return f"the command {what}{said}"
+        message = f" (its last line: {self.last_words[:200]})" if self.last_words else ""
+        return f"the command {what}{message}"
 
     def exit_code(self, model: str | Path, inputs: str | Path) -> int | None:
         """The code, negative for a signal; None if it took too long. Raises CommandError if it cannot be started."""
@@ -105,9 +105,9 @@ class Command(FileCheck):
                 f"the command '{words[0]}' cannot be run ({error.strerror or error}); see that it exists, "
                 "is executable and needs no shell"
             ) from None
-        said: deque[bytes] = deque(maxlen=2)
+        sentences: deque[bytes] = deque(maxlen=2)
         assert process.stdout is not None  # it is a pipe
-        reader = threading.Thread(target=_drain, args=(process.stdout, said), daemon=True)
+        reader = threading.Thread(target=_drain, args=(process.stdout, sentences), daemon=True)
         reader.start()
         try:
             return process.wait(self.timeout_s)
@@ -118,12 +118,12 @@ class Command(FileCheck):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             reader.join(_CLOSING_S)
-            lines = b"".join(said).decode(errors="replace").strip().splitlines()
+            lines = b"".join(sentences).decode(errors="replace").strip().splitlines()
             self.last_words = lines[-1].strip() if lines else ""
 
 
-def _drain(stream: IO[bytes], said: deque[bytes]) -> None:
+def _drain(stream: IO[bytes], messages: deque[bytes]) -> None:
     """Read to the end, of which only the last part is kept."""
     with stream:
         while part := stream.read1(_KEPT):  # type: ignore[attr-defined]  # pipes are buffered readers
-            said.append(part)
+            messages.append(part)

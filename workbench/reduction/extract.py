@@ -36,7 +36,7 @@ def region_between(whole: Whole, sources: Sequence[str] | None, targets: Sequenc
     for value in (*(sources or ()), *targets):
         if value in whole.types and not whole.types[value].HasField("tensor_type"):
             raise RegionError(
-                f"value '{value}' is no tensor, so that it bounds no region; name a tensor before or behind"
+                f"value '{value}' is no tensor, so that it bounds no region; name a tensor before or after"
             )
     start = whole.inputs if sources is None else sources
     region = whole.live(Region(tuple(range(len(whole.nodes))), tuple(targets), declared=True), stop=start)
@@ -87,16 +87,16 @@ def _missing(whole: Whole, region: Region, sources: Collection[str]) -> list[str
 
     These values lie as near to the sources as can be: at most one more is cut on each way around them.
     """
-    behind = set(sources)
+    after = set(sources)
     nodes = []
     for place in region.nodes:
-        if not behind.isdisjoint(whole.operands[place]):
-            behind.update(whole.made([place]))
+        if not after.isdisjoint(whole.operands[place]):
+            after.update(whole.made([place]))
             nodes.append(place)
-    if behind.isdisjoint(region.outputs):
+    if after.isdisjoint(region.outputs):
         return list(whole.boundary(region))
-    around = dict.fromkeys(value for place in nodes for value in whole.operands[place] if value not in behind)
-    beside = [value for value in region.outputs if value not in behind]
+    around = dict.fromkeys(value for place in nodes for value in whole.operands[place] if value not in after)
+    beside = [value for value in region.outputs if value not in after]
     missing = [value for value in (*around, *beside) if value in whole.from_inputs]
     return [value for value in missing if value not in region.outputs] or [
         value for value in whole.boundary(region) if value not in sources

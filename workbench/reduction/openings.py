@@ -70,8 +70,8 @@ def with_part_of_body(candidate: Candidate, place: int, opened: Whole, nodes: Se
 
 
 def _bodies_of(model: ModelProto) -> list[tuple[NodeProto, GraphProto]]:
-    found = [node for node in model.graph.node if node.op_type in _KNOWN and node.domain in ("", "ai.onnx")]
-    return [(node, body) for node in found for attribute in node.attribute for body in bodies(attribute)]
+    results = [node for node in model.graph.node if node.op_type in _KNOWN and node.domain in ("", "ai.onnx")]
+    return [(node, body) for node in results for attribute in node.attribute for body in bodies(attribute)]
 
 
 def _alone(candidate: Candidate, body: GraphProto, inputs: dict[str, np.ndarray]) -> _Opening:
@@ -120,8 +120,8 @@ def _body_inputs(candidate: Candidate, node: NodeProto, body: GraphProto) -> dic
     names = [info.name for info in body.input]
     if len(names) != len(arrays):
         return None
-    found = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
-    return found if len(found) == len(names) else None
+    results = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
+    return results if len(results) == len(names) else None
 
 
 def _scan_slices(node: NodeProto, arrays: list[np.ndarray | None]) -> list[np.ndarray | None]:

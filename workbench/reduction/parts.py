@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import UserError
-from workbench.files import not_written
 from workbench.io.proto_file import open_proto, write_proto
 from workbench.reduction.candidates import Candidate
 from workbench.reduction.extract import region_between
@@ -16,6 +15,7 @@ from workbench.reduction.putting_back import with_part
 from workbench.reduction.recorded import recorded_whole
 from workbench.reduction.regions import Region, Whole
 from workbench.run.worker.client import Worker
+from workbench.support.files import not_written
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ def _region(whole: Whole, sources: Sequence[str] | None, targets: Sequence[str])
 
 def _named_values(texts: Sequence[str], known: Collection[str]) -> list[str]:
     """The values of comma-separated lists; a value whose name has a comma in it stands alone."""
-    found = []
+    results = []
     for text in texts:
-        found += [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
-    if not found:
+        results += [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
+    if not results:
         raise UserError("a region begins and ends at values; name at least one")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(results))

@@ -83,7 +83,7 @@ def _require_same_interface(whole: Whole, region: Region, part: ModelProto) -> N
         raise RegionError(f"the part has no output '{missing}', which the region has")
     types = declared_types(part)
     for name in (*inputs, *outputs):
-        a, b = (value_type(found.get(name, TypeProto())) for found in (whole.types, types))
+        a, b = (value_type(result.get(name, TypeProto())) for result in (whole.types, types))
         if isinstance(a, TensorType) and isinstance(b, TensorType) and a.dtype != b.dtype:
             raise RegionError(f"'{name}' is {a.dtype.name.lower()} in the model and {b.dtype.name.lower()} in the part")
 
@@ -113,12 +113,12 @@ def _drop_unread(model: ModelProto) -> None:
     read = {value for node in graph.node for value in reads(node)} | {output.name for output in graph.output}
     made = {value for node in graph.node for value in node.output}
     unread = {tensor.name for tensor in graph.initializer} - read
-    for field, gone in (
+    for field, removed in (
         (graph.initializer, unread),
         (graph.input, unread),
         (graph.value_info, {info.name for info in graph.value_info} - made),
     ):
-        kept = [entry for entry in field if entry.name not in gone]
+        kept = [entry for entry in field if entry.name not in removed]
         del field[:]
         field.extend(kept)
 
@@ -147,7 +147,7 @@ def _renamed(part: ModelProto, taken: set[str], shared: Collection[str]) -> Mode
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    return next(found for count in itertools.count(1) if (found := f"{name}_{count}") not in taken)
+    return next(result for count in itertools.count(1) if (result := f"{name}_{count}") not in taken)
 
 
 def _names_of(model: ModelProto) -> set[str]:

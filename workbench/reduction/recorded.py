@@ -15,7 +15,7 @@ from workbench.run.npz import InputError
 from workbench.run.worker.client import Worker
 from workbench.run.worker.memory import DoesNotFitError
 from workbench.run.worker.process import CancelledError, RunError
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 
 @dataclass(frozen=True)

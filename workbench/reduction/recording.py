@@ -55,8 +55,8 @@ class Recording:
         for names in self._portions([value for value in values if value not in self._files]):
             path = self._folder / f"recorded{next(self._numbers)}.onnx"
             write_proto(path, _computing(self._file.model, names), self._file.read)
-            found = self._worker.outputs(path, self._inputs).tensors
-            self._keep({name: found[name] for name in names if name in found})  # a sequence has another name there
+            result = self._worker.outputs(path, self._inputs).tensors
+            self._keep({name: result[name] for name in names if name in result})  # a sequence has another name there
             path.unlink()
 
     def _keep(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -95,8 +95,8 @@ def _types_of_run(model: ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[s
             type_ = type_of(inputs[info.name])
             info.type.CopyFrom(helper.make_tensor_type_proto(int(type_.dtype), type_.static_shape))
     del bound.graph.value_info[:]
-    found: dict[str, TypeProto] = declared_types(bound)
-    return {name: value_type(type_) for name, type_ in found.items()}
+    results: dict[str, TypeProto] = declared_types(bound)
+    return {name: value_type(type_) for name, type_ in results.items()}
 
 
 def _computing(model: ModelProto, values: Sequence[str]) -> ModelProto:

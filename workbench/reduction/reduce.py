@@ -72,8 +72,8 @@ class Reduction:
     @property
     def best(self) -> Candidate | None:
         """The smallest candidate so far that shows the fault."""
-        found = [candidate for candidate in (self._outer, self._latest) if candidate is not None]
-        return min(found, key=lambda candidate: candidate.nodes, default=None)
+        results = [candidate for candidate in (self._outer, self._latest) if candidate is not None]
+        return min(results, key=lambda candidate: candidate.nodes, default=None)
 
     @property
     def asked(self) -> int:

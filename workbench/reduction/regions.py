@@ -71,11 +71,11 @@ class Whole:
     @cached_property
     def types(self) -> dict[str, TypeProto]:
         """Of the main graph's values: as inferred, with symbols; else of the recorded run."""
-        found = declared_types(self.file.model)
+        result = declared_types(self.file.model)
         for value, type_ in self.recorded.items():
-            if value not in found:
-                found[value] = helper.make_tensor_type_proto(int(type_.dtype), type_.static_shape)
-        return found
+            if value not in result:
+                result[value] = helper.make_tensor_type_proto(int(type_.dtype), type_.static_shape)
+        return result
 
     @property
     def recorded(self) -> Mapping[str, TensorType]:
@@ -90,11 +90,11 @@ class Whole:
     @cached_property
     def from_inputs(self) -> set[str]:
         """The values that depend on an input."""
-        found = set(self.inputs)
+        result = set(self.inputs)
         for node, operands in zip(self.nodes, self.operands, strict=True):
-            if not found.isdisjoint(operands):
-                found.update(filter(None, node.output))
-        return found
+            if not result.isdisjoint(operands):
+                result.update(filter(None, node.output))
+        return result
 
     @property
     def everything(self) -> Region:
@@ -229,10 +229,10 @@ class Whole:
 
     def same_type(self, value: str, other: str) -> bool:
         """Whether both are tensors of one element type and shape, all of whose sizes are known or equal symbols."""
-        found = [self.recorded.get(v) or value_type(self._type(v)) for v in (value, other) if self._is_typed(v)]
-        if len(found) < 2 or not isinstance(found[0], TensorType) or found[0].shape is None:
+        results = [self.recorded.get(v) or value_type(self._type(v)) for v in (value, other) if self._is_typed(v)]
+        if len(results) < 2 or not isinstance(results[0], TensorType) or results[0].shape is None:
             return False
-        return found[0] == found[1] and None not in found[0].shape
+        return results[0] == results[1] and None not in results[0].shape
 
     def _is_typed(self, value: str) -> bool:
         return value in self.types or value in self.initializers
@@ -271,11 +271,11 @@ def _rename(node: NodeProto, region: Region) -> None:
 def _called(model: ModelProto, functions: Iterable[FunctionProto]) -> Iterator[FunctionProto]:
     """The functions that the model calls, and those that these call, in the order of the file."""
     table = {(f.domain, f.name, f.overload): f for f in functions}
-    waiting, found = list(every_node(model)), set()
+    waiting, result = list(every_node(model)), set()
     while waiting:
         node = waiting.pop()
         key = (node.domain, node.op_type, node.overload)
-        if key in table and key not in found:
-            found.add(key)
+        if key in table and key not in result:
+            result.add(key)
             waiting += every_node(ModelProto(functions=[table[key]]))
-    return (function for key, function in table.items() if key in found)
+    return (function for key, function in table.items() if key in result)

@@ -12,15 +12,15 @@ from workbench.run.inputs import Tensors
 
 def batch_axes(original: Graph, graph: Graph) -> dict[str, int]:
     """The axis of each input whose size is a number in the original, and a symbol in the graph."""
-    found = {}
+    results = {}
     for value in original.inputs:
         before, after = original.shape(value), graph.shape(value)
         if before is None or after is None or len(before) != len(after):
             continue
         for axis, (size, symbol) in enumerate(zip(before, after, strict=True)):
             if isinstance(size, int) and isinstance(symbol, str):
-                found[value] = axis
-    return found
+                results[value] = axis
+    return results
 
 
 def both_batches(first: Tensors, second: Tensors, axes: Mapping[str, int]) -> Tensors:
@@ -31,16 +31,16 @@ def both_batches(first: Tensors, second: Tensors, axes: Mapping[str, int]) -> Te
     }
 
 
-def expected_of_both(first: Tensors, second: Tensors, found: Tensors) -> Tensors:
-    """The outputs of two runs, side by side along the axis that is twice as long in `found`.
+def expected_of_both(first: Tensors, second: Tensors, result: Tensors) -> Tensors:
+    """The outputs of two runs, side by side along the axis that is twice as long in `result`.
 
     An output as large as that of one run is the first's.
     """
-    return {name: _joined(tensor, second[name], found.get(name)) for name, tensor in first.items()}
+    return {name: _joined(tensor, second[name], result.get(name)) for name, tensor in first.items()}
 
 
-def _joined(first: np.ndarray, second: np.ndarray, found: np.ndarray | None) -> np.ndarray:
-    if found is None or found.ndim != first.ndim or found.shape == first.shape:
+def _joined(first: np.ndarray, second: np.ndarray, result: np.ndarray | None) -> np.ndarray:
+    if result is None or result.ndim != first.ndim or result.shape == first.shape:
         return first
-    axis = next((axis for axis in range(first.ndim) if found.shape[axis] != first.shape[axis]), 0)
+    axis = next((axis for axis in range(first.ndim) if result.shape[axis] != first.shape[axis]), 0)
     return np.concatenate([first, second], axis)

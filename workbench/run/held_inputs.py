@@ -52,18 +52,18 @@ def type_of_input(graph: Graph, value: str) -> TensorType | None:
 
 def sequence_items(value: str, tensors: Mapping[str, Any]) -> list[Any]:
     """The tensors of a sequence, in order."""
-    found: list[Any] = []
-    while f"{value}[{len(found)}]" in tensors:
-        found.append(tensors[f"{value}[{len(found)}]"])
-    return found
+    results: list[Any] = []
+    while f"{value}[{len(results)}]" in tensors:
+        results.append(tensors[f"{value}[{len(results)}]"])
+    return results
 
 
 def with_held_values(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors by input: those of a sequence as a list; an optional input without one is None."""
-    found = dict(tensors)
+    result = dict(tensors)
     for value in graph.inputs:
         held = held_tensor(graph, value)
         if held is None or value in tensors:
             continue
-        found[value] = sequence_items(value, tensors) if held[0] == OF_SEQUENCE else None
-    return found
+        result[value] = sequence_items(value, tensors) if held[0] == OF_SEQUENCE else None
+    return result

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from workbench.ir import Graph, Node
-from workbench.ir.function_calls import function_key
+from workbench.ir import Function, Graph, Node
+from workbench.ir.function_calls import Key, function_key
+from workbench.ir.types import Shape
 
 # Operators that forward the elements of their first operand unchanged.
 _PASSES_ON = frozenset({
@@ -41,7 +42,7 @@ class _Scope:
     outer: _Scope | None = None
     actuals: Mapping[str, str] = field(default_factory=dict)
 
-    def shape(self, value: str) -> tuple | None:
+    def shape(self, value: str) -> Shape:
         own = self.graph.shape(value)
         if own is not None or self.outer is None:
             return own
@@ -50,13 +51,13 @@ class _Scope:
 
 def use_of(graph: Graph, value: str) -> Use:
     """The role of input `value`; for an index into several tables, with the smallest size."""
-    found = list(_uses(_Scope(graph), value))
-    tables = [use.size for use in found if use.kind == "index"]
+    result = list(_uses(_Scope(graph), value))
+    tables = [use.size for use in result if use.kind == "index"]
     if tables:
         return Use("index", min(tables))
-    if "mask" in value.lower() or any(use.kind == "mask" for use in found):
+    if "mask" in value.lower() or any(use.kind == "mask" for use in result):
         return Use("mask")
-    return next((use for use in found if use.kind in ("size", "target", "parts")), Use("value"))
+    return next((use for use in result if use.kind in ("size", "target", "parts")), Use("value"))
 
 
 def _uses(scope: _Scope, value: str) -> Iterator[Use]:
@@ -82,14 +83,14 @@ def _use_at(scope: _Scope, node: Node, index: int) -> Iterator[Use]:
         yield Use("size")
     elif node.op == "Reshape" and index == 1:
         yield Use("target")
-    elif node.op in _SPLITS and index == 1 and (whole := _dim(scope.shape(node.inputs[0]), node.attr("axis", 0))):
+    elif node.op in _SPLITS and index == 1 and (whole := _dim(scope.shape(node.inputs[0]), node.attr("axis"))):
         yield Use("parts", whole)
 
 
 def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
     """The number of rows of the table that operand `index` indexes; None if it indexes none."""
     if node.op in _GATHERS and index == 1:
-        return _dim(scope.shape(node.inputs[0]), node.attr("axis", 0))
+        return _dim(scope.shape(node.inputs[0]), node.attr("axis"))
     if node.op in _GATHERS_ND and index == 1:
         dims = [dim for dim in scope.shape(node.inputs[0]) or () if isinstance(dim, int)]
         return min(dims, default=None)
@@ -116,10 +117,11 @@ def _elements_of(scope: _Scope, sequence: str) -> int:
     return 1
 
 
-def _dim(shape: tuple | None, axis: int) -> int | None:
+def _dim(shape: Shape, axis: int) -> int | None:
     if not shape or not -len(shape) <= axis < len(shape):
         return None
-    return shape[axis] if isinstance(shape[axis], int) and shape[axis] > 0 else None
+    size = shape[axis]
+    return size if isinstance(size, int) and size > 0 else None
 
 
 def _reached(scope: _Scope, node: Node, value: str) -> Iterator[tuple[_Scope, str]]:
@@ -138,7 +140,7 @@ def _reached(scope: _Scope, node: Node, value: str) -> Iterator[tuple[_Scope, st
             yield from ((inside, formal) for formal, actual in inside.actuals.items() if actual == value)
 
 
-def _functions(scope: _Scope) -> Mapping:
+def _functions(scope: _Scope) -> Mapping[Key, Function]:
     while scope.outer is not None:
         scope = scope.outer
     return scope.graph.functions

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.files import replacing
 from workbench.ir import DataType, Graph
 from workbench.ir.permuted_io import GIVEN, order_between
 from workbench.ir.types import MOST_AXES
@@ -20,6 +19,7 @@ from workbench.run.held_inputs import (
 from workbench.run.input_roles import Use, use_of
 from workbench.run.npz import InputError, read_arrays, tensors_to_give
 from workbench.run.worker.memory import available_bytes, in_gigabytes
+from workbench.support.files import replacing
 
 Tensors = dict[str, np.ndarray]
 
@@ -75,17 +75,17 @@ def _dim_value(name: str, given: Mapping[str, int], default: int) -> int:
 
 def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of input `value`, or of the tensors in it, under the bound dims. Raises InputError if it has none."""
-    found = type_of_input(graph, value)
-    if found is None:
+    tensor_type = type_of_input(graph, value)
+    if tensor_type is None:
         raise InputError(f"Input '{value}' is of type {graph.type(value)}; models with such inputs cannot be run here.")
-    if found.shape is None:
+    if tensor_type.shape is None:
         raise InputError(f"Input '{value}' has no known rank; give its values as an .npz file.")
-    if len(found.shape) > MOST_AXES:
-        raise InputError(f"Input '{value}' has {len(found.shape)} axes; at most {MOST_AXES} can be run.")
-    sizes = bound_sizes(value, found.shape, bound)
+    if len(tensor_type.shape) > MOST_AXES:
+        raise InputError(f"Input '{value}' has {len(tensor_type.shape)} axes; at most {MOST_AXES} can be run.")
+    sizes = bound_sizes(value, tensor_type.shape, bound)
     for axis, size in enumerate(sizes):
         if size < 0:
-            name = dim_name(value, axis, found.shape[axis])
+            name = dim_name(value, axis, tensor_type.shape[axis])
             raise InputError(f"Dimension '{name}' of input '{value}' is bound to {size}; give a number from 0 up.")
     return sizes
 
@@ -110,8 +110,8 @@ def permute_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Grap
 
 def output_orders(first: Graph, second: Graph) -> dict[str, tuple[int, ...]]:
     """By output, the permutation from `second`'s order of axes to `first`'s, if they differ."""
-    found = ((value, order_between(second, first, value, GIVEN)) for value in first.outputs)
-    return {value: order for value, order in found if order is not None}
+    result = ((value, order_between(second, first, value, GIVEN)) for value in first.outputs)
+    return {value: order for value, order in result if order is not None}
 
 
 def turned(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]]) -> Tensors:
@@ -252,19 +252,19 @@ def write_inputs(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
 
 def dims_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> dict[str, int]:
     """The numbers that the tensors' shapes give to free dims. Raises InputError if two disagree."""
-    found: dict[str, tuple[int, str]] = {}
+    results: dict[str, tuple[int, str]] = {}
     for value, tensor in tensors.items():
         for axis, dim in enumerate(graph.shape(value) or ()):
             name = dim_name(value, axis, dim)
             if name is None:
                 continue
-            size, first = found.setdefault(name, (tensor.shape[axis], value))
+            size, first = results.setdefault(name, (tensor.shape[axis], value))
             if size != tensor.shape[axis]:
                 raise InputError(
                     f"Dimension '{name}' is {size} in input '{first}' and {tensor.shape[axis]} in input '{value}'; "
                     "make them agree."
                 )
-    return {name: size for name, (size, _) in found.items()}
+    return {name: size for name, (size, _) in results.items()}
 
 
 def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:

@@ -10,11 +10,11 @@ from typing import IO, Any
 import numpy as np
 
 from workbench.errors import UserError, quoted, reading
-from workbench.files import SPECIAL, is_special
 from workbench.ir import Graph
 from workbench.ir.types import Shape
 from workbench.run.held_inputs import OF_OPTIONAL, OF_SEQUENCE, held_tensor, sequence_items, type_of_input
 from workbench.run.worker.memory import available_bytes, in_gigabytes
+from workbench.support.files import SPECIAL, is_special
 
 _ONE_ARRAY = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000  # bytes, as in numpy
@@ -66,14 +66,14 @@ def _arrays(path: Path, graph: Graph) -> dict[str, np.ndarray]:
 
 def tensors_to_give(graph: Graph, given: Mapping[str, Any]) -> dict[str, str]:
     """The input of each tensor that is needed: of a sequence as many as there are, of an optional input if there is."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for value in graph.inputs:
         held = held_tensor(graph, value)
         if held is None or (held[0] == OF_OPTIONAL and value in given):
-            found[value] = value
+            results[value] = value
         elif held[0] == OF_SEQUENCE:
-            found.update((f"{value}[{index}]", value) for index in range(len(sequence_items(value, given))))
-    return found
+            results.update((f"{value}[{index}]", value) for index in range(len(sequence_items(value, given))))
+    return results
 
 
 def _check(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, graph: Graph, value: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice, product
+from typing import Any
 
 from workbench.ir import Graph
 from workbench.run.inputs import bound_dims, bound_sizes, dim_name
@@ -49,7 +50,7 @@ def _changes(graph: Graph, free: list[str], start: Mapping[str, int]) -> Iterato
             yield from ({first: a, second: b} for a, b in product(sizes[first], sizes[second]) if a != b)
 
 
-def _needed(change: dict[str, int], start: Mapping[str, int], run: Callable) -> dict[str, int]:
+def _needed(change: dict[str, int], start: Mapping[str, int], run: Callable[..., Any]) -> dict[str, int]:
     """The change without dims that need not change."""
     for name in list(change):
         smaller = {key: size for key, size in change.items() if key != name}

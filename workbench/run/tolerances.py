@@ -41,7 +41,7 @@ FLOAT16 = Tolerance(2e-2, 1e-3, "for float16")
 BFLOAT16 = Tolerance(1e-1, 1e-2, "for bfloat16")
 # A rounding that goes the other way moves a value by 1/255 of its range, and later layers propagate it:
 # one runtime's own optimization levels differ by percents.
-INT8 = Tolerance(1e-1, 1e-6, "behind 8-bit operators, where roundings may fall either way", quantized=True)
+INT8 = Tolerance(1e-1, 1e-6, "after 8-bit operators, where roundings may fall either way", quantized=True)
 
 BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
@@ -55,7 +55,7 @@ _OF_TYPES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
 def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
     """The tolerance of every value, by the operators and element types that it depends on, and by the quantization
     step of the value itself."""
-    return {value: _within_a_step(graph, value, found) for value, found in _by_dependence(graph).items()}
+    return {value: _within_a_step(graph, value, result) for value, result in _by_dependence(graph).items()}
 
 
 def _within_a_step(graph: Graph, value: str, tolerance: Tolerance) -> Tolerance:
@@ -72,18 +72,18 @@ def _by_dependence(graph: Graph) -> dict[str, Tolerance]:
     of_functions: dict[Key, Tolerance] = {}
     for key, function in graph.functions.items():  # a function may call those before it
         of_functions[key] = _of_all(function.graph, of_functions)
-    found = {value: _of_type(graph, value) for value in (*graph.inputs, *graph.constants)}
+    results = {value: _of_type(graph, value) for value in (*graph.inputs, *graph.constants)}
     for node in graph.nodes:
-        own = _loosest([_of_operator(node, of_functions), *(found.get(value, FLOAT32) for value in node.operands)])
+        own = _loosest([_of_operator(node, of_functions), *(results.get(value, FLOAT32) for value in node.operands)])
         for value in filter(None, node.outputs):
-            found[value] = _loosest([own, _of_type(graph, value)])
-    return found
+            results[value] = _loosest([own, _of_type(graph, value)])
+    return results
 
 
 def tolerance_for(graph: Graph) -> Tolerance:
     """The loosest tolerance of the graph's outputs, without their quantization steps."""
-    found = _by_dependence(graph)
-    return _loosest(found.get(value, FLOAT32) for value in graph.outputs)
+    result = _by_dependence(graph)
+    return _loosest(result.get(value, FLOAT32) for value in graph.outputs)
 
 
 def _loosest(tolerances: Iterable[Tolerance]) -> Tolerance:
@@ -107,3 +107,13 @@ def _of_operator(node: Node, of_functions: Mapping[Key, Tolerance]) -> Tolerance
 def _of_all(graph: Graph, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
     operators = (_of_operator(node, of_functions) for node in graph.nodes)
     return _loosest([*operators, *(_of_type(graph, value) for value in graph.values())])
+
+
+# With their tolerance; the operands of TF32 have as many bits as those of float16.
+DTYPES = {"float32": FLOAT32, "tf32": FLOAT16, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}
+
+
+def tolerances_of_run(dtype: str, graph: Graph) -> dict[str, Tolerance]:
+    """The tolerance of each output of the graph in a run of that type: the looser of the type's and the graph's."""
+    own = tolerances_for(graph)
+    return {value: max(DTYPES[dtype], own[value], key=lambda one: one.relative) for value in graph.outputs}

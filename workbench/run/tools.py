@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.external.running import ToolCall, ToolError, ToolResult, ToolRun
 from workbench.io.checks import SHOWN_NOT_RUN
 from workbench.io.exporting import export_onnx
 from workbench.io.onnx_file import load_onnx
@@ -17,13 +18,12 @@ from workbench.ir import Graph
 from workbench.ir.text import OPSET
 from workbench.opsets.written import NEWEST
 from workbench.run.inputs import seed_inputs
-from workbench.run.onnxruntime.randomness import is_random
+from workbench.run.randomness import is_random
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.tolerances import tolerances_for
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.run.worker.process import CancelledError, Limits, RunError, WorkerProcess
 from workbench.run.worker.tensors import save_tensors
-from workbench.tools.running import ToolCall, ToolError, ToolResult, ToolRun
 
 COMPARE_LIMIT_S = 300.0
 
@@ -67,7 +67,9 @@ def _own_process(heed_cancel: Callable[[], None]) -> Iterator[tuple[_Asking, Pat
 
 def _refuse_unknown(before: Graph, after: Graph) -> None:
     """Raise ToolError for operators that the tool brought in and nobody knows."""
-    new = next((said for said in after.warnings if SHOWN_NOT_RUN in said and said not in before.warnings), None)
+    new = next(
+        (message for message in after.warnings if SHOWN_NOT_RUN in message and message not in before.warnings), None
+    )
     if new is not None:
         raise ToolError(f"its result cannot be run{new.removeprefix(SHOWN_NOT_RUN)}")
 
@@ -105,13 +107,13 @@ def _same_values(
     if need > free // 2:
         return None, f"they take {in_gigabytes(need)}, and {in_gigabytes(free)} of memory are free"
     tolerances, inputs = tolerances_for(before), files[0].with_name("inputs.npz")
-    found: list[Mapping[str, str]] = []
+    results: list[Mapping[str, str]] = []
     failures: list[str] = []
 
     def compare(dims: Mapping[str, int]) -> str | None:
         save_tensors(inputs, seed_inputs(before, dims))
         try:
-            told = ask(
+            message = ask(
                 Limits(COMPARE_LIMIT_S),
                 kind="same_values",
                 models=[str(file) for file in files],
@@ -124,7 +126,7 @@ def _same_values(
                 raise
             failures.append(str(error))
             return str(error)
-        found.append(told["same"])
+        results.append(message["same"])
         return None
 
     try:
@@ -133,7 +135,7 @@ def _same_values(
         raise
     except UserError as error:
         return None, str(error)
-    return (found[-1], "") if found else (None, failures[0])
+    return (results[-1], "") if results else (None, failures[0])
 
 
 def _tensors(graph: Graph) -> list[str]:

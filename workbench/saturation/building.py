@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.inference.evaluate import CannotEvaluate, evaluate
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, ValueType, constant
-from workbench.rewrite.rule import NoMatch
-from workbench.rewrite.value_types import inferred_types, with_inferred_types
+from workbench.rewrite.core.rule import NoMatch
+from workbench.rewrite.core.value_types import inferred_types, with_inferred_types
 from workbench.saturation.exact_numbers import MINUS_ZERO
 from workbench.saturation.extraction import Selection
 from workbench.saturation.regions import AlgebraicRegion
@@ -147,11 +147,11 @@ class _Builder:
 
     def _refuse_other_types(self, edit: Edit) -> None:
         """Raises NoMatch if a result would get another type than it has."""
-        found = inferred_types(self.graph, edit, [value for node in edit.insert for value in node.outputs])
+        outcome = inferred_types(self.graph, edit, [value for node in edit.insert for value in node.outputs])
         for eclass, results in self.results.items():
             made = self._value(eclass)
             for result in results:
-                before, after = self.graph.tensor_type(result), found.get(made) or self.graph.tensor_type(made)
+                before, after = self.graph.tensor_type(result), outcome.get(made) or self.graph.tensor_type(made)
                 if _differ(before, after):
                     raise NoMatch(f"'{result}' would have the type {after} instead of {before}")
 

@@ -50,13 +50,13 @@ def choices_of(region: AlgebraicRegion, egraph: EGraph, new_constants: bool) -> 
     new_constants: whether operators on constants that the region does not have may be computed once; where the result
     is not larger than the largest operand.
     """
-    found = _Reading(region, egraph, new_constants)
+    reading = _Reading(region, egraph, new_constants)
     roots = tuple(dict.fromkeys(egraph.eclass_of[place] for place in region.results))
-    options = {eclass: found.options(eclass) for eclass in found.nodes}
-    first = {node.eclass: node for node in reversed(found.own)}  # of equal values, which no other of them computes
+    options = {eclass: reading.options(eclass) for eclass in reading.nodes}
+    first = {node.eclass: node for node in reversed(reading.own)}  # of equal values, which no other of them computes
     start = {eclass: _option_of(options[eclass], node) for eclass, node in first.items()}
-    sized = all(eclass in found.sizes for eclass in found.nodes)
-    return Choices({e: o for e, o in options.items() if o}, roots, start, sized, found.free, _floor(region))
+    sized = all(eclass in reading.sizes for eclass in reading.nodes)
+    return Choices({e: o for e, o in options.items() if o}, roots, start, sized, reading.free, _floor(region))
 
 
 def _option_of(options: Sequence[Option], node: ENode) -> Option:
@@ -123,8 +123,8 @@ class _Reading:
         own = set(self.own)
         waiting = [node for node in self.egraph.nodes if node.operator not in ("Num", "Value") and (new or node in own)]
         while True:
-            found = [node for node in waiting if all(operand in free for operand in node.operands)]
-            fresh = {node.eclass: node for node in found if node.eclass not in free and self._is_no_larger(node)}
+            results = [node for node in waiting if all(operand in free for operand in node.operands)]
+            fresh = {node.eclass: node for node in results if node.eclass not in free and self._is_no_larger(node)}
             if not fresh:
                 return free
             free |= fresh

@@ -30,13 +30,13 @@ def _rounds(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     numbers = ExactNumbers(**{**request["numbers"], "factors": tuple(request["numbers"]["factors"])})
     egraph = EGraph()
     _run(egraph, request["program"])
-    told: set[str] = set()
-    _run(egraph, "\n".join(_commands(_nodes(egraph), numbers, told)))
+    entries: set[str] = set()
+    _run(egraph, "\n".join(_commands(_nodes(egraph), numbers, entries)))
     yield {"rounds": 0, "saturated": False, "nodes": _nodes(egraph)}
     for rounds in range(1, request["rounds"] + 1):
         (ran,) = _run(egraph, "(run laws 1)")
         nodes = _nodes(egraph)
-        commands = _commands(nodes, numbers, told)
+        commands = _commands(nodes, numbers, entries)
         if commands:
             _run(egraph, "\n".join(commands))
             nodes = _nodes(egraph)
@@ -54,12 +54,12 @@ def _run(egraph: Any, program: str) -> Any:
 
 def _nodes(egraph: Any) -> list[list[Any]]:
     """Each e-node as [operator, e-class, operands]: e-classes; of Num and Value the number or the place, as text."""
-    found = json.loads(egraph.serialize([]).to_json())["nodes"]
+    result = json.loads(egraph.serialize([]).to_json())["nodes"]
     nodes = []
-    for node in found.values():
+    for node in result.values():
         if not node["eclass"].startswith(_SORT):
             continue
-        operands = [found[child] for child in node["children"]]
+        operands = [result[child] for child in node["children"]]
         literal = node["op"] in ("Num", "Value")
         read = [one["op"].strip('"') if literal else _number(one["eclass"]) for one in operands]
         nodes.append([node["op"], _number(node["eclass"]), read])
@@ -70,9 +70,9 @@ def _number(eclass: str) -> int:
     return int(eclass.removeprefix(_SORT))
 
 
-def _commands(nodes: list[list[Any]], numbers: ExactNumbers, told: set[str]) -> list[str]:
+def _commands(nodes: list[list[Any]], numbers: ExactNumbers, entries: set[str]) -> list[str]:
     """Commands that add what operators on numbers give, where it is not in the e-graph yet, and what is known of
-    numbers that are not in `told`."""
+    numbers that are not in `entries`."""
     known: dict[int, str] = {}
     for operator, eclass, operands in nodes:
         if operator == "Num" and known.setdefault(eclass, operands[0]) != operands[0]:
@@ -88,8 +88,8 @@ def _commands(nodes: list[list[Any]], numbers: ExactNumbers, told: set[str]) -> 
             written = " ".join(f'(Num "{number}")' for number in given)
             commands.append(f'(union ({operator} {written}) (Num "{result}"))')
             commands.append(f"(subsume ({operator} {written}))")  # it is not taken apart again
-    new = [number for number in known.values() if number not in told]
-    told.update(new)
+    new = [number for number in known.values() if number not in entries]
+    entries.update(new)
     return commands + [f'({relation} (Num "{number}"))' for number in new for relation in numbers.known(number)]
 
 

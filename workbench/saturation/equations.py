@@ -1,8 +1,8 @@
 """The equations that equality saturation is given, each proved by z3 in tests/test_saturation.py.
 
-They are written as the laws of rules are (`workbench.rewrite.laws`). Both sides have the same variables, so both have
-the same shape whatever is broadcast, and no operand comes in or is lost. Those of the passes in `passes/algebra/` that
-are not here, and do not follow from these, are listed in the test with the reason.
+They are written as the laws of rules are (`workbench.rewrite.patterns.laws`). Both sides have the same variables, so
+both have the same shape whatever is broadcast, and no operand comes in or is lost. Those of the passes in
+`passes/algebra/` that are not here, and do not follow from these, are listed in the test with the reason.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from workbench.rewrite.exactness import Exactness
-from workbench.rewrite.laws import Law, read_laws, read_term
-from workbench.rewrite.terms import Term
+from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.patterns.laws import Law, read_laws, read_term
+from workbench.rewrite.patterns.terms import Term
 
 _BITS, _ROUNDING, _SIGNS = Exactness.BITS, Exactness.ROUNDING, Exactness.SIGNS
 

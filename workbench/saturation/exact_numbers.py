@@ -61,13 +61,13 @@ class ExactNumbers:
         """The relations of an e-graph in which a number is."""
         value = Fraction(number)
         small, large = map(Fraction, self.factors)
-        found = {
+        results = {
             "NotNegative": value >= 0,
             "Positive": value > 0,
             "Nonzero": value != 0,
             "Factor": small <= abs(value) <= large,
         }
-        return ["Constant", *(name for name, holds in found.items() if holds)]
+        return ["Constant", *(name for name, holds in results.items() if holds)]
 
 
 def as_number(value: float) -> str:

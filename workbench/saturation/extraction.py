@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.layout.solver.binary_program import Row, minimize
 from workbench.saturation.choices import Choices, Option
 from workbench.saturation.pruning import pruned, smallest_tree
+from workbench.solvers.binary_program import Row, minimize
 
 Selection = Mapping[int, Option]  # by e-class
 _Cost = Callable[[Option], int]
@@ -125,11 +125,11 @@ class _Program:
         best, bound = start, 0
         costs = [cost(option) for option in self.all]
         while (left := deadline - time.monotonic()) > 0:
-            found = minimize(costs, [*self.rows, *limits], self._as_columns(best), left)
-            bound = max(bound, found.lower_bound)
-            if found.values is None:
+            binary_solution = minimize(costs, [*self.rows, *limits], self._as_columns(best), left)
+            bound = max(bound, binary_solution.lower_bound)
+            if binary_solution.values is None:
                 break
-            values = found.values
+            values = binary_solution.values
             places = {
                 eclass: max(columns, key=values.__getitem__) for eclass, columns in self.columns.items() if columns
             }

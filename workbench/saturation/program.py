@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from workbench.rewrite.exactness import Exactness
-from workbench.rewrite.laws import read_laws, read_term
-from workbench.rewrite.terms import Number, Operation, Term, Variable, terms_of
+from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.patterns.laws import read_laws, read_term
+from workbench.rewrite.patterns.terms import Number, Operation, Term, Variable, terms_of
 from workbench.saturation.equations import EQUATIONS, SIGN_LAWS, Equation
 from workbench.saturation.exact_numbers import as_number
 
@@ -69,11 +69,11 @@ def _operand_rules() -> Iterator[str]:
     """What an operator computes from a tensor is one, and from constants alone a constant."""
     for operator, arity in ARITIES.items():
         operands = [f"x{place}" for place in range(arity)]
-        found = f"(= found ({operator} {' '.join(operands)}))"
+        result = f"(= found ({operator} {' '.join(operands)}))"
         for operand in operands:
-            yield f"(rule ({found} ({IS_TENSOR} {operand})) (({IS_TENSOR} found)) :ruleset laws)"
+            yield f"(rule ({result} ({IS_TENSOR} {operand})) (({IS_TENSOR} found)) :ruleset laws)"
         known = " ".join(f"({IS_CONSTANT} {operand})" for operand in operands)
-        yield f"(rule ({found} {known}) (({IS_CONSTANT} found)) :ruleset laws)"
+        yield f"(rule ({result} {known}) (({IS_CONSTANT} found)) :ruleset laws)"
 
 
 def _sign_rules() -> Iterator[str]:
@@ -83,8 +83,8 @@ def _sign_rules() -> Iterator[str]:
         wanted = list(_wanted(read_term(law.condition) if law.condition else None))
         if isinstance(term, Operation):
             wanted = [f"(= found {_written(term)})", *wanted]
-        found = "found" if isinstance(term, Operation) else _written(term)
-        yield f"(rule ({' '.join(wanted)}) (({relation} {found})) :ruleset laws)"
+        result = "found" if isinstance(term, Operation) else _written(term)
+        yield f"(rule ({' '.join(wanted)}) (({relation} {result})) :ruleset laws)"
 
 
 def _wanted(condition: Term | None, numbers: str = "") -> Iterator[str]:

@@ -61,9 +61,9 @@ def _least_below(options: _Options) -> dict[int, float]:
     while changed:
         changed = False
         for eclass, every in options.items():
-            found = min((o.cost + _most_of(least, o) for o in every if least.keys() >= o.needs), default=None)
-            if found is not None and found < least.get(eclass, math.inf):
-                least[eclass], changed = found, True
+            result = min((o.cost + _most_of(least, o) for o in every if least.keys() >= o.needs), default=None)
+            if result is not None and result < least.get(eclass, math.inf):
+                least[eclass], changed = result, True
     return least
 
 

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from workbench.ir import DataType, Graph, Node, constant_shape
-from workbench.rewrite.discontinuous import STEPS
-from workbench.rewrite.exactness import EXACT
-from workbench.rewrite.signs import is_never_negative
+from workbench.rewrite.analyses.discontinuous import STEPS
+from workbench.rewrite.analyses.signs import is_never_negative
+from workbench.rewrite.core.exactness import EXACT
 from workbench.saturation.exact_numbers import ExactNumbers, as_number
 from workbench.saturation.program import ARITIES, IS_CONSTANT, IS_TENSOR
 
@@ -59,15 +59,15 @@ class AlgebraicRegion:
     @cached_property
     def numbers(self) -> dict[int, str]:
         """By place, the number of a constant of one element that can be written as a scalar."""
-        found = {place: _number(self.graph, value) for place, value in enumerate(self.values[: self.leaves])}
-        numbers = {place: number for place, number in found.items() if number is not None}
+        results = {place: _number(self.graph, value) for place, value in enumerate(self.values[: self.leaves])}
+        numbers = {place: number for place, number in results.items() if number is not None}
         return {place: number for place, number in numbers.items() if self._is_scalar(self.values[place])}
 
     @cached_property
     def constants(self) -> frozenset[int]:
         """Places of constants."""
-        found = (place for place in range(self.leaves) if self.graph.constant(self.values[place]) is not None)
-        return frozenset(found)
+        result = (place for place in range(self.leaves) if self.graph.constant(self.values[place]) is not None)
+        return frozenset(result)
 
     @cached_property
     def sizes(self) -> tuple[ElementSizes | None, ...]:
@@ -179,9 +179,9 @@ def _dtype(graph: Graph, node: Node) -> DataType | None:
     if node.domain or ARITIES.get(node.op_type) != len(node.inputs) or node.attributes or len(node.outputs) != 1:
         return None
     types = [graph.tensor_type(value) for value in (*node.inputs, *node.outputs)]
-    found = {None if type_ is None else type_.dtype for type_ in types}
-    dtype = found.pop()
-    return dtype if not found and dtype in KIND_OF else None
+    results = {None if type_ is None else type_.dtype for type_ in types}
+    dtype = results.pop()
+    return dtype if not results and dtype in KIND_OF else None
 
 
 def algebraic_region(graph: Graph, names: Sequence[str]) -> AlgebraicRegion:

@@ -78,12 +78,12 @@ def saturate(program: str, numbers: ExactNumbers, budget: SaturationBudget) -> E
         ran = subprocess.run(
             command, input=json.dumps(request).encode(), capture_output=True, timeout=budget.seconds, cwd=root
         )
-        said = ran.stdout
+        message = ran.stdout
         if ran.returncode:
             why = (ran.stderr.decode(errors="replace").strip().splitlines() or ["it crashed"])[-1]
     except subprocess.TimeoutExpired as late:
-        said, why = late.stdout or b"", f"it took more than {budget.seconds:g} s to begin"
-    *lines, _ = said.split(b"\n")  # the last is empty, or was cut off
+        message, why = late.stdout or b"", f"it took more than {budget.seconds:g} s to begin"
+    *lines, _ = message.split(b"\n")  # the last is empty, or was cut off
     if not lines or "contradict" in why:
         raise EgglogError(why or "it said nothing")
     return _read(json.loads(lines[-1]))

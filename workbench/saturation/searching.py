@@ -7,18 +7,18 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from workbench.ir import Edit
-from workbench.rewrite.exactness import EXACT
-from workbench.rewrite.packing import packed_anew
-from workbench.rewrite.rule import NoMatch
+from workbench.rewrite.core.exactness import EXACT
+from workbench.rewrite.core.packing import packed_anew
+from workbench.rewrite.core.rule import NoMatch
 from workbench.saturation.building import edit_for
 from workbench.saturation.choices import Choices, choices_of
 from workbench.saturation.equations import equations_for
 from workbench.saturation.exact_numbers import ExactNumbers
 from workbench.saturation.extraction import Extraction, extract
-from workbench.saturation.facts import RegionFacts
 from workbench.saturation.program import program_of, rules_of
 from workbench.saturation.regions import AlgebraicRegion
 from workbench.saturation.saturating import EgglogError, EGraph, SaturationBudget, saturate
+from workbench.saturation.saturation_facts import RegionFacts
 
 _FAST = "fast"  # the mode in which constants may be combined that are no numbers
 

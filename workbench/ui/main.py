@@ -21,8 +21,8 @@ from workbench.ui.screens.runs_page import runs_page
 from workbench.ui.screens.tune_page import tune_page
 from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.dropping import take_dropped_files
+from workbench.ui.widgets.page_steps import next_button
 from workbench.ui.widgets.parts import style
-from workbench.ui.widgets.way import next_button
 
 _ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from another site
 

@@ -15,7 +15,7 @@ from workbench.view.boxes import CONSTANT, Box, Boxes
 from workbench.view.edge_shortcuts import Gaps
 from workbench.view.links import Links
 from workbench.view.placement import Item, Place, Route, place
-from workbench.view.room import Need, stretched
+from workbench.view.spacing import Need, stretched
 
 Point = tuple[int, int]
 _BESIDE, _ROW = 12, 4  # pixels between a node and its column of constants, and between two of them
@@ -95,13 +95,13 @@ def _beside(boxes: Boxes, room: Place, i: int, column: Sequence[int]) -> dict[in
     """The box in the middle of its area, its constants in a column at the left."""
     own = boxes.boxes[i].item
     sizes = [boxes.boxes[c].item for c in column]
-    found = {i: Place(room.x, room.y, own.width, own.height)}
+    results = {i: Place(room.x, room.y, own.width, own.height)}
     top = room.y - sum(size.height + _ROW for size in sizes) // 2
     right = room.x - own.width // 2 - _BESIDE
     for constant, size in zip(column, sizes, strict=True):
-        found[constant] = Place(right - size.width // 2, top + size.height // 2, size.width, size.height)
+        results[constant] = Place(right - size.width // 2, top + size.height // 2, size.width, size.height)
         top += size.height + _ROW
-    return found
+    return results
 
 
 @dataclass(frozen=True)
@@ -119,38 +119,38 @@ def _on_edges(
     boxes: Boxes, links: Links, places: Mapping[int, Place], routes: Mapping[tuple[int, int], Route]
 ) -> dict[int, _Stand]:
     """The position of each node on an edge, by number of its box; several in a row share the line."""
-    before, behind = _neighbours(boxes, links)
+    before, after = _neighbours(boxes, links)
     nowhere = Place(0, 0, 0, 0)
     gaps = Gaps(boxes.boxes, [places.get(i, nowhere) for i in range(len(boxes.boxes))])
-    found: dict[int, _Stand] = {}
+    results: dict[int, _Stand] = {}
     for chip in [i for i, box in enumerate(boxes.boxes) if box.is_chip]:
         start, above = _follow(chip, before, places)
-        end, below = _follow(chip, behind, places)
+        end, below = _follow(chip, after, places)
         line = _straight(gaps, start, end, boxes.boxes[chip], places) or _line(start, end, places, routes)
         share = (above + 1) / (above + below + 2)
         x, y = along(line, share) if line else (0, 0)
-        found[chip] = _Stand(Place(x, y, *boxes.boxes[chip].chip_size), start, end, line, share)
-    return found
+        results[chip] = _Stand(Place(x, y, *boxes.boxes[chip].chip_size), start, end, line, share)
+    return results
 
 
 def _neighbours(boxes: Boxes, links: Links) -> tuple[dict[int, int], dict[int, int]]:
     """The first box before each node on an edge, and the first behind it."""
     before: dict[int, int] = {}
-    behind: dict[int, int] = {}
+    after: dict[int, int] = {}
     for link in links.links:
         if boxes.boxes[link.target].is_chip:
             before.setdefault(link.target, link.source)
         if boxes.boxes[link.source].is_chip:
-            behind.setdefault(link.source, link.target)
-    return before, behind
+            after.setdefault(link.source, link.target)
+    return before, after
 
 
 def _needs(boxes: Boxes, links: Links, places: Mapping[int, Place]) -> Iterator[Need]:
     """The room that the nodes on edges need, with a piece of the line before each of them and behind the last."""
-    before, behind = _neighbours(boxes, links)
+    before, after = _neighbours(boxes, links)
     for chip in [i for i, box in enumerate(boxes.boxes) if box.is_chip]:
         start, above = _follow(chip, before, places)
-        end, below = _follow(chip, behind, places)
+        end, below = _follow(chip, after, places)
         if start is not None and end is not None:
             count = above + 1 + below
             yield Need(start, end, count * boxes.boxes[chip].chip_size[1] + (count + 1) * _PIECE)
@@ -161,18 +161,18 @@ def _past(
 ) -> dict[tuple[int, int], Route]:
     """The lines to and from nodes on edges: parts of the line on which they lie; to further users, the whole line
     from its beginning, which passes behind them."""
-    found: dict[tuple[int, int], Route] = {}
+    results: dict[tuple[int, int], Route] = {}
     for link in links.links:
         a, b = stands.get(link.source), stands.get(link.target)
         if a is not None and b is not None:
             same = (a.start, a.end) == (b.start, b.end) and a.share < b.share
-            found[link.source, link.target] = cut(a.line, a.share, b.share) if same else ()
+            results[link.source, link.target] = cut(a.line, a.share, b.share) if same else ()
         elif b is not None:
-            found[link.source, link.target] = cut(b.line, 0, b.share) if link.source == b.start else ()
+            results[link.source, link.target] = cut(b.line, 0, b.share) if link.source == b.start else ()
         elif a is not None:
             onward = cut(a.line, a.share, 1) if link.target == a.end else routes.get((a.start or 0, link.target), ())
-            found[link.source, link.target] = onward
-    return found
+            results[link.source, link.target] = onward
+    return results
 
 
 def _follow(chip: int, step: Mapping[int, int], places: Mapping[int, Place]) -> tuple[int | None, int]:

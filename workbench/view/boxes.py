@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from workbench.view import ids
 from workbench.view.groups import Group
-from workbench.view.node_style import NO_KIND, PLAIN, Look, shortened_name
+from workbench.view.node_style import NO_KIND, PLAIN, NodeStyle, shortened_name
 from workbench.view.placement import Item
 from workbench.view.timeline import FOREVER, Timeline, Version
 
@@ -20,8 +20,8 @@ _HEIGHT, _LOW, _CHIP = 38, 24, 16  # of a box, of one of a single line, of a nod
 _MANY = 6  # so many inputs with a common prefix, such as a language model's past_key_values.*, become one box
 _DIGITS = re.compile(r"\d")
 
-Alive = tuple[int, int, Look]
-_FRAME = Look("", "", "", PLAIN, NO_KIND, GROUP, "")
+Alive = tuple[int, int, NodeStyle]
+_FRAME = NodeStyle("", "", "", PLAIN, NO_KIND, GROUP, "")
 
 
 @dataclass
@@ -47,10 +47,10 @@ class Box:
         """Its size, for placement."""
         if self.is_open:
             return Item(0, 0, self.frame, is_frame=True)
-        width = max([self._letters(look) for *_, look in self.alive], default=0) * _LETTER + _SIDES
+        width = max([self._letters(style) for *_, style in self.alive], default=0) * _LETTER + _SIDES
         if self.group is not None:
             width = max(width, 190)
-        low = all(not look.detail for *_, look in self.alive)
+        low = all(not style.detail for *_, style in self.alive)
         return Item(min(max(round(width), _NARROWEST), _WIDEST), _LOW if low else self._height, self.frame)
 
     @property
@@ -58,13 +58,13 @@ class Box:
         return 50 if self.group is not None else _HEIGHT
 
     @staticmethod
-    def _letters(look: Look) -> int:
-        swatch = 2 if look.weights != NO_KIND else 0
-        return max(len(look.op) + len(look.name) + 1 + swatch, len(look.detail))
+    def _letters(style: NodeStyle) -> int:
+        swatch = 2 if style.weights != NO_KIND else 0
+        return max(len(style.op) + len(style.name) + 1 + swatch, len(style.detail))
 
     @property
     def chip_size(self) -> tuple[int, int]:
-        letters = max(len(f"{look.op} {look.detail}") for *_, look in self.alive)
+        letters = max(len(f"{style.op} {style.detail}") for *_, style in self.alive)
         return min(round(letters * _LETTER) + 10, _WIDEST), _CHIP
 
 
@@ -84,28 +84,28 @@ class Boxes:
 
 def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool = False) -> Boxes:
     """The boxes that are shown if the groups with ids in `opened` are open."""
-    found = Boxes()
-    _public(found, timeline, ids.INPUT_ID, INPUT, timeline.inputs)
-    _inside(found, timeline, root, opened, -1)
-    _public(found, timeline, ids.OUTPUT_ID, OUTPUT, timeline.outputs)
-    _short_lived(found, timeline)
+    boxes = Boxes()
+    _public(boxes, timeline, ids.INPUT_ID, INPUT, timeline.inputs)
+    _inside(boxes, timeline, root, opened, -1)
+    _public(boxes, timeline, ids.OUTPUT_ID, OUTPUT, timeline.outputs)
+    _short_lived(boxes, timeline)
     if constants:
-        _constants(found, timeline)
-    return found
+        _constants(boxes, timeline)
+    return boxes
 
 
-def _inside(found: Boxes, timeline: Timeline, group: Group, opened: set[str], frame: int) -> None:
+def _inside(boxes: Boxes, timeline: Timeline, group: Group, opened: set[str], frame: int) -> None:
     for child in group.children:
         if isinstance(child, str):
-            found.add(Box(child, NODE, _alive(timeline.versions[child]), frame), [child])
+            boxes.add(Box(child, NODE, _alive(timeline.versions[child]), frame), [child])
             continue
         if child.id in opened:
             alive = [(born, dies, _FRAME) for born, dies in _spans(timeline, child)]
-            number = found.add(Box(child.id, GROUP, alive, frame, child, is_open=True), [])
-            _inside(found, timeline, child, opened, number)
+            number = boxes.add(Box(child.id, GROUP, alive, frame, child, is_open=True), [])
+            _inside(boxes, timeline, child, opened, number)
             continue
         members = tuple(child.members())
-        found.add(_closed(timeline, child, members, frame), members)
+        boxes.add(_closed(timeline, child, members, frame), members)
 
 
 def _spans(timeline: Timeline, group: Group) -> list[tuple[int, int]]:
@@ -114,10 +114,10 @@ def _spans(timeline: Timeline, group: Group) -> list[tuple[int, int]]:
 
 
 def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: int) -> Box:
-    ops = Counter(timeline.versions[name][0].look.op for name in members)
+    ops = Counter(timeline.versions[name][0].style.op for name in members)
     words = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
     detail = shortened_name(group.about or (words if len(ops) <= 3 else f"{words} ..."))
-    look = Look(
+    style = NodeStyle(
         shortened_name(group.title),
         "1 node" if len(members) == 1 else f"{len(members):,} nodes",
         detail,
@@ -126,30 +126,30 @@ def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: i
         GROUP,
         "",
     )
-    return Box(group.id, GROUP, [(0, FOREVER, look)], frame, group, members=members)
+    return Box(group.id, GROUP, [(0, FOREVER, style)], frame, group, members=members)
 
 
 def _alive(versions: list[Version]) -> list[Alive]:
-    return [(version.born, version.dies, version.look) for version in versions]
+    return [(version.born, version.dies, version.style) for version in versions]
 
 
-def _public(found: Boxes, timeline: Timeline, prefix: str, kind: str, values: Iterable[str]) -> None:
+def _public(boxes: Boxes, timeline: Timeline, prefix: str, kind: str, values: Iterable[str]) -> None:
     """Boxes of inputs or outputs; many with a common prefix share one box."""
     beginnings: dict[str, list[str]] = {}
     for value in values:
         beginnings.setdefault(_DIGITS.split(value, maxsplit=1)[0], []).append(value)
     for beginning, named in beginnings.items():
         if len(named) >= _MANY:
-            look = Look(f"{len(named)} {kind}s", f"{beginning}*", "", PLAIN, NO_KIND, kind, "")
-            box = Box(f"{prefix}{beginning}*", kind, [(0, FOREVER, look)])
-            found.add(box, [f"{prefix}{value}" for value in named])
+            style = NodeStyle(f"{len(named)} {kind}s", f"{beginning}*", "", PLAIN, NO_KIND, kind, "")
+            box = Box(f"{prefix}{beginning}*", kind, [(0, FOREVER, style)])
+            boxes.add(box, [f"{prefix}{value}" for value in named])
             continue
         for value in named:
             id_ = f"{prefix}{value}"
-            found.add(Box(id_, kind, [(0, FOREVER, timeline.looks_of_values[id_])]), [id_])
+            boxes.add(Box(id_, kind, [(0, FOREVER, timeline.styles_of_values[id_])]), [id_])
 
 
-def _short_lived(found: Boxes, timeline: Timeline) -> None:
+def _short_lived(boxes: Boxes, timeline: Timeline) -> None:
     """Nodes that exist only within a step: in a closed group if all their neighbours are in it, else on an edge."""
     names = [name for name in timeline.versions if name in timeline.short_lived]
     waiting = set(names)
@@ -159,30 +159,30 @@ def _short_lived(found: Boxes, timeline: Timeline) -> None:
             if name in waiting:
                 beside[name].append(other)
     for name in names:
-        homes = {found.number[other] for other in beside[name] if other in found.number}
-        home = found.boxes[next(iter(homes))] if len(homes) == 1 else None
+        homes = {boxes.number[other] for other in beside[name] if other in boxes.number}
+        home = boxes.boxes[next(iter(homes))] if len(homes) == 1 else None
         if home is not None and home.members:
             home.members += (name,)
-            found.number[name] = next(iter(homes))
+            boxes.number[name] = next(iter(homes))
             continue
-        frame = min((found.boxes[number].frame for number in homes), default=-1)
-        found.add(Box(name, NODE, _alive(timeline.versions[name]), frame, is_chip=True), [name])
+        frame = min((boxes.boxes[number].frame for number in homes), default=-1)
+        boxes.add(Box(name, NODE, _alive(timeline.versions[name]), frame, is_chip=True), [name])
 
 
-def _constants(found: Boxes, timeline: Timeline) -> None:
+def _constants(boxes: Boxes, timeline: Timeline) -> None:
     """A box for each constant that a shown node reads."""
-    for value, users in _readers_of_constants(timeline, found).items():
-        look = timeline.constant_looks[value]
-        spans = [(v.born, v.dies, look) for name in users for v in timeline.versions[name] if value in v.node.operands]
-        box = Box(f"{ids.CONSTANT_ID}{value}", CONSTANT, _joined(spans), found.boxes[found.number[users[0]]].frame)
-        found.add(box, [box.id])
+    for value, users in _readers_of_constants(timeline, boxes).items():
+        style = timeline.constant_looks[value]
+        spans = [(v.born, v.dies, style) for name in users for v in timeline.versions[name] if value in v.node.operands]
+        box = Box(f"{ids.CONSTANT_ID}{value}", CONSTANT, _joined(spans), boxes.boxes[boxes.number[users[0]]].frame)
+        boxes.add(box, [box.id])
 
 
-def _readers_of_constants(timeline: Timeline, found: Boxes) -> dict[str, list[str]]:
+def _readers_of_constants(timeline: Timeline, boxes: Boxes) -> dict[str, list[str]]:
     """For each constant, the shown nodes that read it at any moment."""
     users: dict[str, list[str]] = {}
     for name, versions in timeline.versions.items():
-        box = found.boxes[found.number[name]]
+        box = boxes.boxes[boxes.number[name]]
         if box.members or box.is_chip:
             continue
         for value in dict.fromkeys(value for version in versions for value in version.node.operands):
@@ -194,9 +194,9 @@ def _readers_of_constants(timeline: Timeline, found: Boxes) -> dict[str, list[st
 def _joined(spans: list[Alive]) -> list[Alive]:
     """Merge spans of the same look that touch or overlap."""
     joined: list[Alive] = []
-    for born, dies, look in sorted(spans, key=lambda span: span[0]):
+    for born, dies, style in sorted(spans, key=lambda span: span[0]):
         if joined and born <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], dies), look)
+            joined[-1] = (joined[-1][0], max(joined[-1][1], dies), style)
         else:
-            joined.append((born, dies, look))
+            joined.append((born, dies, style))
     return joined

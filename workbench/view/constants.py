@@ -75,16 +75,21 @@ def constant_section(value: str, tensor: Constant, layout: str) -> dict[str, Any
         if tensor.dtype == DataType.STRING:
             rows += _string_rows(array)
             return section
-        found = statistics_of(array)
-        rows += _rows(found, array)
+        statistics = statistics_of(array)
+        rows += _rows(statistics, array)
     except Exception as error:  # the weights file is missing, or a computed constant failed: shown, not raised
         section["text"] = f"It cannot be read: {type(error).__name__}: {error}"
         return section
-    if found.counts:
-        words = f"{found.read:,} values of {value}"
-        section["histogram"] = {"low": found.low, "high": found.high, "counts": list(found.counts), "words": words}
-    if found.read < found.elements:
-        section["text"] = f"Of {found.elements:,} elements {found.read:,} were read, evenly spaced."
+    if statistics.counts:
+        words = f"{statistics.read:,} values of {value}"
+        section["histogram"] = {
+            "low": statistics.low,
+            "high": statistics.high,
+            "counts": list(statistics.counts),
+            "words": words,
+        }
+    if statistics.read < statistics.elements:
+        section["text"] = f"Of {statistics.elements:,} elements {statistics.read:,} were read, evenly spaced."
     return section
 
 
@@ -135,20 +140,20 @@ def _histogram(finite: np.ndarray, low: float | int | None, high: float | int | 
     return tuple(int(count) for count in counts)
 
 
-def _rows(found: Statistics, array: np.ndarray) -> list[list[str]]:
-    if not found.elements:
+def _rows(statistics: Statistics, array: np.ndarray) -> list[list[str]]:
+    if not statistics.elements:
         return [["elements", "none"]]
-    if found.elements == 1:
+    if statistics.elements == 1:
         return [["value", str(array[0])]]
     what = " of magnitudes" if array.dtype.kind == "c" else ""
     return [
-        [f"minimum{what}", _number(found.low)],
-        [f"maximum{what}", _number(found.high)],
-        [f"mean{what}", _number(found.mean)],
-        [f"standard deviation{what}", _number(found.deviation)],
-        ["zeros", f"{found.zeros / found.read:.2%}"],
-        ["NaN", f"{found.nans:,}"],
-        ["infinite", f"{found.infinite:,}"],
+        [f"minimum{what}", _number(statistics.low)],
+        [f"maximum{what}", _number(statistics.high)],
+        [f"mean{what}", _number(statistics.mean)],
+        [f"standard deviation{what}", _number(statistics.deviation)],
+        ["zeros", f"{statistics.zeros / statistics.read:.2%}"],
+        ["NaN", f"{statistics.nans:,}"],
+        ["infinite", f"{statistics.infinite:,}"],
         ["first values", _first(array)],
     ]
 

@@ -10,9 +10,9 @@ from graphviz import Digraph, escape, nohtml
 from workbench.ir import Graph, Node
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
-from workbench.rewrite.bodies import opened_body
+from workbench.rewrite.core.bodies import opened_body
 from workbench.view import ids
-from workbench.view.node_style import OWN, PLAIN, TARGET, Look, look_of, shape_words, value_words
+from workbench.view.node_style import OWN, PLAIN, TARGET, NodeStyle, shape_words, style_of, value_words
 
 _FILLS = {OWN: "palegoldenrod", TARGET: "peachpuff", PLAIN: "lightgrey"}
 _BORDERS = {OWN: ("filled", "1"), TARGET: ("filled", "2.6"), PLAIN: ("filled,dotted", "1.4")}
@@ -52,14 +52,14 @@ def _draw(
             _public(dot, makers[value], graph, value, ids.INPUT_ID)
     for node in graph.nodes:
         number = next(numbers)
-        look = look_of(graph, node, layouts, target)
+        style = style_of(graph, node, layouts, target)
         makers |= dict.fromkeys(filter(None, node.outputs), number)
         edges += [(makers[v], number, value_words(graph, v, layouts)) for v in node.inputs if v in makers]
         if not node.bodies:
-            _box(dot, number, node, look)
+            _box(dot, number, node, style)
             continue
         with dot.subgraph(name=f"cluster_{number}", graph_attr={"label": _lines(str(node))}) as cluster:
-            _box(cluster, number, node, look)
+            _box(cluster, number, node, style)
             for place, (key, body) in enumerate(node.bodies.items()):
                 name, words = f"cluster_{number}_{place}", {"label": _lines(key), "style": "dashed"}
                 with cluster.subgraph(name=name, graph_attr=words) as inner:
@@ -71,10 +71,10 @@ def _draw(
     return edges
 
 
-def _box(dot: Digraph, number: str, node: Node, look: Look) -> None:
-    style, width = _BORDERS[look.layout]
-    label = _lines(look.op, look.name, look.detail)
-    dot.node(number, label, tooltip=escape(node.name), fillcolor=_FILLS[look.layout], style=style, penwidth=width)
+def _box(dot: Digraph, number: str, node: Node, style: NodeStyle) -> None:
+    border, width = _BORDERS[style.layout]
+    label = _lines(style.op, style.name, style.detail)
+    dot.node(number, label, tooltip=escape(node.name), fillcolor=_FILLS[style.layout], style=border, penwidth=width)
 
 
 def _public(dot: Digraph, number: str, graph: Graph, value: str, prefix: str) -> None:

@@ -70,8 +70,8 @@ def _candidates(name: str, versions: list[Version], group: str) -> Iterator[_Can
     scopes = tuple(dict.fromkeys(filter(None, ("/".join(scope_of(versions[0].node)), group))))
     facts = [NodeFacts(v.node.op, name, scopes, v.shapes, v.layouts) for v in versions]
     spans = [(version.born, version.dies) for version in versions]
-    ops = dict.fromkeys(version.look.op for version in versions)
-    results = dict.fromkeys(" ".join((*version.shapes[:1], version.look.detail)) for version in versions)
+    ops = dict.fromkeys(version.style.op for version in versions)
+    results = dict.fromkeys(" ".join((*version.shapes[:1], version.style.detail)) for version in versions)
     yield facts, f"{', then '.join(ops)}  {name}  {', then '.join(results)}", spans
     last = versions[-1]
     for body, inner in _in_bodies(last.node):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.fusion.facts import FusionFacts
+from workbench.fusion.fusion_facts import FusionFacts
 from workbench.fusion.grouping import word
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.fusion.traffic import stored_values, traffic_of_group

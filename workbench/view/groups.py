@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.ir import Node
 from workbench.view import ids
-from workbench.view.node_style import Look, shortened_name
+from workbench.view.node_style import NodeStyle, shortened_name
 from workbench.view.timeline import Timeline
 
 BUDGET = 200  # boxes of a picture as it is first shown
@@ -91,11 +91,11 @@ def group_nodes(timeline: Timeline) -> Group:
     _simplify(root)
     numbers = {name: _signature(timeline.versions[name][0].node, timeline.shapes[name]) for name in names}
     _numbered(root, numbers)
-    looks = {name: timeline.versions[name][0].look for name in names}
+    styles = {name: timeline.versions[name][0].style for name in names}
     for group in [root, *root.below()]:
-        _fold_repeats(group, numbers, looks)
+        _fold_repeats(group, numbers, styles)
     if len(names) > BUDGET:
-        _split_long(root, [(edge.source, edge.target) for edge in timeline.edges], looks)
+        _split_long(root, [(edge.source, edge.target) for edge in timeline.edges], styles)
     return root
 
 
@@ -200,8 +200,8 @@ def _order(timeline: Timeline) -> dict[str, float]:
         if versions[0].born == 0:
             order[name] = float(number)
             continue
-        behind = max((order[source] for source in sources.get(name, ()) if source in order), default=-1.0)
-        order[name] = behind + (number + 1) / (2.0 * len(timeline.versions) + 2)
+        after = max((order[source] for source in sources.get(name, ()) if source in order), default=-1.0)
+        order[name] = after + (number + 1) / (2.0 * len(timeline.versions) + 2)
     return order
 
 
@@ -254,7 +254,7 @@ def _signature(node: Node, shape: str) -> int:
     return hash((node.op, shape, repr(plain), len(node.inputs)))
 
 
-def _fold_repeats(group: Group, numbers: dict[str, int], looks: Mapping[str, Look]) -> None:
+def _fold_repeats(group: Group, numbers: dict[str, int], styles: Mapping[str, NodeStyle]) -> None:
     """Consecutive identical blocks become a group of groups, "x12 identical"."""
     row = np.array([numbers[_key(child)] for child in group.children])
     children: list[Group | str] = []
@@ -264,27 +264,27 @@ def _fold_repeats(group: Group, numbers: dict[str, int], looks: Mapping[str, Loo
             continue
         children += group.children[done:start]
         blocks = [group.children[start + period * i : start + period * (i + 1)] for i in range(times)]
-        children.append(_folded(group, blocks, len(children) + 1, looks))
+        children.append(_folded(group, blocks, len(children) + 1, styles))
         done = start + period * times
     group.children = [*children, *group.children[done:]]
 
 
-def _folded(group: Group, blocks: list[list[Group | str]], place: int, looks: Mapping[str, Look]) -> Group:
+def _folded(group: Group, blocks: list[list[Group | str]], place: int, styles: Mapping[str, NodeStyle]) -> Group:
     inner = []
     for number, block in enumerate(blocks, 1):
         alone = block[0] if len(block) == 1 else None
-        one = alone if isinstance(alone, Group) else _named(group, block, f"block {place}.{number}", looks)
+        one = alone if isinstance(alone, Group) else _named(group, block, f"block {place}.{number}", styles)
         one.same = f"{number} of {len(blocks)} identical"
         inner.append(one)
     if inner[0].about:
-        folded = _named(group, list(inner), f"blocks {place}.1 to {place}.{len(blocks)}", looks)
+        folded = _named(group, list(inner), f"blocks {place}.1 to {place}.{len(blocks)}", styles)
     else:
         folded = Group((*group.path, f"{inner[0].title} to {inner[-1].title}"), list(inner))
     folded.same = f"x{len(blocks)} identical"
     return folded
 
 
-def _named(group: Group, children: list[Group | str], number: str, looks: Mapping[str, Look]) -> Group:
+def _named(group: Group, children: list[Group | str], number: str, styles: Mapping[str, NodeStyle]) -> Group:
     """A group in `group` that no scope names: named by its groups or operators, and the number.
 
     Products and convolutions come first, then the commonest operators.
@@ -293,27 +293,27 @@ def _named(group: Group, children: list[Group | str], number: str, looks: Mappin
     if 2 * len(titles) > len(children):
         held = f"{titles[0]} to {titles[-1]}"
     else:
-        counts = Counter((looks[name].category in _HEAVY, looks[name].op) for c in children for name in _names(c))
+        counts = Counter((styles[name].category in _HEAVY, styles[name].op) for c in children for name in _names(c))
         first = sorted(counts.items(), key=lambda item: (not item[0][0], -item[1]))[:_OPERATORS_IN_TITLE]
         held = ", ".join(f"{count} {op}" for (_, op), count in first)
     names = [name for child in (children[0], children[-1]) for name in _names(child)]
-    ends = [shortened_name(looks[name].name or name, _LONGEST_END) for name in (names[0], names[-1])]
+    ends = [shortened_name(styles[name].name or name, _LONGEST_END) for name in (names[0], names[-1])]
     return Group((*group.path, f"{held} ({number})"), children, about=" to ".join(ends))
 
 
 def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
     """Runs of the row that repeat, in order: (start, period, times); the longest are chosen first."""
-    found = []
+    results = []
     for period in range(1, min(_LONGEST_PERIOD, len(row) // _FEWEST_REPEATS) + 1):
         same = np.concatenate(([False], row[:-period] == row[period:], [False]))
         turns = np.flatnonzero(same[1:] != same[:-1])
         for start, end in zip(turns[::2], turns[1::2], strict=True):
             times = int(end - start) // period + 1
             if times >= _FEWEST_REPEATS:
-                found.append((times * period, -period, int(start), times))
+                results.append((times * period, -period, int(start), times))
     taken = np.zeros(len(row), dtype=bool)
     chosen = []
-    for _, negative, start, times in sorted(found, reverse=True):
+    for _, negative, start, times in sorted(results, reverse=True):
         stretch = slice(start, start - negative * times)
         if not taken[stretch].any():
             taken[stretch] = True
@@ -321,10 +321,10 @@ def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
     return sorted(chosen)
 
 
-def _split_long(group: Group, edges: Sequence[tuple[str, str]], looks: Mapping[str, Look]) -> None:
+def _split_long(group: Group, edges: Sequence[tuple[str, str]], styles: Mapping[str, NodeStyle]) -> None:
     """Split a long list of children into runs, cut where the fewest values cross."""
     for inner in group.groups():
-        _split_long(inner, edges, looks)
+        _split_long(inner, edges, styles)
     count = len(group.children)
     if count <= _MOST_CHILDREN:
         return
@@ -332,10 +332,10 @@ def _split_long(group: Group, edges: Sequence[tuple[str, str]], looks: Mapping[s
     cuts = [0, *_cuts(group, edges, parts), count]
     stretches = [group.children[a:b] for a, b in itertools.pairwise(cuts) if a < b]
     group.children = [
-        _named(group, stretch, f"{number} of {len(stretches)}", looks) for number, stretch in enumerate(stretches, 1)
+        _named(group, stretch, f"{number} of {len(stretches)}", styles) for number, stretch in enumerate(stretches, 1)
     ]
     for inner in group.groups():
-        _split_long(inner, edges, looks)
+        _split_long(inner, edges, styles)
 
 
 def _cuts(group: Group, edges: Sequence[tuple[str, str]], parts: int) -> list[int]:

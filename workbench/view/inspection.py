@@ -14,18 +14,19 @@ import onnx_ir
 
 from workbench.errors import printable
 from workbench.fusion.opened_groups import OpenedGroups
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import AttrRef, Graph, Node, constant_type
-from workbench.layout.cost import bound_shape, element_bytes
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.layout.profile import Profile
+from workbench.metrics.transpose_cost import element_bytes
 from workbench.rewrite import History, Pass
 from workbench.view.constants import constant_section, first_values
 from workbench.view.documents import document_section
-from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
 from workbench.view.fused import fusion_rows, group_rows
 from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import Lineage, constant_events, lives
 from workbench.view.memory_order import MemoryOrder, caption, drawing, memory_order
+from workbench.view.node_rows import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
 from workbench.view.why_not import PassSaid
 
 _WORDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
@@ -82,7 +83,7 @@ def inspect_node(
     name: str,
     passes: Sequence[Pass],
     target: Profile | None,
-    said: Sequence[PassSaid],
+    messages: Sequence[PassSaid],
     lineage: Lineage,
 ) -> dict[str, Any]:
     """The node of that name; if it is not in the graph, when it is."""
@@ -93,7 +94,7 @@ def inspect_node(
         life = lives(name in history.initial, events)
         about = f"It is not in the graph at this moment; it {life}."
         moments = [event.said() for event in events]
-        return _shown(name, _short(name), about, [_moments("Where it was", moments), _said(said)])
+        return _shown(name, _short(name), about, [_moments("Where it was", moments), _said(messages)])
     captured = [value for value in node.operands if value not in node.inputs]
     constants = [value for value in node.operands if value in graph.constants]
     sections = [
@@ -106,7 +107,7 @@ def inspect_node(
         _rows("Cost", cost_rows(graph, node)),
         _rows("Fusion", fusion_rows(groups, node, history.steps[: step + 1])),
         _origin(history, lineage, name),
-        _said(said),
+        _said(messages),
         _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "what it says"]),
         *_exporter(node),
         document_section(graph, node),
@@ -184,11 +185,11 @@ def _moments(title: str, moments: list[dict[str, Any]]) -> Section:
     return {"title": title, "open": True, "moments": moments} if moments else {}
 
 
-def _said(said: Sequence[PassSaid]) -> Section:
+def _said(messages: Sequence[PassSaid]) -> Section:
     """What each pass said of the node; a click on a row goes to the moment after that pass, or after its rewrite."""
-    rows = [[f"{told.step} {told.title}", f"{told.by}{told.sentence}"] for told in said]
-    section = _rows("What the passes said", rows, ["step", "what it said"])
-    return {**section, "at": [told.t for told in said]} if rows else section
+    rows = [[f"{message.step} {message.title}", f"{message.by}{message.sentence}"] for message in messages]
+    section = _rows("Every pass at this node", rows, ["step", "reason"])
+    return {**section, "at": [message.t for message in messages]} if rows else section
 
 
 def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
@@ -206,14 +207,14 @@ def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequen
 
 def _memory_orders(graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
     """A drawing for each value whose elements have an order; values of which the same is drawn share one."""
-    found: dict[MemoryOrder, list[str]] = {}
+    results: dict[MemoryOrder, list[str]] = {}
     for value in dict.fromkeys(filter(None, values)):
         order = memory_order(layouts.get(value, TENSOR), bound_shape(graph, value), element_bytes(graph, value))
         if order is not None:
-            found.setdefault(order, []).append(_short(value))
+            results.setdefault(order, []).append(_short(value))
     drawings = [
         {"words": f"{order.layout} of {', '.join(names)}", "about": caption(order), "svg": drawing(order)}
-        for order, names in found.items()
+        for order, names in results.items()
     ]
     return {"title": "Memory order", "open": True, "drawings": drawings[:_MOST_DRAWINGS]} if drawings else {}
 

@@ -78,7 +78,7 @@ class Lineage:
 
     def ancestry(self, name: str, most: int) -> list[HistoryEvent]:
         """The events of the node, and of the nodes that were merged into it until then, in order: the last `most`."""
-        found: dict[int, HistoryEvent] = {}
+        results: dict[int, HistoryEvent] = {}
         seen = {name}
         order = itertools.count()
         waiting: list[tuple[int, int, int, str]] = []  # negative moment, order of entry, place among the events, name
@@ -89,10 +89,10 @@ class Lineage:
                 heapq.heappush(waiting, (-self._of[name][place].moment.t, next(order), place, name))
 
         enter(name, len(self.of(name)))
-        while waiting and len(found) < most:
+        while waiting and len(results) < most:
             t, _, place, current = heapq.heappop(waiting)
             event = self._of[current][place]
-            found.setdefault(-t, event)
+            results.setdefault(-t, event)
             enter(current, place)
             if not event.inserted:
                 continue
@@ -100,17 +100,17 @@ class Lineage:
                 if source not in seen:
                     seen.add(source)
                     enter(source, bisect.bisect_left(self.of(source), -t, key=lambda event: event.moment.t))
-        return [found[t] for t in sorted(found)]
+        return [results[t] for t in sorted(results)]
 
     def sources(self, name: str) -> list[str]:
         """The nodes from which rewrites made it, as "Conv 'conv1'", in order."""
-        said: dict[str, None] = {}
+        sentences: dict[str, None] = {}
         for event in self.of(name):
             if event.inserted:
                 done = event.moment.done
-                gone = set(_gone(done))
-                said.update((str(node), None) for node in done.inverse.insert if node.name in gone)
-        return list(said)
+                removed = set(_gone(done))
+                sentences.update((str(node), None) for node in done.inverse.insert if node.name in removed)
+        return list(sentences)
 
 
 def lives(there_at_first: bool, events: Iterable[HistoryEvent]) -> str:
@@ -128,12 +128,12 @@ def lives(there_at_first: bool, events: Iterable[HistoryEvent]) -> str:
 def _to_nodes(rewrite: AppliedRewrite) -> dict[str, str]:
     """What the rewrite did, by the node's name; from the inverse edit, which names changed users too."""
     went = {node.name for node in rewrite.inverse.insert}
-    found = dict.fromkeys(went, DISAPPEARS)
-    found |= {name: CHANGES if name in went else APPEARS for name in rewrite.inverse.remove}
+    result = dict.fromkeys(went, DISAPPEARS)
+    result |= {name: CHANGES if name in went else APPEARS for name in rewrite.inverse.remove}
     for function in rewrite.edit.functions.values():
         if function is not None:
-            found |= {node.name: CHANGES for node in function.graph.nodes}  # computed in a call from now on
-    return found
+            result |= {node.name: CHANGES for node in function.graph.nodes}  # computed in a call from now on
+    return result
 
 
 def _to_constant(rewrite: AppliedRewrite, value: str) -> str:

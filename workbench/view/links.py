@@ -48,14 +48,14 @@ def links_of(timeline: Timeline, boxes: Boxes) -> Links:
             readers.setdefault(edge.value, set()).add(target)
     crowded = {value for value, targets in readers.items() if len(targets) >= HIGH_FAN_OUT}
     only = _only_sources(pairs)
-    found = Links()
+    links = Links()
     for (source, target), entries in pairs.items():
         ticked = all(edge.value in crowded for edge, _ in entries) and only[target] > 1
         values = len({edge.value for edge, _ in entries})
-        found.links.append(Link(source, target, _said([stretch for _, stretch in entries]), values, ticked))
-    found.links += _constant_links(timeline, boxes)
-    found.routed = _routed(boxes, found.links)
-    return found
+        links.links.append(Link(source, target, _said([stretch for _, stretch in entries]), values, ticked))
+    links.links += _constant_links(timeline, boxes)
+    links.routed = _routed(boxes, links.links)
+    return links
 
 
 def _only_sources(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -72,23 +72,23 @@ def _said(stretches: list[EdgeInterval]) -> list[Said]:
         only = stretches[0]
         return [(only.born, only.dies, only.words, only.kind)]
     moments = sorted({moment for stretch in stretches for moment in (stretch.born, stretch.dies)})
-    said: list[Said] = []
+    sentences: list[Said] = []
     for born, dies in itertools.pairwise(moments):
         alive = [stretch for stretch in stretches if stretch.born <= born < stretch.dies]
         if not alive:
             continue
         words = alive[0].words if len(alive) == 1 else f"{len(alive):,} values"
         kind = alive[0].kind if len({stretch.kind for stretch in alive}) == 1 else PLAIN
-        if said and said[-1][1:] == (born, words, kind):
-            said[-1] = (said[-1][0], dies, words, kind)
+        if sentences and sentences[-1][1:] == (born, words, kind):
+            sentences[-1] = (sentences[-1][0], dies, words, kind)
         else:
-            said.append((born, dies, words, kind))
-    return said
+            sentences.append((born, dies, words, kind))
+    return sentences
 
 
 def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
     """Lines from a constant's box to each node that reads it, while it does."""
-    found = []
+    results = []
     for name, versions in timeline.versions.items():
         target = boxes.number[name]
         spans: dict[int, list[Said]] = {}
@@ -97,8 +97,8 @@ def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
                 source = boxes.number.get(f"{ids.CONSTANT_ID}{value}")
                 if source is not None and not boxes.boxes[target].members:
                     spans.setdefault(source, []).append((version.born, version.dies, "", PLAIN))
-        found += [Link(source, target, said) for source, said in spans.items()]
-    return found
+        results += [Link(source, target, message) for source, message in spans.items()]
+    return results
 
 
 def _routed(boxes: Boxes, links: list[Link]) -> list[tuple[int, int]]:

@@ -45,10 +45,10 @@ class Correspondence:
     def sentence(self) -> str:
         """ "312 nodes by name, 20 by structure; 5 only in the first, 3 only in the second"."""
         counts = Counter(self.how.values())
-        found = [(counts[how], words) for how, words in _WORDS.items() if counts[how]]
-        if not found:
+        results = [(counts[how], words) for how, words in _WORDS.items() if counts[how]]
+        if not results:
             return f"no node corresponds; {self._alone}"
-        first, *others = found
+        first, *others = results
         nodes = f"{first[0]:,} node{'' if first[0] == 1 else 's'} {first[1]}"
         return f"{', '.join([nodes, *(f'{number:,} {words}' for number, words in others)])}; {self._alone}"
 
@@ -138,20 +138,20 @@ def _names(b: Graph, own: set[str], wanted: Mapping[str, str], of_a: set[str]) -
 
 def _values_by_pairs(a: Graph, b: Graph, pairs: Mapping[str, str]) -> dict[str, str]:
     """Value of b -> value of a, one to one: inputs, results of pairs, and their constants of equal contents."""
-    found = {v: u for u, v in ends(a.inputs, b.inputs)}
+    results = {v: u for u, v in ends(a.inputs, b.inputs)}
     of_a, of_b = Labels(a), Labels(b)
     for y, x in pairs.items():
         one, other = a.node(x), b.node(y)
-        found.update((v, u) for u, v in zip(one.outputs, other.outputs, strict=False) if u and v)
-    taken = set(found.values())
+        results.update((v, u) for u, v in zip(one.outputs, other.outputs, strict=False) if u and v)
+    taken = set(results.values())
     for y, x in pairs.items():
         for u, v in zip(a.node(x).inputs, b.node(y).inputs, strict=False):
-            if v in found or u in taken or u not in a.constants or v not in b.constants:
+            if v in results or u in taken or u not in a.constants or v not in b.constants:
                 continue
             if of_a.content(u) == of_b.content(v):
-                found[v] = u
+                results[v] = u
                 taken.add(u)
-    return found
+    return results
 
 
 def ends(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -292,7 +292,7 @@ class _Matcher:
         self, side: Labels, free: Mapping[str, None], values: tuple[str, ...], down: bool, level: _Level
     ) -> dict[Hashable, list[Node]]:
         """Nodes without a counterpart at the edge, by label (and position, next to it); the nearest of each label."""
-        found: dict[Hashable, list[Node]] = {}
+        results: dict[Hashable, list[Node]] = {}
         seen: set[str] = set()
         for _ in range(level.hops):
             layer: dict[Hashable, list[Node]] = {}
@@ -304,11 +304,11 @@ class _Matcher:
                 key = (side.label(node, level.label), place if level.hops == 1 else ())
                 layer.setdefault(key, []).append(node)
                 beyond += node.outputs if down else node.inputs
-            found = {**layer, **found}
+            results = {**layer, **results}
             values = tuple(dict.fromkeys(beyond))
             if not values or len(seen) > _MOST_BETWEEN:
                 break
-        return found
+        return results
 
     def _pair(self, x: Node, y: Node) -> None:
         del self.free_a[x.name], self.free_b[y.name]

@@ -96,12 +96,12 @@ def elements_in_order(layout: str, axes: str, sizes: Mapping[str, int]) -> list[
     """The elements of a tensor of those axes in the order of memory, the last axis of the layout fastest."""
     names, block = _block_axes(layout)
     ranges = [range(_length(axis, sizes, block)) for axis in names]
-    found = []
+    results = []
     for index in itertools.product(*ranges):
         at = dict(zip(names, index, strict=True))
         channel = {"C": at["C"] * block + at["c"]} if block > 1 else {}
-        found.append(tuple({**at, **channel}[axis] for axis in axes))
-    return found
+        results.append(tuple({**at, **channel}[axis] for axis in axes))
+    return results
 
 
 def strides(layout: str, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -246,14 +246,14 @@ def _colour(channel: int, lightness: int) -> str:
 
 def _block(layout: str, without: int = 0) -> int:
     """The channels of a block, `without` if the layout has no blocks."""
-    found = _BLOCKED.fullmatch(layout)
-    return int(found[2]) if found else without
+    match = _BLOCKED.fullmatch(layout)
+    return int(match[2]) if match else without
 
 
 def _block_axes(layout: str) -> tuple[str, int]:
     """The axes, "NCHWc" for blocked channels, and the channels of a block, 1 without blocks."""
-    found = _BLOCKED.fullmatch(layout)
-    return (f"{found[1]}c", int(found[2])) if found else (layout, 1)
+    match = _BLOCKED.fullmatch(layout)
+    return (f"{match[1]}c", int(match[2])) if match else (layout, 1)
 
 
 def _length(axis: str, sizes: Mapping[str, int], block: int) -> int:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
+from workbench.ir.permutation import perm_of
 from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
-from workbench.layout.cost import bound_shape, element_bytes, moved_by_node, perm_of
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
 from workbench.metrics.nodes import count_nodes
+from workbench.metrics.transpose_cost import element_bytes, moved_by_node
 from workbench.ops import contract_of
 from workbench.ops.blocked import block_of
 
@@ -23,7 +25,7 @@ _NAME = 34  # characters of a name that are sent; the inspector has the whole na
 
 
 @dataclass(frozen=True)
-class Look:
+class NodeStyle:
     """How a node looks at a moment.
 
     op, name, detail: the lines of its box.
@@ -60,7 +62,7 @@ class Look:
         }
 
 
-def look_of(
+def style_of(
     graph: Graph,
     node: Node,
     layouts: Mapping[str, str],
@@ -68,13 +70,13 @@ def look_of(
     step: int = 0,
     fused: str = "",
     group: str = "",
-) -> Look:
+) -> NodeStyle:
     """The look of `node` in `graph`; `layouts` by value. group: the fused group that computes it."""
     layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
     weights = _weights(graph, node, layouts)
     contract = contract_of(node)
     detail, inside = _detail(graph, node, layout, weights, layouts), f"in {group}" if group else ""
-    return Look(
+    return NodeStyle(
         op=shown_op(node),
         name="" if node.op == node.name else shortened_name(_without_scopes(node.name)),
         detail=f"{detail}, {inside}" if inside else detail,
@@ -93,12 +95,12 @@ def result_layouts(graph: Graph, node: Node, layouts: Mapping[str, str]) -> tupl
     return tuple(dict.fromkeys(filter(None, [*named, _weights(graph, node, layouts)])))
 
 
-def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> Look:
+def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> NodeStyle:
     """The look of a constant's box."""
     layout = layouts.get(value, TENSOR)
     kind = box_kind_of(layout, target)
     words = f"{shape_words(graph, value)} {'' if layout == TENSOR else layout}".strip()
-    return Look("constant", shortened_name(value), words or "scalar", kind, NO_KIND, "constant", "")
+    return NodeStyle("constant", shortened_name(value), words or "scalar", kind, NO_KIND, "constant", "")
 
 
 def box_kind_of(layout: str, target: Profile) -> int:
@@ -173,5 +175,5 @@ def _transpose(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]
     source = layouts.get(node.inputs[0], TENSOR)
     moved = moved_by_node(graph, node)
     size = "? B" if moved is None else _size_words(moved * element_bytes(graph, node.inputs[0]))
-    turned = f"{source} to {layout} " if is_cnn(layout) and is_cnn(source) else ""
-    return f"{turned}[{perm}] {size}"
+    transposed = f"{source} to {layout} " if is_cnn(layout) and is_cnn(source) else ""
+    return f"{transposed}[{perm}] {size}"

@@ -55,12 +55,12 @@ class OwnNumbers:
         """How many of these nodes have numbers, and which names are none of them."""
         unknown = [name for name in self.names if name not in nodes]
         known = len(self.names) - len(unknown)
-        told = f"{self.file} has numbers for {known:,} node{'' if known == 1 else 's'}"
+        text = f"{self.file} has numbers for {known:,} node{'' if known == 1 else 's'}"
         if not unknown:
-            return told
+            return text
         more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
         which = "name in it is no node" if len(unknown) == 1 else "names in it are no nodes"
-        return f"{told}; {len(unknown):,} {which} of this model: {', '.join(unknown[:_NAMED])}{more}"
+        return f"{text}; {len(unknown):,} {which} of this model: {', '.join(unknown[:_NAMED])}{more}"
 
     def rows(self, node: str) -> list[list[str]]:
         """Title and number of each column that has one for the node."""
@@ -87,8 +87,8 @@ def _read(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
 
 
 def _column(heading: str, numbers: Mapping[str, float]) -> Column:
-    found = _UNIT.fullmatch(heading)
-    return Column(found[1], found[2], numbers) if found else Column(heading, "", numbers)
+    match = _UNIT.fullmatch(heading)
+    return Column(match[1], match[2], numbers) if match else Column(heading, "", numbers)
 
 
 def _read_csv(file: str, text: str) -> dict[str, dict[str, float]]:
@@ -121,13 +121,13 @@ def _read_csv(file: str, text: str) -> dict[str, dict[str, float]]:
 
 def _read_json(file: str, text: str) -> dict[str, dict[str, float]]:
     try:
-        told = json.loads(text, object_pairs_hook=lambda pairs: _object(file, pairs))
+        message = json.loads(text, object_pairs_hook=lambda pairs: _object(file, pairs))
     except (ValueError, RecursionError) as error:
         raise NumbersError(f'{file} is no JSON ({error}); write an object such as {{"conv1": 3.5}}') from None
-    if not isinstance(told, dict):
+    if not isinstance(message, dict):
         raise NumbersError(f'{file} must hold an object with a number for each node, such as {{"conv1": 3.5}}')
     table: dict[str, dict[str, float]] = {}
-    for name, held in told.items():
+    for name, held in message.items():
         numbers = held if isinstance(held, dict) else {"number": held}
         for title, number in numbers.items():
             table.setdefault(title, {})[name] = _number(number, f"'{title}' of '{name}' in {file}")
@@ -143,14 +143,14 @@ def _object(file: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _number(told: Any, where: str) -> float:
-    if isinstance(told, bool) or not _is_number(told):
-        raise NumbersError(f"{where}: '{told}' is no number; leave it empty where nothing is known")
-    return float(told)
+def _number(message: Any, where: str) -> float:
+    if isinstance(message, bool) or not _is_number(message):
+        raise NumbersError(f"{where}: '{message}' is no number; leave it empty where nothing is known")
+    return float(message)
 
 
-def _is_number(told: Any) -> bool:
+def _is_number(message: Any) -> bool:
     try:
-        return math.isfinite(float(told))
+        return math.isfinite(float(message))
     except (TypeError, ValueError, OverflowError):
         return False

@@ -109,14 +109,14 @@ def _graphlay(items: Sequence[Item], edges: Pairs) -> _Arranged:
     }
     options = {"direction": "topbottom", "spacing": spacing}
     try:
-        found = graphlay.layout(graph, options=options)
+        result = graphlay.layout(graph, options=options)
     except graphlay.GraphlayError as error:
         raise PlacementError(f"graphlay: {error}") from error
     places = [
         Place(round(n["center"]["x"]), round(n["center"]["y"]), round(n["size"]["width"]), round(n["size"]["height"]))
-        for n in found.nodes
+        for n in result.nodes
     ]
-    routes = [tuple((round(p["x"]), round(p["y"])) for p in edge["points"]) for edge in found.edges]
+    routes = [tuple((round(p["x"]), round(p["y"])) for p in edge["points"]) for edge in result.edges]
     return places, routes
 
 
@@ -131,10 +131,10 @@ def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
     if not flat:
         raise PlacementError("fast-sugiyama: there are no edges")
     pairs = sorted((str(a), str(b)) for a, b in _that_shape(flat))
-    found = fast_sugiyama.from_edges(pairs, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2, check_layout=False)
+    result = fast_sugiyama.from_edges(pairs, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2, check_layout=False)
     centres: dict[int, tuple[int, int]] = {}
     left = 0.0
-    for positions, *_ in found:  # one for each connected part: side by side, aligned at the top
+    for positions, *_ in result:  # one for each connected part: side by side, aligned at the top
         low, high = min(x for _, (x, _) in positions), max(y for _, (_, y) in positions)
         real = [(int(i), x, y) for i, (x, y) in positions if isinstance(i, str)]  # numbers are the bends of edges
         centres |= {i: (round((left + x - low) * across), round((high - y) * down)) for i, x, y in real}
@@ -166,16 +166,16 @@ def _that_shape(edges: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _layers(edges: Collection[tuple[int, int]]) -> dict[int, int]:
     """The length of the longest path to each item; of items in a circle, of one as far as it leads."""
-    behind: dict[int, list[int]] = defaultdict(list)
+    after: dict[int, list[int]] = defaultdict(list)
     waiting: Counter[int] = Counter()
     for a, b in edges:
-        behind[a].append(b)
+        after[a].append(b)
         waiting[b] += 1
-    layers = dict.fromkeys((*behind, *waiting), 0)
-    ready = [item for item in behind if not waiting[item]]
+    layers = dict.fromkeys((*after, *waiting), 0)
+    ready = [item for item in after if not waiting[item]]
     while ready:
         item = ready.pop()
-        for other in behind[item]:
+        for other in after[item]:
             layers[other] = max(layers[other], layers[item] + 1)
             waiting[other] -= 1
             if not waiting[other]:

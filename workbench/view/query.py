@@ -76,27 +76,27 @@ def parse_query(text: str) -> Query:
     terms, end = [], 0
     text = text.strip()
     while end < len(text):
-        found = _WORD.match(text, end)
-        if found is None:
-            raise QueryError(f"a double quote is not closed in {text[end:]}; write a second one behind the words")
-        terms.append(_condition(found[1]))
-        end = found.end()
+        rewrite = _WORD.match(text, end)
+        if rewrite is None:
+            raise QueryError(f"a double quote is not closed in {text[end:]}; write a second one after the words")
+        terms.append(_condition(rewrite[1]))
+        end = rewrite.end()
     return Query(tuple(terms))
 
 
 def _condition(written: str) -> Condition:
     plain = written.replace('"', "")
-    found = _KEY.fullmatch(written)
-    if found is None or written.startswith('"'):
+    match = _KEY.fullmatch(written)
+    if match is None or written.startswith('"'):
         return Condition("", plain.casefold())
-    key, value = found[1].lower(), found[2].replace('"', "").casefold()
+    key, value = match[1].lower(), match[2].replace('"', "").casefold()
     if key not in _HOLDS:
         raise QueryError(
-            f"there is no key '{found[1]}'; the keys are {', '.join(filter(None, _HOLDS))}, "
+            f"there is no key '{match[1]}'; the keys are {', '.join(filter(None, _HOLDS))}, "
             f'and a word with a colon is written in double quotes, "{plain}"'
         )
     if not value:
-        raise QueryError(f"'{key}:' has no value; write it without a blank behind the colon, such as {_EXAMPLES[key]}")
+        raise QueryError(f"'{key}:' has no value; write it without a blank after the colon, such as {_EXAMPLES[key]}")
     if key == "shape" and not _SHAPE.fullmatch(value):
         raise QueryError(
             f"'{value}' is no shape; write one size or several with x between them, such as 4096 or 1x64x*x56, "
@@ -104,7 +104,7 @@ def _condition(written: str) -> Condition:
         )
     if key == "layout" and not _LAYOUT.fullmatch(value):
         raise QueryError(
-            f"'{found[2]}' is no layout; write Tensor, or an order of axes such as NCHW, NHWC, HWIO or NCHW8c"
+            f"'{match[2]}' is no layout; write Tensor, or an order of axes such as NCHW, NHWC, HWIO or NCHW8c"
         )
     return Condition(key, value)
 

@@ -16,7 +16,7 @@ from workbench.rewrite import History, Pass
 from workbench.view.inspection import inspect_element
 from workbench.view.lineage import Lineage
 from workbench.view.scene import View, packed
-from workbench.view.why_not import graphs_behind, not_run, said_of
+from workbench.view.why_not import graphs_after, not_run, said_of
 
 COMPONENT = Path(__file__).parent / "component"
 MOST_OPEN = 2_500  # nodes up to which the report also has a scene with all boxes open
@@ -73,8 +73,8 @@ def _drawings_once(texts: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]
         sections = []
         for section in content["sections"]:
             if "drawings" in section:
-                told = [{**d, "svg": numbers.setdefault(d["svg"], len(numbers))} for d in section["drawings"]]
-                section = {**section, "drawings": told}
+                entries = [{**d, "svg": numbers.setdefault(d["svg"], len(numbers))} for d in section["drawings"]]
+                section = {**section, "drawings": entries}
             sections.append(section)
         lighter[id_] = {**content, "sections": sections}
     return list(numbers), lighter
@@ -97,7 +97,7 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
     if len(view.timeline.versions) > MOST_INSPECTED:
         return texts
     others = not_run(history, passes)
-    said = said_of(history, graphs_behind(history), passes, target, view.timeline.versions)
+    message = said_of(history, graphs_after(history), passes, target, view.timeline.versions)
     lineage = Lineage(history)
     for step in reversed(range(len(history))):
         if step and not history[step].changed:
@@ -106,7 +106,7 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
         layouts = infer_layouts(groups.opened)
         done = len(history[step].rewrites)
         for name in (node.name for node in groups.opened.nodes if node.name not in texts):
-            rows = said.get(name, ())
+            rows = message.get(name, ())
             texts[name] = inspect_element(
                 history,
                 step,

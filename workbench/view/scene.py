@@ -20,7 +20,7 @@ from workbench.view.boxes import Box, Boxes, boxes_of
 from workbench.view.edge_shortcuts import Gaps
 from workbench.view.groups import Group, flat, group_nodes, opened_at_first, way_to
 from workbench.view.links import Links, links_of
-from workbench.view.node_style import CLASSES, Look
+from workbench.view.node_style import CLASSES, NodeStyle
 from workbench.view.placement import Place
 from workbench.view.timeline import Event, Timeline
 
@@ -95,9 +95,9 @@ class View:
         return _Writer(self, boxes, links_of(self.timeline, boxes)).write()
 
 
-def packed(told: Mapping[str, Any] | Sequence[str]) -> tuple[str, str]:
+def packed(entries: Mapping[str, Any] | Sequence[str]) -> tuple[str, str]:
     """A scene, or a table of texts, as base64 of gzip of JSON, with an id that changes with the content."""
-    raw = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    raw = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]
 
 
@@ -123,7 +123,7 @@ class _Writer:
     def __init__(self, view: View, boxes: Boxes, links: Links) -> None:
         self.view, self.boxes, self.links = view, boxes, links
         self.end = view.timeline.last + 1
-        self.looks: dict[tuple[Look, Costs], int] = {}
+        self.styles: dict[tuple[NodeStyle, Costs], int] = {}
         self.words: dict[str, int] = {}
         self.categories: list[str] = []
 
@@ -133,7 +133,7 @@ class _Writer:
         timeline = self.view.timeline
         boxes = [self._box(box, where) for box, where in zip(self.boxes.boxes, places, strict=True)]
         edges = self._edges(placed, Gaps(self.boxes.boxes, places))
-        looks = [self._look(look, costs) for look, costs in self.looks]
+        styles = [self._look(style, costs) for style, costs in self.styles]
         return {
             "title": self.view.title,
             "T": timeline.last,
@@ -144,7 +144,7 @@ class _Writer:
             "categories": self.categories,
             "classes": list(CLASSES),
             "target": self.view.target,
-            "looks": looks,
+            "looks": styles,
             "boxes": boxes,
             "edges": edges,
             "words": list(self.words),
@@ -154,15 +154,15 @@ class _Writer:
         }
 
     def _rewrite(self, event: Event) -> dict[str, Any]:
-        names = dict.fromkeys((*event.nodes, *(node.name for node in event.come)))
+        names = dict.fromkeys((*event.nodes, *(node.name for node in event.inserted)))
         numbers = dict.fromkeys(self.boxes.number[name] for name in names if name in self.boxes.number)
-        told = {"s": event.sentence, "c": event.case, "b": list(numbers)}
+        entries = {"s": event.sentence, "c": event.case, "b": list(numbers)}
         if self.view.timeline.last <= _MOST_TEXTS:
-            told["g"], told["a"] = _text(event.gone), _text(event.come)
-        return told
+            entries["g"], entries["a"] = _text(event.removed), _text(event.inserted)
+        return entries
 
     def _box(self, box: Box, where: Place) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        entries: dict[str, Any] = {
             "id": box.id,
             "kind": box.kind,
             "x": where.x,
@@ -170,18 +170,18 @@ class _Writer:
             "w": where.width,
             "h": where.height,
             "up": box.frame,
-            "v": [[born, min(dies, self.end), self._number(box, look, born, dies)] for born, dies, look in box.alive],
+            "v": [[born, min(dies, self.end), self._number(box, style, born, dies)] for born, dies, style in box.alive],
         }
         if box.is_chip:
-            told["chip"] = 1
+            entries["chip"] = 1
         if box.group is not None:
-            told |= self._group(box, box.group)
-        return told
+            entries |= self._group(box, box.group)
+        return entries
 
     def _group(self, box: Box, group: Group) -> dict[str, Any]:
-        told = {"open": box.is_open, "title": group.title, "path": list(group.path), "same": group.same}
+        entries = {"open": box.is_open, "title": group.title, "path": list(group.path), "same": group.same}
         if box.is_open:
-            return told
+            return entries
         timeline = self.view.timeline
         mix, inner, us, known = [0, 0, 0], [], 0.0, False
         for member, name in enumerate(box.members):
@@ -189,16 +189,16 @@ class _Writer:
             costs = self._costs(name, versions[-1].born, versions[-1].dies)
             known, us = known or costs.us is not None, us + (costs.us or 0.0)
             if not timeline.changes(name):
-                mix[versions[0].look.layout] += 1
+                mix[versions[0].style.layout] += 1
                 continue
-            inner += [[v.born, min(v.dies, self.end), member, v.look.layout] for v in versions]
-        return told | {"n": sum(mix), "mix": mix, "inner": inner, "us": round(us, 1) if known else None}
+            inner += [[v.born, min(v.dies, self.end), member, v.style.layout] for v in versions]
+        return entries | {"n": sum(mix), "mix": mix, "inner": inner, "us": round(us, 1) if known else None}
 
-    def _number(self, box: Box, look: Look, born: int, dies: int) -> int:
+    def _number(self, box: Box, style: NodeStyle, born: int, dies: int) -> int:
         if box.is_open:
             return -1
         costs = self._costs(box.id, born, dies) if box.kind == "node" else Costs()
-        return self.looks.setdefault((look, costs), len(self.looks))
+        return self.styles.setdefault((style, costs), len(self.styles))
 
     def _costs(self, name: str, born: int, dies: int) -> Costs:
         before, after = self.view.costs
@@ -206,18 +206,18 @@ class _Writer:
             return after.get(name, Costs())
         return before.get(name, Costs()) if born == 0 else Costs()
 
-    def _look(self, look: Look, costs: Costs) -> dict[str, Any]:
-        return {**look.report(self.categories), "us": costs.us, "mb": costs.mb}
+    def _look(self, style: NodeStyle, costs: Costs) -> dict[str, Any]:
+        return {**style.report(self.categories), "us": costs.us, "mb": costs.mb}
 
     def _measured(self) -> dict[str, Any] | None:
-        known = [costs for _, costs in self.looks if costs.us is not None]
+        known = [costs for _, costs in self.styles if costs.us is not None]
         if not known:
             return None
         us, mb = [c.us for c in known if c.us is not None], [c.mb for c in known if c.mb is not None]
         return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}
 
     def _edges(self, placed: Arrangement, gaps: Gaps) -> list[dict[str, Any]]:
-        told = []
+        entries = []
         boxes = self.boxes.boxes
         for link in self.links.links:
             entry: dict[str, Any] = {
@@ -233,11 +233,11 @@ class _Writer:
             elif len(route) > 1:
                 entry["p"] = [number for point in route for number in point]
             if len(route) > 2 and not (boxes[link.source].is_chip or boxes[link.target].is_chip):
-                for said in entry["v"]:
-                    x = gaps.straight(link.source, link.target, said[0], said[1])
-                    said += [] if x is None else [x]
-            told.append(entry)
-        return told
+                for message in entry["v"]:
+                    x = gaps.straight(link.source, link.target, message[0], message[1])
+                    message += [] if x is None else [x]
+            entries.append(entry)
+        return entries
 
     def _word(self, words: str) -> int:
         return self.words.setdefault(words, len(self.words)) if words else -1

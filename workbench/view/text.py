@@ -39,13 +39,13 @@ def side_by_side(before: str, after: str) -> list[TextRow]:
     Lines of the same node form one changed line; difflib finds equal lines.
     """
     a, b = before.splitlines(), after.splitlines()
-    found: list[TextRow] = []
+    results: list[TextRow] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b).get_opcodes():
         if tag == "equal":
-            found.extend(_equal(a[i1:i2], first=i1 == 0, last=i2 == len(a)))
+            results.extend(_equal(a[i1:i2], first=i1 == 0, last=i2 == len(a)))
         else:
-            found.extend(_paired(a[i1:i2], b[j1:j2]))
-    return found
+            results.extend(_paired(a[i1:i2], b[j1:j2]))
+    return results
 
 
 def _equal(lines: list[str], first: bool, last: bool) -> Iterator[TextRow]:

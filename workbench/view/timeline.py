@@ -24,13 +24,13 @@ from workbench.view.ids import INPUT_ID, OUTPUT_ID
 from workbench.view.node_style import (
     NO_KIND,
     OWN,
-    Look,
+    NodeStyle,
     box_kind_of,
     constant_look,
     is_of_weights,
-    look_of,
     result_layouts,
     shape_words,
+    style_of,
     value_words,
 )
 
@@ -47,7 +47,7 @@ class Version:
     born: int
     dies: int
     node: Node
-    look: Look
+    style: NodeStyle
     shapes: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
 
@@ -94,8 +94,8 @@ class Event:
     sentence: str
     case: str
     nodes: tuple[str, ...]
-    gone: tuple[Node, ...]
-    come: tuple[Node, ...]
+    removed: tuple[Node, ...]
+    inserted: tuple[Node, ...]
 
 
 @dataclass
@@ -109,9 +109,9 @@ class Timeline:
     chapters: list[StepSpan] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    looks_of_values: dict[str, Look] = field(default_factory=dict)  # by "in:..." and "out:..."
+    styles_of_values: dict[str, NodeStyle] = field(default_factory=dict)  # by "in:..." and "out:..."
     shapes: dict[str, str] = field(default_factory=dict)  # of the first result, by node
-    constant_looks: dict[str, Look] = field(default_factory=dict)  # of constants that a node reads, by value
+    constant_looks: dict[str, NodeStyle] = field(default_factory=dict)  # of constants that a node reads, by value
     groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # when each fused group exists
     group_of: dict[str, str] = field(default_factory=dict)  # the last fused group of each operator that was in one
     is_pair: bool = False  # two graphs and their difference, not a history
@@ -181,13 +181,13 @@ def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sente
     changes = diff(before.opened, after.opened)
     stay = {node.name for node in before.opened.nodes} - changes.removed
     changed = changes.changed | {name for name in stay if before.group_of.get(name) != after.group_of.get(name)}
-    gone = tuple(node for node in before.opened.nodes if node.name in changes.removed | changed)
+    removed = tuple(node for node in before.opened.nodes if node.name in changes.removed | changed)
     come = tuple(node for node in after.opened.nodes if node.name in changes.added | changed)
     record.chapters.append(StepSpan(titles[0], "", 0, 0))
-    record.event(Event(sentence, "", (), gone, come))
+    record.event(Event(sentence, "", (), removed, come))
     everywhere = [node.name for node in (*before.opened.nodes, *after.opened.nodes)]
     layouts = infer_layouts(after.opened)
-    record.change(after, OpenedChange(gone, come), everywhere, layouts, 1)
+    record.change(after, OpenedChange(removed, come), everywhere, layouts, 1)
     record.settle(after.opened, layouts)
     record.chapters.append(StepSpan(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
     timeline = record.timeline(after.opened)
@@ -201,9 +201,9 @@ def _apply(record: _Record, groups: OpenedGroups, rewrite: AppliedRewrite, step:
     matched = tuple(dict.fromkeys(name for node in members for name in groups.members(node)))
     made = tuple(groups.graph.node(name) for name in inverse.remove)
     record.event(Event(rewrite.sentence, rewrite.case, matched, inverse.insert, made))
-    values = {v for node in (*change.gone, *change.come) for v in node.outputs if v}
+    values = {v for node in (*change.removed, *change.inserted) for v in node.outputs if v}
     users = {user.name for v in values for user in groups.opened.users(v)}
-    touched = {node.name for node in (*change.gone, *change.come)} | users
+    touched = {node.name for node in (*change.removed, *change.inserted)} | users
     record.change(groups, change, touched, None, step)
 
 
@@ -215,7 +215,7 @@ class _Open:
     node: Node
     step: int
     fused: str
-    look: Look | None = None
+    style: NodeStyle | None = None
     shapes: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
 
@@ -236,7 +236,7 @@ class _Record:
         self._open_edges: dict[str, dict[Edge, tuple[int, str, int]]] = {}
         self._events: list[Event] = []
         self._shapes: dict[str, str] = {}
-        self._constants: dict[str, Look] = {}
+        self._constants: dict[str, NodeStyle] = {}
         self._fresh: set[str] = set()  # nodes whose look is set at the end of the step
         self._groups: dict[str, list[tuple[int, int]]] = {}
         self._group_since: dict[str, int] = {}
@@ -263,13 +263,13 @@ class _Record:
     ) -> None:
         """Record a change of the open graph: nodes removed and inserted, and changed edges to the `touched` nodes."""
         graph = groups.opened
-        for node in change.gone:
+        for node in change.removed:
             self._end(node.name)
         self._group_operators(groups)
-        self._layouts.update(infer_near(graph, change.come, self._layouts) if layouts is None else layouts)
-        fused = _made_of(change.gone, change.come)
-        for node in change.come:
-            self._begin(graph, node, step, fused if len(change.come) == 1 else "")
+        self._layouts.update(infer_near(graph, change.inserted, self._layouts) if layouts is None else layouts)
+        fused = _made_of(change.removed, change.inserted)
+        for node in change.inserted:
+            self._begin(graph, node, step, fused if len(change.inserted) == 1 else "")
         self._connect(graph, touched)
         self._connect_outputs(graph)
 
@@ -309,18 +309,18 @@ class _Record:
             chapters=self.chapters,
             inputs=inputs,
             outputs=outputs,
-            looks_of_values=values,
+            styles_of_values=values,
             shapes=self._shapes,
             constant_looks=self._constants,
             groups=self._groups,
             group_of=self._group_of,
         )
 
-    def _look_of_value(self, graph: Graph, value: str, what: str) -> Look:
+    def _look_of_value(self, graph: Graph, value: str, what: str) -> NodeStyle:
         words, kind = self._words(graph, value)
         if what == "input" and is_of_weights(self._layouts.get(value, TENSOR)):
             kind = OWN  # the input arrives so, whatever the hardware's layout
-        return Look(what, value, words, kind, NO_KIND, what, "")
+        return NodeStyle(what, value, words, kind, NO_KIND, what, "")
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)
@@ -338,15 +338,15 @@ class _Record:
     def _set_look(self, graph: Graph, opened: _Open) -> None:
         node = opened.node
         group = self._grouped.get(node.name, "")
-        opened.look = look_of(graph, node, self._layouts, self._target, opened.step, opened.fused, group)
+        opened.style = style_of(graph, node, self._layouts, self._target, opened.step, opened.fused, group)
         opened.shapes = tuple(shape_words(graph, value) for value in node.outputs if value)
         opened.layouts = result_layouts(graph, node, self._layouts)
 
     def _end(self, name: str, moment: int | None = None) -> None:
         opened = self._open.pop(name)
-        assert opened.look is not None
+        assert opened.style is not None
         dies = self.now if moment is None else moment
-        version = Version(opened.born, dies, opened.node, opened.look, opened.shapes, opened.layouts)
+        version = Version(opened.born, dies, opened.node, opened.style, opened.shapes, opened.layouts)
         self._versions[name].append(version)
 
     def _connect(self, graph: Graph, targets: Iterable[str]) -> None:
@@ -386,10 +386,10 @@ def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
     return (Edge(f"{INPUT_ID}{value}", target, value),) if graph.is_input(value) else ()
 
 
-def _made_of(gone: tuple[Node, ...], come: tuple[Node, ...]) -> str:
+def _made_of(removed: tuple[Node, ...], come: tuple[Node, ...]) -> str:
     """ "made of Conv and BatchNormalization", if several nodes became fewer."""
-    if len(gone) < 2 or not come or len(come) >= len(gone):
+    if len(removed) < 2 or not come or len(come) >= len(removed):
         return ""
-    ops = [node.op.removeprefix("workbench.") for node in gone]
+    ops = [node.op.removeprefix("workbench.") for node in removed]
     counted = [f"{len(list(same))} {op}" if ops.count(op) > 1 else op for op, same in itertools.groupby(sorted(ops))]
     return f"made of {', '.join(counted[:-1])} and {counted[-1]}"

@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.fusion.facts import FusionFacts
+from workbench.fusion.fusion_facts import FusionFacts
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass, PassContext, Step, refused_by
+from workbench.rewrite.core.identity import RewriteId
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class PassSaid:
         return "acted: " if self.acted else f"{self.rule}: " if self.rule else ""
 
 
-def graphs_behind(history: History) -> list[Graph]:
+def graphs_after(history: History) -> list[Graph]:
     """The graph behind each step; steps that changed nothing share one."""
     graphs = [history.initial]
     for step in history.steps:
@@ -49,21 +50,21 @@ def said_of(
 
     graphs: behind each step. A step whose pass is not among `passes` is left out.
     """
-    found: defaultdict[str, list[PassSaid]] = defaultdict(list)
-    by_name = {pass_.name: pass_ for pass_ in passes}
-    context = PassContext(target, history.mode, limits=history.limits)
-    left_out = [out.sentence for out in history.left_out]
+    results: defaultdict[str, list[PassSaid]] = defaultdict(list)
+    asked = {pass_.name for pass_ in passes}
+    context = PassContext(target, mode=history.mode, limits=history.limits)
     wanted, t = set(names), 0
     for number, (step, graph) in enumerate(zip(history.steps, graphs, strict=True)):
         for rewrite in step.rewrites:
             t += 1
             touched = {*rewrite.nodes, *(node.name for node in rewrite.edit.insert)}
             for name in wanted & touched:
-                found[name].append(PassSaid(number, step.title, "", rewrite.sentence, t, acted=True))
-        if step.pass_name in by_name:
-            for name, rule, sentence in _refusals(step, by_name[step.pass_name], graph, context, wanted, left_out):
-                found[name].append(PassSaid(number, step.title, rule, sentence, t, acted=False))
-    return found
+                results[name].append(PassSaid(number, step.title, "", rewrite.sentence, t, acted=True))
+        if step.pass_ is not None and step.pass_name in asked:
+            left_out = history.left_out_of(step)
+            for name, rule, sentence in _refusals(step, step.pass_, graph, context, wanted, left_out):
+                results[name].append(PassSaid(number, step.title, rule, sentence, t, acted=False))
+    return results
 
 
 def not_run(history: History, passes: Sequence[Pass]) -> list[Pass]:
@@ -73,7 +74,7 @@ def not_run(history: History, passes: Sequence[Pass]) -> list[Pass]:
 
 
 def _refusals(
-    step: Step, pass_: Pass, graph: Graph, context: PassContext, names: set[str], left_out: Collection[str]
+    step: Step, pass_: Pass, graph: Graph, context: PassContext, names: set[str], left_out: Collection[RewriteId]
 ) -> Iterator[tuple[str, str, str]]:
     """Node, rule, sentence."""
     if isinstance(step.facts, FusionFacts):

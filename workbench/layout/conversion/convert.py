@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, ValueType, constant, constant_shape
-from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, permuted, permuted_constant
+from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, perm_of, permuted, permuted_constant
 from workbench.layout.conversion.reshape import reshape_to
-from workbench.layout.cost import elements, moved_by, perm_of
 from workbench.layout.profile import Profile
+from workbench.metrics.transpose_cost import elements, moved_by
 from workbench.ops import NotPermutable, PermutedCall, layout_of
 from workbench.ops.channels_last import (
     DOMAIN,
@@ -191,11 +191,11 @@ def store_weights(graph: Graph, target: Profile) -> Iterator[tuple[Edit, str, tu
         if wanted is None or not wanted.endswith("C") or order in (WEIGHT_AXES, stored) or rank is None:
             continue
         work = _Work(graph, wanted, node)
-        value, said = work.weight(node.inputs[1], stored, order, None)
+        value, message = work.weight(node.inputs[1], stored, order, None)
         _, op_type = channels_last_op(plain_op(node).removeprefix(f"{DOMAIN}."), rank, order)
         changed = node.replace(op_type=op_type, inputs=(node.inputs[0], value, *node.inputs[2:]))
         edit = Edit(remove=(node.name,), insert=(*work.before, changed), constants=work.constants, types=work.types)
-        yield edit, f"{node} is in {wanted}; {said}", (node.name,)
+        yield edit, f"{node} is in {wanted}; {message}", (node.name,)
 
 
 def _orphaned(graph: Graph, node: Node, arrive: Mapping[str, Permutation]) -> tuple[str, ...]:
@@ -277,23 +277,23 @@ class _Work:
     def permuted_operand(self, value: str, perm: Permutation) -> str:
         if value in self._made:
             return self._made[value]
-        found = at_hand(self.graph, value, perm, self.node) if self.reuse else None
+        result = at_hand(self.graph, value, perm, self.node) if self.reuse else None
         tensor = self.graph.constant(value)
         if tensor is None:
             self.arrive[value] = perm
         if tensor is not None:
-            found = self.constant(value, permuted_constant(tensor, perm))
-        elif found is not None:
+            result = self.constant(value, permuted_constant(tensor, perm))
+        elif result is not None:
             self.found[value] = None
         else:
-            found = self.name(f"{value}_{self.layout.lower()}")
+            result = self.name(f"{value}_{self.layout.lower()}")
             self.moved[value] = moved_by(self.graph, value, perm)
-            self.before.append(self.transpose(value, found, perm, f"to_{self.layout.lower()}_{value}"))
+            self.before.append(self.transpose(value, result, perm, f"to_{self.layout.lower()}_{value}"))
             type_ = self.graph.tensor_type(value)
             if type_ is not None:
-                self.types[found] = type_.permuted(perm)
-        self._made[value] = found
-        return found
+                self.types[result] = type_.permuted(perm)
+        self._made[value] = result
+        return result
 
     def lined_up_operand(self, value: str, perm: Permutation) -> str:
         """Give an operand of lower rank all axes: by a Reshape if no element moves, else after a Transpose."""
@@ -321,18 +321,18 @@ class _Work:
         self.constants[name] = tensor
         return name
 
-    def weight(self, value: str, stored: str, layout: str, turned: Constant | None) -> tuple[str, str]:
+    def weight(self, value: str, stored: str, layout: str, transposed: Constant | None) -> tuple[str, str]:
         """The weight converted from the order `stored` to `layout`, with words for the sentence.
 
         A constant is permuted now, a computed weight by a Transpose.
         turned: the constant with its spatial axes permuted, if they are.
         """
         perm = weight_way(stored, layout, self.graph.rank_of(value) or 4)
-        tensor = self.graph.constant(value) if turned is None else turned
-        found = at_hand(self.graph, value, perm, self.node) if tensor is None else None
-        if found is not None:
+        tensor = self.graph.constant(value) if transposed is None else transposed
+        outcome = at_hand(self.graph, value, perm, self.node) if tensor is None else None
+        if outcome is not None:
             self.arrive[value] = perm
-            return found, f"weight reused as {layout}"
+            return outcome, f"weight reused as {layout}"
         if tensor is None:
             result = self.name(f"{value}_{layout.lower()}")
             self.before.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.ir import Edit, Graph, Node, constant
-from workbench.ir.permutation import is_identity, moves_data, permuted, then
+from workbench.ir.permutation import is_identity, moves_data, perm_of, permuted, then
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
-from workbench.layout.cost import no_longer_moved, perm_of
+from workbench.metrics.transpose_cost import no_longer_moved
 
 Tidied = tuple[Edit, str, tuple[str, ...]]
 
@@ -24,17 +24,17 @@ def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[Tidied]:
         node = graph.find(name)
         if node is None or node.op != "Transpose" or node.inputs[0] in graph.constants:
             continue
-        found = _unread(graph, node) or _undone(graph, node) or _repeated(graph, node)
-        if found is None:
+        result = _unread(graph, node) or _undone(graph, node) or _repeated(graph, node)
+        if result is None:
             continue
         around = _around(graph, node)
-        yield found
+        yield result
         waiting.extend(around)
     for node in graph.nodes if reshape else ():
         if node.op == "Transpose" and node.inputs[0] not in graph.constants:
-            found = _as_reshape(graph, node)
-            if found is not None:
-                yield found
+            result = _as_reshape(graph, node)
+            if result is not None:
+                yield result
 
 
 def _around(graph: Graph, node: Node) -> list[str]:
@@ -64,9 +64,9 @@ def _undone(graph: Graph, node: Node) -> Tidied | None:
     names = (maker.name, node.name)
     words = f"perm {list(before)} then {list(own)}"
     if is_identity(both):
-        gone = (maker, node) if alone else (node,)
-        edit = Edit(remove=tuple(n.name for n in gone), replace={node.outputs[0]: maker.inputs[0]})
-        return edit, f"{words} is the identity; {no_longer_moved(graph, *gone)}", names
+        removed = (maker, node) if alone else (node,)
+        edit = Edit(remove=tuple(n.name for n in removed), replace={node.outputs[0]: maker.inputs[0]})
+        return edit, f"{words} is the identity; {no_longer_moved(graph, *removed)}", names
     if not alone:
         return None
     merged = node.replace(inputs=maker.inputs, attributes={**node.attributes, "perm": both})
@@ -78,11 +78,11 @@ def _repeated(graph: Graph, node: Node) -> Tidied | None:
     own = perm_of(graph, node)
     same = [n for n in graph.users(node.inputs[0]) if n.op == "Transpose" and perm_of(graph, n) == own]
     kept = next((n for n in same if graph.is_output(n.outputs[0])), same[0])
-    gone = next((n for n in same if n != kept and not graph.is_output(n.outputs[0])), None)
-    if gone is None:
+    removed = next((n for n in same if n != kept and not graph.is_output(n.outputs[0])), None)
+    if removed is None:
         return None
-    edit = Edit(remove=(gone.name,), replace={gone.outputs[0]: kept.outputs[0]})
-    return edit, f"{gone} computes the same as {kept}; {no_longer_moved(graph, gone)}", (gone.name, kept.name)
+    edit = Edit(remove=(removed.name,), replace={removed.outputs[0]: kept.outputs[0]})
+    return edit, f"{removed} computes the same as {kept}; {no_longer_moved(graph, removed)}", (removed.name, kept.name)
 
 
 def _as_reshape(graph: Graph, node: Node) -> Tidied | None:

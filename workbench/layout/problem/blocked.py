@@ -16,7 +16,6 @@ from typing import Any, Literal
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, identity, permuted
 from workbench.layout.conversion.convert import order_of_weight, permuted_call
-from workbench.layout.cost import follow_from_constants
 from workbench.layout.problem.orders import CHANGED, FREE, always_paid, weight_of
 from workbench.layout.problem.tiled_axes import (
     BLOCKED,
@@ -29,12 +28,13 @@ from workbench.layout.problem.tiled_axes import (
 )
 from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
 from workbench.layout.profile import Profile
-from workbench.layout.solver.integer_program import Form, IntegerProgram, OrderedValue
+from workbench.metrics.transpose_cost import follow_from_constants
 from workbench.ops import NotPermutable
 from workbench.ops.blocked import block_of
 from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
-from workbench.ops.permutation.blocking import blocked_form
 from workbench.ops.permutation.kinds import lines_up
+from workbench.ops.permuted_blocks import blocked_form
+from workbench.solvers.integer_program import Form, IntegerProgram, OrderedValue
 
 BLOCK: Literal["blocked"] = "blocked"
 Way = Permutation | Literal["blocked"] | None  # how the operands are permuted; None: not at all
@@ -116,15 +116,15 @@ class _Builder:
         if own is None:
             return written
         demanded = self.target.required_layouts.get(plain_op(node))
-        turned = self._turned(node, own)
+        transposed = self._turned(node, own)
         if demanded is None:
             blocked = self._blocked(node, own)
-            return _different(written | (blocked | turned if self.target.block else turned | blocked))
+            return _different(written | (blocked | transposed if self.target.block else transposed | blocked))
         if block_of(demanded) is not None:
-            found = self._blocked(node, own)
-            if found:
-                return found
-        return written if side_of(own) == required_side(self.target, plain_op(node)) else turned or written
+            result = self._blocked(node, own)
+            if result:
+                return result
+        return written if side_of(own) == required_side(self.target, plain_op(node)) else transposed or written
 
     def _written(self, node: Node) -> Form:
         gives = self._as_written(value for value in node.outputs if value)
@@ -148,11 +148,11 @@ class _Builder:
             stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
             if order != stored:
                 inputs[1] = weight_way(stored, order, len(perm))
-        turned = {index: permuted(self._axes(node.inputs[index]), order) for index, order in inputs.items()}
+        transposed = {index: permuted(self._axes(node.inputs[index]), order) for index, order in inputs.items()}
         results = [
             self._axes(value) if order is None else permuted(self._axes(value), order) for value, order in orders
         ]
-        return {perm: self._changed(node, turned, results)}
+        return {perm: self._changed(node, transposed, results)}
 
     def _blocked(self, node: Node, own: str) -> dict[Way, Form]:
         """The form on blocked images, if there is one."""
@@ -173,10 +173,10 @@ class _Builder:
         blocked = dict.fromkeys(form.inputs, BLOCKED)
         return {BLOCK: self._changed(node, blocked, [BLOCKED if v in results else self._axes(v) for v in node.outputs])}
 
-    def _changed(self, node: Node, turned: dict[int, Axes], results: list[Axes]) -> Form:
+    def _changed(self, node: Node, transposed: dict[int, Axes], results: list[Axes]) -> Form:
         """The operator on operands with other axes, with these results."""
         needs = [
-            (self.places[value].root, turned.get(index, self._axes(value)))
+            (self.places[value].root, transposed.get(index, self._axes(value)))
             for index, value in enumerate(node.inputs)
             if value in self.places
         ]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
-from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
+from workbench.ir.permutation import Permutation, inverse, moves_data, perm_of, permuted
 from workbench.layout.problem.times import OperatorTimes
+from workbench.metrics.transpose_cost import count, element_bytes, moved_by_node
 
 BYTES, COUNT, TIME = "bytes", "count", "time"
 DECIDES, _BREAKS_TIES = 2**96, 2**32  # larger than any sum of the lower fields
@@ -70,9 +71,9 @@ class Prices:
         if self.noting:
             self.times.ask_operator(node, perm, layout)
             return 0, 0
-        found = self.times.operator(node.name)
-        self.complete &= found is not None
-        own, other = found or (0, 0)
+        result = self.times.operator(node.name)
+        self.complete &= result is not None
+        own, other = result or (0, 0)
         return own * DECIDES, other * DECIDES
 
     def both_ways(self, value: str, perm: Permutation) -> tuple[int, int]:
@@ -93,6 +94,6 @@ class Prices:
         if self.noting:
             self.times.ask_transpose(value, perm, way)
             return 0
-        found = self.times.transpose(value, perm, way)
-        self.complete &= found is not None
-        return found or 0
+        result = self.times.transpose(value, perm, way)
+        self.complete &= result is not None
+        return result or 0

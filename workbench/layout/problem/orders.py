@@ -15,20 +15,21 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
 from workbench.layout.conversion.convert import order_of_weight, permuted_call
-from workbench.layout.cost import Counts, bound_shape, count, element_bytes, follow_from_constants, moved_by_node
-from workbench.layout.facts import LayoutFacts, SolvedProgram
+from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, shape_that_counts, transpose_classes
 from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
 from workbench.layout.profile import Profile
-from workbench.layout.solver.integer_program import Cost, Form, IntegerProgram, OrderedValue
+from workbench.metrics.transpose_cost import Counts, count, element_bytes, follow_from_constants, moved_by_node
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
 from workbench.ops.permutation.kinds import PermutedCall, lines_up
 from workbench.ops.permutation.reshaping import AxisGroup, groups_of
+from workbench.solvers.integer_program import Cost, Form, IntegerProgram, OrderedValue
 
 MOST_ORDERS = 6  # new ones of one value, besides those that it has in the graph
 FREE: Cost = (0, 0, 0)  # bytes and transposes, the one to minimize first; then operators changed
@@ -63,9 +64,9 @@ class OrderProblem:
 
 def order_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str = BYTES) -> OrderProblem:
     """The choices of `graph`; `weigh` is what to minimize: bytes moved or the count of transposes."""
-    found = _Orders(graph, layouts, target, weigh)
-    found.spread()
-    return _problem(graph, found, weigh)
+    orders = _Orders(graph, layouts, target, weigh)
+    orders.spread()
+    return _problem(graph, orders, weigh)
 
 
 class _Orders:
@@ -98,7 +99,7 @@ class _Orders:
         """Propagate orders through operators, breadth first, until nothing is new or values have too many."""
         for origin in self.origins.values():
             self._add(origin.root, origin.order)
-        self.most = {root: len(found) + MOST_ORDERS for root, found in self.orders.items()}
+        self.most = {root: len(result) + MOST_ORDERS for root, result in self.orders.items()}
         for node in self.graph.nodes:
             if not is_relation(self.graph, node):
                 self._start(node)
@@ -174,10 +175,10 @@ class _Orders:
 
     def _uses(self, node: Node, perm: Permutation | None = None, carried: PermutedCall | None = None) -> _Uses:
         """The values that the operator gives and needs on operands permuted by `perm`, or as written."""
-        turned, results = ((), ()) if carried is None else (carried.inputs, carried.outputs)
+        transposed, results = ((), ()) if carried is None else (carried.inputs, carried.outputs)
         out_perms = dict(zip(node.outputs, results, strict=False))
         gives = [(value, out_perms.get(value) or self.origins[value].order) for value in node.outputs if value]
-        needs = [self._needed(value, perm if index in turned else None) for index, value in enumerate(node.inputs)]
+        needs = [self._needed(value, perm if index in transposed else None) for index, value in enumerate(node.inputs)]
         if carried is not None and perm is not None:
             for index in carried.lined_up:
                 value = node.inputs[index]
@@ -222,18 +223,18 @@ def _before(graph: Graph, node: Node, result: str, order: Permutation) -> Permut
 # ---- the problem ---------------------------------------------------------------------
 
 
-def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
-    roots = {root: index for index, root in enumerate(r for r in found.members if r not in found.fixed)}
+def _problem(graph: Graph, orders: _Orders, weigh: str) -> OrderProblem:
+    roots = {root: index for index, root in enumerate(r for r in orders.members if r not in orders.fixed)}
 
     def used(uses: list[_Ordered]) -> tuple[OrderedValue, ...]:
-        return tuple((roots[root], in_memory(order, found.shapes[root])) for root, order in uses)
+        return tuple((roots[root], in_memory(order, orders.shapes[root])) for root, order in uses)
 
-    inputs = Form(FREE, gives=used([(value, found.origins[value].order) for value in graph.inputs]))
-    needs = [(o.root, o.order) for v in graph.outputs if (o := found.origins.get(v)) and o.root in roots]
+    inputs = Form(FREE, gives=used([(value, orders.origins[value].order) for value in graph.inputs]))
+    needs = [(o.root, o.order) for v in graph.outputs if (o := orders.origins.get(v)) and o.root in roots]
     choices: list[tuple[Form, ...]] = [(inputs,), (Form(FREE, needs=used(needs)),)]
     nodes: list[str | None] = [None, None]
     perms: list[tuple[Permutation | None, ...]] = [(None,), (None,)]
-    for name, forms in found.forms.items():
+    for name, forms in orders.forms.items():
         different: dict[tuple[Any, ...], tuple[Form, Permutation | None]] = {}
         for perm, uses in forms.items():
             form = Form(FREE if perm is None else CHANGED, used(uses.gives), used(uses.needs))
@@ -241,15 +242,15 @@ def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
         choices.append(tuple(form for form, _ in different.values()))
         nodes.append(name)
         perms.append(tuple(perm for _, perm in different.values()))
-    weights = tuple(weight_of(graph, root, found.members[root], weigh) for root in roots)
+    weights = tuple(weight_of(graph, root, orders.members[root], weigh) for root in roots)
     problem = IntegerProgram(tuple(choices), weights)
-    return OrderProblem(problem, tuple(nodes), tuple(perms), always_paid(graph, found.fixed, weigh), found.complete)
+    return OrderProblem(problem, tuple(nodes), tuple(perms), always_paid(graph, orders.fixed, weigh), orders.complete)
 
 
 def weight_of(graph: Graph, root: str, members: Iterable[str], weigh: str) -> Cost:
     """The cost of a Transpose of a value; `members`: the values that differ from it only by Transposes."""
     bound = (bound_shape(graph, value) for value in (root, *members))  # all have the same number of elements
-    shape = next((found for found in bound if found is not None), None)
+    shape = next((result for result in bound if result is not None), None)
     size = 0 if shape is None else prod(shape) * element_bytes(graph, root)
     return (size, 1, 0) if weigh == BYTES else (1, size, 0)
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from workbench.errors import UserError
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Constant, Edit, Function, Graph, Node, TensorType, constant_shape
 from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import Permutation, moves_data
 from workbench.layout.conversion.convert import convert
-from workbench.layout.cost import bound_shape
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
 
@@ -64,19 +63,20 @@ class Times:
     by_probe: Mapping[Probe, Time]
 
 
-class OperatorTimer(Protocol):
-    """Times operators on a device."""
+class OperatorTimer:
+    """Times operators on a device; an extension of PassContext."""
 
     def times(self, probes: Sequence[Probe], device: str, dtype: str = "float32") -> Times:
         """The times of all probes on `device` ("cpu", "cuda", or "auto": CUDA if available).
 
-        dtype: what a run computes the graph's float32 in, as in `workbench.run.measurement.variants.DTYPES`; times in
+        dtype: what a run computes the graph's float32 in, as in `workbench.run.tolerances.DTYPES`; times in
         "mixed" are those in the narrow type, which most operators of such a run get.
         """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class GivenTimes:
+class GivenTimes(OperatorTimer):
     """A timer that returns given times, by operator, in microseconds: for examples, whose sentences must not vary."""
 
     times_us: Mapping[str, float]

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import permuted
+from workbench.ir.permutation import perm_of, permuted
 from workbench.ir.types import Dim
-from workbench.layout.cost import perm_of
 from workbench.layout.problem.transpose_classes import is_relation, shape_that_counts
 
 Axes = tuple[str, ...]
@@ -38,14 +37,14 @@ class TiledAxes:
 
 def tiled_axes(graph: Graph, layouts: Mapping[str, str], block: int) -> dict[str, TiledAxes]:
     """The root and axes of every value that is not a constant."""
-    found = {value: _own(graph, value, layouts, block) for value in graph.inputs}
+    results = {value: _own(graph, value, layouts, block) for value in graph.inputs}
     for node in graph.nodes:
-        found.update({value: _own(graph, value, layouts, block) for value in node.outputs if value})
-        source = found.get(node.inputs[0]) if node.inputs else None
+        results.update({value: _own(graph, value, layouts, block) for value in node.outputs if value})
+        source = results.get(node.inputs[0]) if node.inputs else None
         axes = None if source is None else _converted(graph, node, source, block)
         if source is not None and axes is not None:
-            found[node.outputs[0]] = TiledAxes(source.root, axes)
-    return found
+            results[node.outputs[0]] = TiledAxes(source.root, axes)
+    return results
 
 
 def is_conversion(node: Node, known: Mapping[str, TiledAxes]) -> bool:
@@ -122,8 +121,8 @@ def letters_of(axes: Axes) -> tuple[str, ...]:
 def lengths(graph: Graph, root: str, members: Mapping[str, Axes], block: int, weigh: str) -> dict[str, Dim] | None:
     """The length of each letter of `root`, as far as it tells those of 1; None if unknown."""
     own = members[root]
-    turned = {} if "c" in letters_of(own) else {value: tuple(map(int, axes)) for value, axes in members.items()}
-    shape = shape_that_counts(graph, root, turned, weigh)
+    transposed = {} if "c" in letters_of(own) else {value: tuple(map(int, axes)) for value, axes in members.items()}
+    shape = shape_that_counts(graph, root, transposed, weigh)
     return None if shape is None else axis_lengths_of(shape, own, block)
 
 
@@ -137,8 +136,8 @@ def members_of(known: Mapping[str, TiledAxes]) -> dict[str, dict[str, Axes]]:
 
 def conversions_of(graph: Graph, known: Mapping[str, TiledAxes]) -> Iterator[tuple[str, list[Node]]]:
     """Each root that is converted, with its conversions."""
-    found: dict[str, list[Node]] = {}
+    results: dict[str, list[Node]] = {}
     for node in graph.nodes:
         if node.outputs and is_conversion(node, known):
-            found.setdefault(known[node.outputs[0]].root, []).append(node)
-    yield from found.items()
+            results.setdefault(known[node.outputs[0]].root, []).append(node)
+    yield from results.items()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.permutation import Permutation, permuted
-from workbench.layout.cost import bound_shape
-from workbench.layout.facts import OperatorTime
+from workbench.layout.layout_facts import OperatorTime
 from workbench.layout.problem.probe import (
     OperatorTimer,
     Probe,
@@ -56,8 +56,8 @@ class OperatorTimes:
     def take(self, device: str, dtype: str) -> None:
         """Measure what was requested. Raises UserError if there is no timer, or its device cannot be used."""
         probes = (*(probe for pair in self._pairs.values() for probe in pair), *self._moves)
-        found = require_operator_timer(self.timer, self.target).times(probes, device, dtype)
-        self.device, self._times = found.device, found.by_probe
+        result = require_operator_timer(self.timer, self.target).times(probes, device, dtype)
+        self.device, self._times = result.device, result.by_probe
 
     def transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> int | None:
         """The time of a Transpose; 0 if it moves nothing, None if it could not be timed."""

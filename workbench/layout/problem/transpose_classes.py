@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import Permutation, identity, inverse, permuted, then
+from workbench.ir.permutation import Permutation, identity, inverse, perm_of, permuted, then
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.layout.conversion.transpose_cleanup import Tidied
-from workbench.layout.cost import bound_shape, elements, known_sum, moved_by_node, perm_of
 from workbench.layout.problem.cost_model import BYTES
+from workbench.metrics.transpose_cost import elements, known_sum, moved_by_node
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,15 @@ def is_relation(graph: Graph, node: Node) -> bool:
 
 def transpose_classes(graph: Graph) -> dict[str, TransposeClass]:
     """The class of every value that is not a constant."""
-    found = {value: _own(graph, value) for value in graph.inputs}
+    results = {value: _own(graph, value) for value in graph.inputs}
     for node in graph.nodes:
         if is_relation(graph, node):
-            source, perm = found[node.inputs[0]], perm_of(graph, node)
+            source, perm = results[node.inputs[0]], perm_of(graph, node)
             assert perm is not None
-            found[node.outputs[0]] = TransposeClass(source.root, then(source.order, perm))
+            results[node.outputs[0]] = TransposeClass(source.root, then(source.order, perm))
             continue
-        found.update({value: _own(graph, value) for value in node.outputs if value})
-    return found
+        results.update({value: _own(graph, value) for value in node.outputs if value})
+    return results
 
 
 def _own(graph: Graph, value: str) -> TransposeClass:

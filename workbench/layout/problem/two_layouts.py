@@ -14,17 +14,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, inverse, then
+from workbench.ir.permutation import Permutation, inverse, perm_of, then
 from workbench.layout.conversion.convert import permuted_call
-from workbench.layout.cost import perm_of
 from workbench.layout.infer import PAIRS, perm_between
 from workbench.layout.problem.cost_model import BYTES, TIME, Prices
 from workbench.layout.problem.times import OperatorTimes
 from workbench.layout.profile import Profile
-from workbench.layout.solver.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
 from workbench.ops.permutation.kinds import PermutedCall, lines_up
+from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,8 @@ class _Builder:
             if self._side(value) is None or value in self.graph.constants:
                 continue
             readers.setdefault(self._root(value), []).extend(self._readers(value))
-        values = [self._shared(root, tuple(found)) for root, found in readers.items()]
-        values += [self._lined_up(*key, tuple(found)) for key, found in self.lined_up.items()]
+        values = [self._shared(root, tuple(result)) for root, result in readers.items()]
+        values += [self._lined_up(*key, tuple(result)) for key, result in self.lined_up.items()]
         problem = CutProblem(tuple(self.choices), tuple(values))
         inexact = self.inexact or ("" if self.prices.complete else "not every operator could be timed")
         return LayoutProblem(problem, tuple(self.nodes), tuple(self.own), always, inexact)
@@ -180,7 +179,7 @@ class _Builder:
             if result and out is not None and not self._follows(result, out):  # it has fewer axes, and must be restored
                 there += self.prices.transpose(result, inverse(out), out)
                 if any(user.op == "Transpose" for user in self.graph.users(result)):
-                    self.inexact = f"a Transpose behind {node} would merge with the one that restores its result"
+                    self.inexact = f"a Transpose after {node} would merge with the one that restores its result"
         if moves:
             here = self.prices.as_written(node)
             there = 1 + self.prices.transpose(image, (carried.attributes or {})["perm"], perm)

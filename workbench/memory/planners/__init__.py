@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from workbench.errors import UserError
-from workbench.memory.planners.planner import Action, Packed, Planner, pack
+from workbench.memory.blocks.planner import Action, Packed, Planner, pack
 
 __all__ = ["Action", "Packed", "Planner", "pack", "planner_of", "planners"]
 
@@ -19,15 +19,15 @@ __all__ = ["Action", "Packed", "Planner", "pack", "planner_of", "planners"]
 @cache
 def planners() -> Mapping[str, Planner]:
     """All planners by name, in alphabetical order. Raises TypeError for a file without one."""
-    found = {}
+    results = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name == "planner":
             continue
         planner = getattr(importlib.import_module(f"{__name__}.{module.name}"), "PLANNER", None)
         if not isinstance(planner, Planner) or planner.name != module.name:
             raise TypeError(f"workbench/memory/planners/{module.name}.py must define PLANNER, with the file's name")
-        found[module.name] = planner
-    return found
+        results[module.name] = planner
+    return results
 
 
 def planner_of(name: str) -> Planner:

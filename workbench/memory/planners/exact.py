@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from workbench.memory.interval_order import interval_steps
-from workbench.memory.local_search import improved
-from workbench.memory.packing import Packing
+from workbench.memory.blocks.actions import played
+from workbench.memory.blocks.interval_order import interval_steps
+from workbench.memory.blocks.local_search import improved
+from workbench.memory.blocks.packing import Packing
+from workbench.memory.blocks.planner import Action, Planner
 from workbench.memory.planners import colouring, greedy_by_breadth, greedy_by_size, pool_best_fit, pool_first_fit
-from workbench.memory.planners.planner import Action, Planner
-from workbench.memory.playing import played
 
 _SIMPLE = (greedy_by_size, greedy_by_breadth, pool_best_fit, pool_first_fit, colouring)
 _THREADS = 6  # on two cores omnimalloc's own choice finds less
@@ -28,13 +28,13 @@ def smallest(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[A
         if _total(packing, best) == packing.lower_bound:
             return best, played(packing, best), True
     assert best is not None
-    proven, found = False, best
+    proven, result = False, best
     steps = interval_steps(packing)
     if steps is not None and find_spec("omnimalloc") is not None:
-        found, proven = _searched(packing, steps, seconds)
+        result, proven = _searched(packing, steps, seconds)
     elif packing.partial_order is not None:
-        found = improved(packing, best, seconds)
-    best = min(found, best, key=lambda offsets: _total(packing, offsets))
+        result = improved(packing, best, seconds)
+    best = min(result, best, key=lambda offsets: _total(packing, offsets))
     return best, played(packing, best), proven
 
 
@@ -53,12 +53,12 @@ def _searched(packing: Packing, steps: Sequence[tuple[int, int]], seconds: float
         for i, (size, (born, dies)) in enumerate(zip(sizes, steps, strict=True))
         if size and dies > born
     )
-    found = SupermallocAllocator(timeout=seconds, num_threads=_THREADS).solve(given)
+    result = SupermallocAllocator(timeout=seconds, num_threads=_THREADS).solve(given)
     offsets = [0] * len(packing.blocks)
-    for one in found.allocations:
+    for one in result.allocations:
         assert one.offset is not None
         offsets[int(one.id)] = one.offset
-    return tuple(offsets), bool(found.proved_optimal)
+    return tuple(offsets), bool(result.proved_optimal)
 
 
 PLANNER = Planner(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.memory.buffers import offsets_of_buffers
-from workbench.memory.packing import Packing
-from workbench.memory.planners.planner import Action, Planner
-from workbench.memory.playing import in_sequence, played
+from workbench.memory.blocks.actions import in_sequence, played
+from workbench.memory.blocks.buffers import offsets_of_buffers
+from workbench.memory.blocks.packing import Packing
+from workbench.memory.blocks.planner import Action, Planner
 
 
 def reused_buffers(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:

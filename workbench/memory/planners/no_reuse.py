@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from workbench.memory.packing import Packing
-from workbench.memory.planners.planner import Action, Planner
+from workbench.memory.blocks.packing import Packing
+from workbench.memory.blocks.planner import Action, Planner
 
 
 def separate_offsets(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.memory.packing import Packing
-from workbench.memory.planners.planner import Action, Planner
-from workbench.memory.playing import played
-from workbench.memory.pool import pooled
+from workbench.memory.blocks.actions import played
+from workbench.memory.blocks.packing import Packing
+from workbench.memory.blocks.planner import Action, Planner
+from workbench.memory.blocks.pool import pooled
 
 
 def best_fit(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:

@@ -21,7 +21,7 @@ def _propagate_gather(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
     data, indices = (graph.rank_of(value) for value in node.inputs)
     if data is None or indices is None:
         raise NotPermutable(f"the rank of an operand of {node} is not known")
-    axis = node.attr("axis", 0) % data
+    axis = node.attr("axis") % data
     if node.inputs[0] in graph.constants and indices == len(perm):
         return PermutedCall((1,), (_in_place_of(axis, perm, data),))
     check_rank(graph, node, perm)
@@ -37,8 +37,8 @@ def _propagate_gather(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
 
 def _in_place_of(axis: int, perm: Permutation, rank: int) -> Permutation | None:
     """The result's axes: those of the data in order, with the permuted axes of the indices in place of `axis`."""
-    behind = range(axis + len(perm), rank - 1 + len(perm))
-    return or_none((*range(axis), *(axis + own for own in perm), *behind))
+    after = range(axis + len(perm), rank - 1 + len(perm))
+    return or_none((*range(axis), *(axis + own for own in perm), *after))
 
 
 def _propagate_gather_nd(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
@@ -46,7 +46,7 @@ def _propagate_gather_nd(graph: Graph, node: Node, perm: Permutation) -> Permute
     indices = graph.shape(node.inputs[1])
     if not indices or not isinstance(indices[-1], int):
         raise NotPermutable(f"the number of axes that {node} indexes is not known")
-    looked_up = node.attr("batch_dims", 0) + indices[-1]
+    looked_up = node.attr("batch_dims") + indices[-1]
     if perm[:looked_up] != tuple(range(looked_up)):
         raise NotPermutable(f"{node} indexes the first {looked_up} axes")
     ahead = len(indices) - 1

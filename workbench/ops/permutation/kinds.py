@@ -113,9 +113,9 @@ def int64(values: Sequence[int]) -> Constant:
     return constant(np.array(values, dtype=np.int64))
 
 
-def without_axes(perm: Permutation, gone: set[int]) -> Permutation | None:
-    """`perm` without the original axes `gone`; None if the rest is not permuted."""
-    kept = [axis for axis in perm if axis not in gone]
+def without_axes(perm: Permutation, removed: set[int]) -> Permutation | None:
+    """`perm` without the original axes `removed`; None if the rest is not permuted."""
+    kept = [axis for axis in perm if axis not in removed]
     order = sorted(kept)
     return or_none(tuple(order.index(axis) for axis in kept))
 

@@ -107,8 +107,10 @@ def _propagate_gemm(graph: Graph, node: Node, perm: Permutation) -> PermutedCall
     moved = _computed(graph, node)
     if perm == (0, 1) or not moved:
         return PermutedCall(moved, (None,))
-    turned = {name: int(not node.attr(name, 0)) for index, name in enumerate(("transA", "transB")) if index in moved}
-    return PermutedCall(moved, (None,), with_attributes(node, **turned))
+    transposed = {
+        name: int(not node.attr(name, 0)) for index, name in enumerate(("transA", "transB")) if index in moved
+    }
+    return PermutedCall(moved, (None,), with_attributes(node, **transposed))
 
 
 def _propagate_einsum(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:

@@ -25,8 +25,8 @@ from workbench.ops.permutation.kinds import (
 )
 
 
-def _propagate_axis(default: int) -> Propagate:
-    """The attribute `axis` is mapped to its new place (Softmax, Split, TopK, ...)."""
+def _propagate_axis(default: int | None = None) -> Propagate:
+    """The attribute `axis` is mapped to its new place (Softmax, Split, TopK, ...). default: None: ONNX's."""
 
     def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
         axis = node.attr("axis", default) % len(perm)
@@ -37,20 +37,16 @@ def _propagate_axis(default: int) -> Propagate:
 
 def _propagate_axis_of_all(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     """The same for an operator whose operands all have the same axes (Concat, GatherElements, ...)."""
-    axis = node.attr("axis", 0) % len(perm)
+    axis = node.attr("axis") % len(perm)
     inputs = tuple(index for index, value in enumerate(node.inputs) if value)
     return PermutedCall(inputs, (perm,), with_attributes(node, axis=inverse(perm)[axis]))
 
 
-def _propagate_axes(default: Permutation | None) -> Propagate:
-    """The attribute `axes` is mapped to new places. default: the axes if it is omitted; None: all."""
-
-    def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-        own = node.attr("axes") or default or identity(len(perm))
-        place = inverse(perm)
-        return PermutedCall((0,), (perm,), with_attributes(node, axes=tuple(place[axis % len(perm)] for axis in own)))
-
-    return propagate_permutation
+def _propagate_axes(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The attribute `axes` is mapped to new places; all axes, if there is no default either."""
+    own = node.attr("axes") or identity(len(perm))
+    place = inverse(perm)
+    return PermutedCall((0,), (perm,), with_attributes(node, axes=tuple(place[axis % len(perm)] for axis in own)))
 
 
 def _propagate_axis_operand(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
@@ -68,8 +64,8 @@ def _propagate_quantize(graph: Graph, node: Node, perm: Permutation) -> Permuted
         raise NotPermutable(f"the rank of '{node.inputs[1]}', the scale of {node}, is not known")
     if scale_rank == 0:
         return PermutedCall((0,), (perm,))
-    attributes = with_attributes(node, axis=inverse(perm)[node.attr("axis", 1) % len(perm)])
-    if not node.attr("block_size", 0):
+    attributes = with_attributes(node, axis=inverse(perm)[node.attr("axis") % len(perm)])
+    if not node.attr("block_size"):
         return PermutedCall((0,), (perm,), attributes)
     return PermutedCall(tuple(i for i, v in enumerate(node.inputs) if v), (perm,), attributes)  # one scale per block
 
@@ -77,11 +73,11 @@ def _propagate_quantize(graph: Graph, node: Node, perm: Permutation) -> Permuted
 def _propagate_reduce(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     axes = constant_numbers(graph, node, 1)
     rank, place = len(perm), inverse(perm)
-    if not axes and node.attr("noop_with_empty_axes", 0):
+    if not axes and node.attr("noop_with_empty_axes"):
         return PermutedCall((0,), (perm,))
     reduced = {a % rank for a in axes} if axes else set(range(rank))
     constants = {1: int64(sorted(place[a] for a in reduced))} if axes else {}
-    if node.attr("keepdims", 1) == 1:
+    if node.attr("keepdims") == 1:
         return PermutedCall((0,), (perm,), constants=constants)
     return PermutedCall((0,), (without_axes(perm, reduced),), constants=constants)
 
@@ -90,9 +86,9 @@ def _propagate_squeeze(graph: Graph, node: Node, perm: Permutation) -> PermutedC
     axes = constant_numbers(graph, node, 1)
     if axes is None:
         return PermutedCall((0,), (without_axes(perm, _axes_of_size_1(graph, node)),))
-    gone = {a % len(perm) for a in axes}
+    removed = {a % len(perm) for a in axes}
     place = inverse(perm)
-    return PermutedCall((0,), (without_axes(perm, gone),), constants={1: int64(sorted(place[a] for a in gone))})
+    return PermutedCall((0,), (without_axes(perm, removed),), constants={1: int64(sorted(place[a] for a in removed))})
 
 
 def _axes_of_size_1(graph: Graph, node: Node) -> set[int]:
@@ -126,20 +122,20 @@ def _with_new_axes(perm: Permutation, new: set[int]) -> Permutation:
     return tuple(axis if axis in new else next(moved) for axis in range(rank))
 
 
-def _without(perm: Permutation, gone: set[int]) -> Permutation:
-    return without_axes(perm, gone) or identity(len(perm) - len(gone))
+def _without(perm: Permutation, removed: set[int]) -> Permutation:
+    return without_axes(perm, removed) or identity(len(perm) - len(removed))
 
 
 def _propagate_one_hot(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     """The classes are a new axis."""
-    axis = node.attr("axis", -1) % (len(perm) + 1)
+    axis = node.attr("axis") % (len(perm) + 1)
     out = _with_new_axes(perm, {axis})
     return PermutedCall((0,), (out,), with_attributes(node, axis=inverse(out)[axis]))
 
 
 def _propagate_arg(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    axis = node.attr("axis", 0) % len(perm)
-    out = perm if node.attr("keepdims", 1) == 1 else without_axes(perm, {axis})
+    axis = node.attr("axis") % len(perm)
+    out = perm if node.attr("keepdims") == 1 else without_axes(perm, {axis})
     return PermutedCall((0,), (out,), with_attributes(node, axis=inverse(perm)[axis]))
 
 
@@ -231,7 +227,7 @@ def _parameter(graph: Graph, node: Node, index: int, order: Permutation) -> Cons
 
 def _propagate_shape(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     """The sizes of axes that are still adjacent and in order come as they are; others are picked from all sizes."""
-    axes = range(len(perm))[slice(node.attr("start", 0), node.attr("end"))]
+    axes = range(len(perm))[slice(node.attr("start"), node.attr("end"))]
     places = tuple(inverse(perm)[axis] for axis in axes)
     first = places[0] if places else 0
     if places == tuple(range(first, first + len(places))):
@@ -249,12 +245,12 @@ def _propagate_triangle(graph: Graph, node: Node, perm: Permutation) -> Permuted
         raise NotPermutable(f"{node} keeps a triangle of the last two axes, which would not be the last")
     diagonal = constant_operand(graph, node, 1)
     constants = {} if diagonal is None else {1: constant(-diagonal)}
-    return PermutedCall((0,), (perm,), with_attributes(node, upper=1 - node.attr("upper", 1)), constants)
+    return PermutedCall((0,), (perm,), with_attributes(node, upper=1 - node.attr("upper")), constants)
 
 
 def _propagate_eye(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     """Ones on a diagonal of a matrix; the transposed matrix has them on the mirrored diagonal."""
-    diagonal = node.attr("k", 0)
+    diagonal = node.attr("k")
     return PermutedCall((0,), (perm,), with_attributes(node, k=diagonal if perm == (0, 1) else -diagonal))
 
 
@@ -268,11 +264,11 @@ def _propagate_compress(graph: Graph, node: Node, perm: Permutation) -> Permuted
 CONCAT = remapped(_propagate_axis_of_all, ALL)
 ALONG_ELEMENTS = remapped(_propagate_axis_of_all, ALL)
 SOFTMAX = remapped(_propagate_axis(-1))
-LP_NORM = remapped(_propagate_axis(-1))
-TOP_K = remapped(_propagate_axis(-1))
-SPLIT = remapped(_propagate_axis(0))
-MEAN_VARIANCE = remapped(_propagate_axes((0, 2, 3)))
-CROP = remapped(_propagate_axes(None))
+LP_NORM = remapped(_propagate_axis())
+TOP_K = remapped(_propagate_axis())
+SPLIT = remapped(_propagate_axis())
+MEAN_VARIANCE = remapped(_propagate_axes)
+CROP = remapped(_propagate_axes)
 RUNNING = remapped(_propagate_axis_operand)
 QUANTIZE = remapped(_propagate_quantize)
 REDUCE = remapped(_propagate_reduce)

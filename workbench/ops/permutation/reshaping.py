@@ -146,7 +146,7 @@ def _propagate_flatten(graph: Graph, node: Node, perm: Permutation) -> PermutedC
     """It stays if it flattens the same axes in the same order; otherwise it becomes a Reshape."""
     check_rank(graph, node, perm)
     shape = graph.shape(node.inputs[0]) or ()
-    axis = node.attr("axis", 1)
+    axis = node.attr("axis")
     split = axis + len(shape) if axis < 0 else axis
     crosses = any(shape[own] != 1 and (own < split) != (place < split) for place, own in enumerate(perm))
     if not crosses and not moves_data(perm, shape):

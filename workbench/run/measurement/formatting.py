@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.errors import counted
-from workbench.files import as_text_cell
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
-from workbench.run.measurement.profiled import Kernel
 from workbench.run.measurement.statistics import Ratio, ratio
+from workbench.run.profiling.profiled import Kernel
 from workbench.run.worker.machine import Machine
+from workbench.support.files import as_text_cell
 
 _OF_VARIANT = (
     *("step", "backend", "dtype", "median_ms", "median_error_ms", "min_ms", "p90_ms", "p99_ms", "iqr_ms", "busy"),
@@ -28,15 +28,15 @@ def figures(variant: MeasuredVariant | FailedVariant) -> dict[str, Any]:
 
     `peak_counted` says what the peak counts (`Memory.counted`); `peak_bytes` includes the weights.
     """
-    row, found = dict.fromkeys(FIGURES), variant.to_json()
+    row, result = dict.fromkeys(FIGURES), variant.to_json()
     if isinstance(variant, FailedVariant):
-        return {**row, **found}
+        return {**row, **result}
     return {
         **row,
-        **{name: found[name] for name in _OF_VARIANT},
+        **{name: result[name] for name in _OF_VARIANT},
         "runs": len(variant.times_ms),
         "peak_counted": variant.memory.counted,
-        **{name: found["memory"][name] for name in _OF_MEMORY},
+        **{name: result["memory"][name] for name in _OF_MEMORY},
         "max_rel_error": None if variant.error is None else variant.error.max_rel_error,
         "fallbacks": "; ".join(f"{what}: {why}" for what, why in sorted(variant.fallbacks.items())) or None,
     }
@@ -62,11 +62,6 @@ def csv_text(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def error_words(largest: float | None) -> str:
-    """A relative error as tables show it."""
-    return "-" if largest is None else f"{largest:.1e}"
-
-
 def machine_words(machine: Machine) -> str:
     """ "Xeon, 2 threads, 2,100 MHz; python 3.11, torch 2.13" """
     clock = "" if machine.clock_mhz is None else f", {machine.clock_mhz:,.0f} MHz"
@@ -75,10 +70,10 @@ def machine_words(machine: Machine) -> str:
     return f"{machine.device_name}, {machine.threads} threads{clock}{driver}; {versions}"
 
 
-def speed_words(found: Ratio) -> str:
+def speed_words(result: Ratio) -> str:
     """ "1.19x faster (95 % between 1.15x and 1.22x) than"; no factor if the machine was busy."""
-    middle, low, high = found.ratio, found.ratio_low, found.ratio_high
-    if found.ratio_busy:
+    middle, low, high = result.ratio, result.ratio_low, result.ratio_high
+    if result.ratio_busy:
         return "not comparable (the machine was busy; measure again) with"
     if low <= 1 <= high:
         return f"not clearly faster or slower (ratio {middle:.2f}, 95 % between {low:.2f} and {high:.2f}) than"
@@ -105,7 +100,7 @@ def compared_backends(variants: Mapping[str, MeasuredVariant]) -> list[Speedup]:
     alike = [
         (label, ratio(v.times_ms, start.times_ms, v.busy or start.busy)) for label, v in others if v.step == start.step
     ]
-    return [(label, speed_words(found), first) for label, found in alike if not found.ratio_busy]
+    return [(label, speed_words(result), first) for label, result in alike if not result.ratio_busy]
 
 
 def fastest_here(variants: Mapping[str, MeasuredVariant]) -> Speedup | None:
@@ -117,8 +112,8 @@ def fastest_here(variants: Mapping[str, MeasuredVariant]) -> Speedup | None:
         return None
     first, second, *_ = sorted(variants, key=lambda label: variants[label].latency.median_ms)
     best, next_ = variants[first], variants[second]
-    found = ratio(best.times_ms, next_.times_ms, best.busy or next_.busy)
-    if not found.ratio_busy:
-        return first, speed_words(found), second
-    is_first = found.ratio_high < 1 and best.latency.min_ms < next_.latency.min_ms
-    return (first, "faster (the machine was busy, so that by how much is not said) than", second) if is_first else None
+    result = ratio(best.times_ms, next_.times_ms, best.busy or next_.busy)
+    if not result.ratio_busy:
+        return first, speed_words(result), second
+    is_first = result.ratio_high < 1 and best.latency.min_ms < next_.latency.min_ms
+    return (first, "faster (the machine was busy, so no factor is given) than", second) if is_first else None

@@ -12,13 +12,14 @@ import numpy as np
 
 from workbench.run.compare import compare
 from workbench.run.inputs import turned
-from workbench.run.measurement.caches import flusher
-from workbench.run.measurement.profiled import Kernel, MeasuredLanes, Memory, OperatorRun
-from workbench.run.measurement.progress import OnStage
 from workbench.run.measurement.spinning import wait_for_sleep
+from workbench.run.profiling.caches import flusher
+from workbench.run.profiling.profiled import Kernel, MeasuredLanes, Memory, OperatorRun
+from workbench.run.profiling.progress import OnStage
 from workbench.run.tolerances import Tolerance
-from workbench.run.worker.failures import TaskError
+from workbench.run.worker.failures import BackendError, TaskError
 from workbench.run.worker.tensors import load_tensors
+from workbench.support.torch_here import need_torch
 
 
 class OpenedModel(Protocol):
@@ -44,7 +45,7 @@ class OpenedModel(Protocol):
         """The operators, in order, of profiled runs, which are separate from the timed ones."""
 
 
-class Here:
+class LocalBackend:
     """The variants that this process has opened, by label. Failures raise TaskError or a UserError.
 
     reference: the file of the outputs to compare with. memory_limit: bytes of a CUDA device, None for all.
@@ -86,9 +87,10 @@ class Here:
             self._flush()
         else:
             ran(run)
-        found = ran(run)
+        result = ran(run)
         wait_for_sleep()
-        return found
+        value: float = result
+        return value
 
     def profile(self, label: str, operators: bool) -> dict[str, Any]:
         """`memory`, `operators`, `fallbacks`, `kernels`, `lanes`, see OpenedModel, as JSON.
@@ -117,6 +119,7 @@ class Here:
 
             load_kernels(self._device)
             return lambda: SessionRun(variant["model"], inputs, self._device, self._limit)
+        need_torch(f"The backend {variant['backend']} (unlike onnxruntime)", BackendError)
         import torch  # noqa: F401
 
         from workbench.run.torch.opened import TorchRun
@@ -130,14 +133,14 @@ class Here:
         found_by = partial(self._first_outputs, variant) if variant["seeded"] else model.outputs
         outputs = turned(ran(found_by), variant["orders"])
         allowed = {name: Tolerance(**words) for name, words in variant["tolerances"].items()}
-        found = asdict(compare(load_tensors(self._reference), outputs, allowed))
-        return {key: value for key, value in found.items() if key != "outputs"}
+        result = asdict(compare(load_tensors(self._reference), outputs, allowed))
+        return {key: value for key, value in result.items() if key != "outputs"}
 
     def _first_outputs(self, variant: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Of a first run of the copy with seeds, in the way in which the variant runs."""
         if variant["backend"] != "onnxruntime":
             return self._maker({**variant, "model": variant["seeded"]}, lambda words: None)().outputs()
-        from workbench.run.worker.runners import open_session, run_session
+        from workbench.run.onnxruntime.sessions import open_session, run_session
 
         session = open_session(variant["seeded"], "all", device=self._device, memory_limit=self._limit)
         return run_session(session, self._inputs[variant["inputs"]])

@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workbench.run.measurement.in_process import Here
-from workbench.run.measurement.progress import OnStage
+from workbench.run.measurement.in_process import LocalBackend
+from workbench.run.profiling.progress import OnStage
 from workbench.run.worker.process import Limits, ProgressSink, RunError, WorkerProcess
 
 _ENDED = "The run's process was ended between two runs; see what ends processes here, and measure again."
 
 
-class Apart:
-    """As `Here`, in a separate process. Raises RunError for what fails there, and if the process dies."""
+class ProcessBackend:
+    """As `LocalBackend`, in a separate process. Raises RunError for what fails there, and if the process dies."""
 
     def __init__(self, process: WorkerProcess, device: str, memory_limit: int | None, reference: str | None) -> None:
         self._process = process
@@ -33,7 +33,8 @@ class Apart:
         return self._ask("open", lambda event: say(event["stage"]), variant=dict(variant))
 
     def time_ms(self, label: str, cold: bool) -> float:
-        return self._ask("time", label=label, cold=cold)["time_ms"]
+        result: float = self._ask("time", label=label, cold=cold)["time_ms"]
+        return result
 
     def profile(self, label: str, operators: bool) -> dict[str, Any]:
         return self._ask("profile", label=label, operators=operators)
@@ -56,7 +57,8 @@ class Apart:
             raise
         if "error" in answer:
             raise RunError(answer["error"], answer.get("stage", "run"))
-        return answer["result"]
+        result: dict[str, Any] = answer["result"]
+        return result
 
 
 _kept: dict[str, WorkerProcess] = {}  # by backend
@@ -65,20 +67,20 @@ _kept: dict[str, WorkerProcess] = {}  # by backend
 @contextmanager
 def opened_places(
     backends: Sequence[str], device: str, memory_limit: int | None, reference: str | None
-) -> Iterator[Mapping[str, Here | Apart]]:
+) -> Iterator[Mapping[str, LocalBackend | ProcessBackend]]:
     """Where the variants of each backend are measured: in separate processes, or here if there is only one backend."""
     if memory_limit is not None:
         _end_kept()
     if len(backends) == 1:
-        yield {backends[0]: Here(device, memory_limit, reference)}
+        yield {backends[0]: LocalBackend(device, memory_limit, reference)}
         return
     for backend in backends:  # their logs are in the worker's folder, which its client removes
         _kept.setdefault(backend, WorkerProcess(Path(f"{backend}.log").absolute()))
-    found = {backend: Apart(_kept[backend], device, memory_limit, reference) for backend in backends}
+    results = {backend: ProcessBackend(_kept[backend], device, memory_limit, reference) for backend in backends}
     try:
-        yield found
+        yield results
     finally:
-        for place in found.values():
+        for place in results.values():
             place.close()
         if memory_limit is not None:
             _end_kept()
@@ -91,8 +93,8 @@ def _end_kept() -> None:
 
 
 def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
-    """The task that an `Apart` requests; what it has opened is kept between requests."""
-    places: list[Here] = []
+    """The task that a `ProcessBackend` requests; what it has opened is kept between requests."""
+    places: list[LocalBackend] = []
 
     def answer(request: Mapping[str, Any], report: Any) -> dict[str, Any]:
         act = request["act"]
@@ -101,7 +103,7 @@ def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
             return {}
         if act == "open":
             if not places:
-                places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
+                places.append(LocalBackend(request["device"], request["memory_limit_bytes"], request["reference"]))
             return places[0].open(request["variant"], lambda stage: report({"stage": stage}))
         if not places or not places[0].has(request["label"]):  # it replaces one that died between requests
             raise RunError(_ENDED, "process")

@@ -9,8 +9,8 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.run.measurement.measured import Measurement
-from workbench.run.measurement.profiled import MeasuredLanes
 from workbench.run.measurement.variants import Variant
+from workbench.run.profiling.profiled import MeasuredLanes
 
 LANE_ROUNDS = 5  # runs of each variant; lanes are compared when they are prepared
 _ONE_BY_ONE, _LANES = "torch", "lanes"
@@ -42,10 +42,10 @@ def lane_variants(graph: Graph) -> dict[str, Variant]:
     return {_ONE_BY_ONE: Variant(graph), _LANES: Variant(graph, "lanes")}
 
 
-def ran_on_lanes(found: Measurement) -> RanOnLanes:
+def ran_on_lanes(measurement: Measurement) -> RanOnLanes:
     """From a measurement of `lane_variants`. Raises UserError if one of them failed."""
-    for sentence in found.failures.values():
+    for sentence in measurement.failures.values():
         raise UserError(sentence)
-    lanes = found.ran[_LANES]
-    times = {operator.name: operator.time_ms * 1e3 for operator in found.ran[_ONE_BY_ONE].operators}
-    return RanOnLanes(found.machine.device, times, lanes.lanes, lanes.fallbacks.get(_LANES, ""))
+    lanes = measurement.ran[_LANES]
+    times = {operator.name: operator.time_ms * 1e3 for operator in measurement.ran[_ONE_BY_ONE].operators}
+    return RanOnLanes(measurement.machine.device, times, lanes.lanes, lanes.fallbacks.get(_LANES, ""))

@@ -23,26 +23,18 @@ from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.permuted_io import order_between
 from workbench.opsets.written import NEWEST
 from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
-from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
 from workbench.run.measurement.notes import ended_early, launching_ms, notes_of, why_sums_differ
 from workbench.run.measurement.other_processes import other_processes_from_json
-from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
-from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread, tells_of_others
-from workbench.run.measurement.variants import (
-    OWN_TYPES,
-    WARMUP,
-    MeasureError,
-    Variant,
-    can_be_asked,
-    tolerances_of_run,
-    validate_request,
-)
+from workbench.run.measurement.variants import OWN_TYPES, WARMUP, MeasureError, Variant, can_be_asked, validate_request
 from workbench.run.npz import shape_fits
-from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
-from workbench.run.tolerances import Tolerance
+from workbench.run.profiling.ceilings import Roofs
+from workbench.run.profiling.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
+from workbench.run.profiling.roofline import share_of_roof, with_work
+from workbench.run.randomness import draws_numbers, with_seeds
+from workbench.run.tolerances import Tolerance, tolerances_of_run
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
@@ -88,7 +80,7 @@ def measure_models(
     is_enough: asked after every run; once true, the runs so far are all, and a note says how many there are.
     What a backend does not support, such as ONNX Runtime in another type than the model's own, is
     omitted, and a note says so.
-    Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
+    Raises MeasureError, DoesNotFitError, or RunError for a run that failed.
     """
     asked = {
         label: wish if isinstance(wish, Variant) else Variant(wish, backend, dtype) for label, wish in variants.items()
@@ -154,8 +146,10 @@ def measure_models(
         else:
             shutil.rmtree(folder, ignore_errors=True)
     types = {key: infer_types(graph, dims[key]) for key, graph in graphs.items()}
-    roofs = {name: None if found is None else Roofs(**found) for name, found in raw["ceilings"].items()}
-    found = Measurement(
+    roofs = {
+        name: None if measurement is None else Roofs(**measurement) for name, measurement in raw["ceilings"].items()
+    }
+    measurement = Measurement(
         variants=summarize_variants(raw["variants"], wanted, types, roofs, device),
         machine=Machine(**raw["machine"]),
         ceilings=roofs,
@@ -169,8 +163,8 @@ def measure_models(
             *([_SAME_SEED] if drawn else []),
         ],
     )
-    early = ended_early(found.ran) if ended else []
-    return replace(found, notes=[*found.notes, *early, *notes_of(found.ran, device)])
+    early = ended_early(measurement.ran) if ended else []
+    return replace(measurement, notes=[*measurement.notes, *early, *notes_of(measurement.ran, device)])
 
 
 def _as_run(variant: Variant) -> Variant:
@@ -202,17 +196,17 @@ def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray
     """By graph, the first one's inputs in the form that the graph takes. Raises MeasureError if it takes others."""
     (name, variant), *_ = wanted.items()
     first = variant.graph
-    found: dict[int, Tensors] = {}
+    results: dict[int, Tensors] = {}
     for label, graph in ((label, v.graph) for label, v in wanted.items()):
-        if id(graph) in found:
+        if id(graph) in results:
             continue
         if set(graph.inputs) != set(first.inputs):
             raise MeasureError(
                 f"'{name}' and '{label}' have different inputs ({', '.join(first.inputs)} and "
                 f"{', '.join(graph.inputs)}), so they cannot be measured on the same ones."
             )
-        found[id(graph)] = permute_inputs(inputs, first, graph)
-        for value, tensor in found[id(graph)].items():
+        results[id(graph)] = permute_inputs(inputs, first, graph)
+        for value, tensor in results[id(graph)].items():
             ours, theirs = graph.tensor_type(value), first.tensor_type(value)
             if ours is None or theirs is None:
                 continue
@@ -221,7 +215,7 @@ def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray
                     f"'{label}' takes input '{value}' as {ours}, and '{name}' as {theirs.with_shape(tensor.shape)}; "
                     "what is measured together runs on the same inputs."
                 )
-    return found
+    return results
 
 
 def _exported(graph: Graph, folder: Path, as_written: bool) -> Path:
@@ -238,13 +232,13 @@ def _saved_inputs(
 ) -> dict[int, str]:
     """By graph, the file of its inputs; shared by graphs that take them in the same form."""
     files: dict[str, str] = {}
-    found = {}
+    results = {}
     for key, graph in graphs.items():
         orders = str([order_between(first, graph, value) for value in given[key]])
         if orders not in files:
             files[orders] = _saved(folder / f"inputs{len(files)}.npz", given[key])
-        found[key] = files[orders]
-    return found
+        results[key] = files[orders]
+    return results
 
 
 def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
@@ -267,12 +261,12 @@ def summarize_variants(
     raw: by label, `failed` or what `measure_variants` found. types: of each graph's values, by the graph's id.
     """
     firsts: dict[tuple[str, str], str] = {}  # by backend and element type
-    found: dict[str, MeasuredVariant | FailedVariant] = {}
+    results: dict[str, MeasuredVariant | FailedVariant] = {}
     of_others = {label: _was_busy(raw[label], v.backend, device) for label, v in wanted.items()}
     for label, variant in wanted.items():
         answer, step = raw[label], variant.step or label
         if "failed" in answer:
-            found[label] = FailedVariant(step, variant.backend, variant.dtype, answer["failed"])
+            results[label] = FailedVariant(step, variant.backend, variant.dtype, answer["failed"])
             continue
         first = firsts.setdefault((variant.backend, variant.dtype), label)
         times, cold = answer["times_ms"], answer.get("cold_times_ms")
@@ -281,7 +275,7 @@ def summarize_variants(
         profiled = [OperatorRun(**operator) for operator in answer["operators"]]
         operators = with_work(profiled, variant.graph, types[id(variant.graph)])
         sum_ms, latency = sum(operator.time_ms for operator in operators), spread(times)
-        found[label] = MeasuredVariant(
+        results[label] = MeasuredVariant(
             step=step,
             backend=variant.backend,
             dtype=variant.dtype,
@@ -305,7 +299,7 @@ def summarize_variants(
             lanes=lanes_from_json(answer["lanes"]),
             others=others,
         )
-    return found
+    return results
 
 
 def _was_busy(answer: Mapping[str, Any], backend: str, device: str) -> bool:
@@ -346,5 +340,5 @@ def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:
     """Whether a value may be float32; also True if a type is unknown, or a body or function may hold one."""
     if graph.functions or any(node.bodies for node in graph.nodes):
         return True
-    found = (types.get(value) for value in graph.values())
-    return any(not isinstance(type_, TensorType) or type_.dtype == DataType.FLOAT for type_ in found)
+    result = (types.get(value) for value in graph.values())
+    return any(not isinstance(type_, TensorType) or type_.dtype == DataType.FLOAT for type_ in result)

@@ -8,9 +8,10 @@ from html import escape
 from typing import Any
 
 from workbench.run.compare import Comparison
-from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.other_processes import OtherProcesses, other_processes_from_json
-from workbench.run.measurement.profiled import (
+from workbench.run.measurement.statistics import Ratio, Spread
+from workbench.run.profiling.ceilings import Roofs
+from workbench.run.profiling.profiled import (
     Kernel,
     MeasuredLanes,
     Memory,
@@ -19,7 +20,6 @@ from workbench.run.measurement.profiled import (
     lanes_from_json,
     memory_from_json,
 )
-from workbench.run.measurement.statistics import Ratio, Spread
 from workbench.run.worker.machine import Machine
 
 _HEADINGS = ("variant", "median ms", "+- ms", "ratio", "95 % between", "peak MB", "largest error")
@@ -77,8 +77,8 @@ class MeasuredVariant:
 
     def to_json(self) -> dict[str, Any]:
         """Flat: the latency's and the ratio's numbers beside the others."""
-        found = asdict(self)
-        return {**found, **found.pop("latency"), **found.pop("ratio"), "error": _error_json(self.error)}
+        result = asdict(self)
+        return {**result, **result.pop("latency"), **result.pop("ratio"), "error": _error_json(self.error)}
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,16 @@ class Measurement:
     @property
     def ran(self) -> dict[str, MeasuredVariant]:
         """The variants that ran."""
-        return {label: found for label, found in self.variants.items() if isinstance(found, MeasuredVariant)}
+        return {label: result for label, result in self.variants.items() if isinstance(result, MeasuredVariant)}
 
     @property
     def failures(self) -> dict[str, str]:
         """By label, why a variant did not run."""
-        return {label: found.failed for label, found in self.variants.items() if isinstance(found, FailedVariant)}
+        return {label: result.failed for label, result in self.variants.items() if isinstance(result, FailedVariant)}
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "variants": {label: found.to_json() for label, found in self.variants.items()},
+            "variants": {label: result.to_json() for label, result in self.variants.items()},
             "machine": self.machine.to_json(),
             "ceilings": {dtype: None if roofs is None else asdict(roofs) for dtype, roofs in self.ceilings.items()},
             "dims": dict(self.dims),
@@ -155,41 +155,41 @@ class Measurement:
         }
 
 
-def measurement_from_json(found: Mapping[str, Any]) -> Measurement:
+def measurement_from_json(results: Mapping[str, Any]) -> Measurement:
     """The inverse of `to_json`. Raises KeyError or TypeError for another form."""
     return Measurement(
-        variants={label: _variant_from_json(variant) for label, variant in found["variants"].items()},
-        machine=Machine(**found["machine"]),
-        ceilings={dtype: None if roofs is None else Roofs(**roofs) for dtype, roofs in found["ceilings"].items()},
-        dims=found["dims"],
-        repeat=found["repeat"],
-        warmup=found["warmup"],
-        notes=found["notes"],
+        variants={label: _variant_from_json(variant) for label, variant in results["variants"].items()},
+        machine=Machine(**results["machine"]),
+        ceilings={dtype: None if roofs is None else Roofs(**roofs) for dtype, roofs in results["ceilings"].items()},
+        dims=results["dims"],
+        repeat=results["repeat"],
+        warmup=results["warmup"],
+        notes=results["notes"],
     )
 
 
-def _variant_from_json(found: Mapping[str, Any]) -> MeasuredVariant | FailedVariant:
-    if "failed" in found:
-        return FailedVariant(**found)
+def _variant_from_json(results: Mapping[str, Any]) -> MeasuredVariant | FailedVariant:
+    if "failed" in results:
+        return FailedVariant(**results)
     same = ("step", "backend", "dtype", "times_ms", "busy", "stable", "ratio_to", "first_result_s", "cold_median_ms")
     return MeasuredVariant(
-        **{name: found[name] for name in (*same, "sum_ms", "difference", "fallbacks")},
-        latency=Spread(**{field.name: found[field.name] for field in fields(Spread)}),
-        ratio=Ratio(**{field.name: found[field.name] for field in fields(Ratio)}),
-        cold_times_ms=found.get("cold_times_ms"),
-        memory=memory_from_json(found["memory"]),
-        operators=tuple(OperatorRun(**operator) for operator in found["operators"]),
-        error=error_from_json(found["error"]),
-        kernels=tuple(kernel_from_json(kernel) for kernel in found.get("kernels", ())),
-        lanes=lanes_from_json(found.get("lanes")),
-        others=other_processes_from_json(found.get("others")),
-        launching_ms=found.get("launching_ms", 0.0),
+        **{name: results[name] for name in (*same, "sum_ms", "difference", "fallbacks")},
+        latency=Spread(**{field.name: results[field.name] for field in fields(Spread)}),
+        ratio=Ratio(**{field.name: results[field.name] for field in fields(Ratio)}),
+        cold_times_ms=results.get("cold_times_ms"),
+        memory=memory_from_json(results["memory"]),
+        operators=tuple(OperatorRun(**operator) for operator in results["operators"]),
+        error=error_from_json(results["error"]),
+        kernels=tuple(kernel_from_json(kernel) for kernel in results.get("kernels", ())),
+        lanes=lanes_from_json(results.get("lanes")),
+        others=other_processes_from_json(results.get("others")),
+        launching_ms=results.get("launching_ms", 0.0),
     )
 
 
-def error_from_json(found: Mapping[str, Any] | None) -> Comparison | None:
+def error_from_json(results: Mapping[str, Any] | None) -> Comparison | None:
     """The comparison, without the single outputs, which are not in the JSON."""
-    return None if found is None else Comparison(outputs=(), **found)
+    return None if results is None else Comparison(outputs=(), **results)
 
 
 def _error_json(error: Comparison | None) -> dict[str, Any] | None:

@@ -20,10 +20,10 @@ _AS_A_WHOLE = {  # what a run does that one operator by operator does not
 def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
     """Notes on measured variants, each once with the labels that it concerns."""
     notes = []
-    crowds = {label: found.others for label, found in variants.items() if found.others and found.others.crowd}
-    busy = [label for label, found in variants.items() if found.busy and label not in crowds]
-    unsure = [label for label, found in variants.items() if not found.stable and not found.busy]
-    copying = [label for label, found in variants.items() if found.backend == "onnxruntime"]
+    crowds = {label: result.others for label, result in variants.items() if result.others and result.others.crowd}
+    busy = [label for label, result in variants.items() if result.busy and label not in crowds]
+    unsure = [label for label, result in variants.items() if not result.stable and not result.busy]
+    copying = [label for label, result in variants.items() if result.backend == "onnxruntime"]
     if crowds:
         most = max(crowds.values(), key=lambda others: others.cores)
         notes.append(
@@ -71,7 +71,7 @@ def why_sums_differ(
         launching = launching_ms(total, median, backend, fallbacks, device)
         if launching:
             return f"{kernels}: {launching:,.3f} ms ({launching / median:.0%}) is launching them one by one."
-        return f"{kernels}: their launches are hidden behind them."
+        return f"{kernels}: their launches are hidden by them."
     both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
     if backend in _AS_A_WHOLE and backend not in fallbacks:
         how = _AS_A_WHOLE[backend]

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workbench.layout.problem.probe import Probe, Times
-from workbench.run.measurement.progress import OnShare
+from workbench.layout.problem.probe import OperatorTimer, Probe, Times
+from workbench.run.profiling.progress import OnShare
+from workbench.support.torch_here import need_torch
 
 if TYPE_CHECKING:
     from workbench.run.worker.client import Worker
 
 
-class DeviceOperatorTimer:
+class DeviceOperatorTimer(OperatorTimer):
     """Times operators in `worker`, or in a new worker that ends with the request.
 
     on_share: is called with the progress, in words and from 0 to 1; may raise to stop.
@@ -27,7 +28,9 @@ class DeviceOperatorTimer:
         self._on_share = on_share or _unheard
 
     def times(self, probes: Sequence[Probe], device: str, dtype: str = "float32") -> Times:
-        """The times of all probes. Raises RunError if the device fails, CacheError if the file of times fails."""
+        """The times of all probes. Raises RunError if the device fails, CacheError if the file of times fails,
+        and UserError where torch, which runs them, is not installed."""
+        need_torch("Timing operators")
         from workbench.run.measurement.timing_cache import times_of
         from workbench.run.worker.client import Worker
 

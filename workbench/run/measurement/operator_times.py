@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from workbench.run.inputs import seed_inputs
-from workbench.run.measurement.device_times import device_times_ms
-from workbench.run.measurement.profile import profile
-from workbench.run.torch.executor import MIXED
+from workbench.run.profiling.profile import profile
+from workbench.run.torch.executor.device_times import device_times_ms
+from workbench.run.torch.executor.executor import MIXED
+from workbench.run.torch.executor.opening import check_device, open_executor
 from workbench.run.worker.failures import TaskError
-from workbench.run.worker.runners import check_device, open_executor
 
 _WARMUP = 2
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
@@ -41,7 +41,7 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
             choose_kernels(executor, tensors, lambda words: report({"done": 0, "total": 1}))
         except Exception as error:
             raise TaskError(error, "run") from error
-    found: dict[str, list[float]] = {node.name: [] for node in executor.graph.nodes}
+    results: dict[str, list[float]] = {node.name: [] for node in executor.graph.nodes}
     ends = time.monotonic() + _BUDGET_S
     for turn in range(_WARMUP + MOST_ROUNDS):
         try:
@@ -50,12 +50,12 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
             raise TaskError(error, "run") from error
         if turn >= _WARMUP:
             for operator in operators:
-                found[operator.name].append(operator.time_ms)
+                results[operator.name].append(operator.time_ms)
         report({"done": turn + 1, "total": _WARMUP + MOST_ROUNDS})
         if turn + 1 >= _WARMUP + LEAST_ROUNDS and time.monotonic() > ends:
             break
-    found |= {} if gpu is None else device_times_ms(executor, tensors)
-    return {"times": {name: _nanoseconds(times_ms) for name, times_ms in found.items()}}
+    results |= {} if gpu is None else device_times_ms(executor, tensors)
+    return {"times": {name: _nanoseconds(times_ms) for name, times_ms in results.items()}}
 
 
 def _nanoseconds(times_ms: list[float]) -> list[int]:

@@ -60,8 +60,8 @@ class Watch:
         return spent, idle, _of_ours()
 
 
-def other_processes_from_json(found: Mapping[str, Any] | None) -> OtherProcesses | None:
-    return None if found is None else OtherProcesses(**found)
+def other_processes_from_json(results: Mapping[str, Any] | None) -> OtherProcesses | None:
+    return None if results is None else OtherProcesses(**results)
 
 
 def _our_cores() -> list[int]:

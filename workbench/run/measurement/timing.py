@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
-from workbench.run.measurement.ceilings import ceilings
-from workbench.run.measurement.in_process import Here
+from workbench.run.measurement.in_process import LocalBackend
 from workbench.run.measurement.interleave import COLD_RUNS, Repetitions, by_turns
-from workbench.run.measurement.isolated import Apart, opened_places
+from workbench.run.measurement.isolated import ProcessBackend, opened_places
 from workbench.run.measurement.other_processes import Watch
-from workbench.run.worker.failures import TaskError, sentence_of, stage_of
+from workbench.run.profiling.ceilings import ceilings
+from workbench.run.torch.executor.opening import check_device
+from workbench.run.worker.failures import BackendError, TaskError, sentence_of, stage_of
 from workbench.run.worker.machine import Machine, machine
-from workbench.run.worker.runners import BackendError, check_device
 
 _Report = Callable[[dict[str, Any]], None]
-Places = Mapping[str, Here | Apart]  # where each variant is measured
+Places = Mapping[str, LocalBackend | ProcessBackend]  # where each variant is measured
 
 
 def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, A
     return {
         "variants": results,
         "machine": before.changed_to(after).to_json(),
-        "ceilings": {dtype: None if found is None else asdict(found) for dtype, found in roofs.items()},
+        "ceilings": {dtype: None if outcome is None else asdict(outcome) for dtype, outcome in roofs.items()},
     }
 
 
@@ -57,7 +57,7 @@ def _results(
     results: dict[str, dict[str, Any]] = {}
     backends = list(dict.fromkeys(variant["backend"] for variant in request["variants"]))
     with opened_places(backends, request["device"], request["memory_limit_bytes"], request["reference"]) as of_backend:
-        opened: dict[str, Here | Apart] = {}
+        opened: dict[str, LocalBackend | ProcessBackend] = {}
         for variant in request["variants"]:
             label, place = variant["label"], of_backend[variant["backend"]]
             with _failing_alone(label, request, results):
@@ -124,7 +124,7 @@ def _time(
             results[failed.label] = _failed(failed, request)
 
 
-def _timed(label: str, place: Here | Apart, cold: bool) -> Callable[[], float]:
+def _timed(label: str, place: LocalBackend | ProcessBackend, cold: bool) -> Callable[[], float]:
     def run() -> float:
         try:
             return place.time_ms(label, cold)

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
-from workbench.files import cache_folder
 from workbench.fusion.group_calls import group_function, group_name
 from workbench.io.exporting import export_onnx
 from workbench.ir import Function, Graph
 from workbench.layout.problem.probe import Probe, Time, Times
-from workbench.run.measurement.progress import OnShare
+from workbench.run.profiling.progress import OnShare
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import RunError
+from workbench.support.files import cache_folder
 
 BATCH_BYTES = 256 * 2**20  # bytes of the operands of the operators that are timed by turns
 BATCH_PROBES = 200
@@ -62,8 +62,8 @@ def times_of(worker: Worker, probes: Sequence[Probe], device: str, dtype: str, o
 
 def _place(worker: Worker, device: str, dtype: str) -> tuple[str, str, str]:
     """(device, its name with the element type, the versions) for `device`, which may be AUTO."""
-    found = worker.request("devices")
-    known: Mapping[str, Mapping[str, Any]] = {entry["device"]: entry for entry in found["devices"]}
+    result = worker.request("devices")
+    known: Mapping[str, Mapping[str, Any]] = {entry["device"]: entry for entry in result["devices"]}
     gpu = next((name for name in known if name.startswith("cuda")), None)
     place = (gpu or "cpu") if device == _AUTO or (device == "cuda" and gpu is not None) else device
     if place not in known:
@@ -72,7 +72,7 @@ def _place(worker: Worker, device: str, dtype: str) -> tuple[str, str, str]:
     entry = known[place]
     threads = f", {entry['threads']} threads" if "threads" in entry else ""
     kind = "" if dtype == "float32" else f", in {dtype}"
-    return place, f"{entry['name']}{threads}{kind}", json.dumps(found["versions"], sort_keys=True)
+    return place, f"{entry['name']}{threads}{kind}", json.dumps(result["versions"], sort_keys=True)
 
 
 # ---- measuring ------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _operand_bytes(probe: Probe) -> int:
 def _taken(worker: Worker, probes: Sequence[Probe], device: str, dtype: str) -> dict[Probe, Time]:
     """The times of a batch, without those of probes that do not run."""
     try:
-        found = _run(worker, probes, device, dtype)
+        result = _run(worker, probes, device, dtype)
     except RunError as error:
         if error.stage == "process" or len(probes) == 1:
             if error.stage == "process":
@@ -109,7 +109,7 @@ def _taken(worker: Worker, probes: Sequence[Probe], device: str, dtype: str) -> 
             return {}
         half = len(probes) // 2
         return {**_taken(worker, probes[:half], device, dtype), **_taken(worker, probes[half:], device, dtype)}
-    return {probe: Time(*found[f"p{index}"]) for index, probe in enumerate(probes)}
+    return {probe: Time(*result[f"p{index}"]) for index, probe in enumerate(probes)}
 
 
 def _run(worker: Worker, probes: Sequence[Probe], device: str, dtype: str) -> Mapping[str, list[int]]:
@@ -118,7 +118,9 @@ def _run(worker: Worker, probes: Sequence[Probe], device: str, dtype: str) -> Ma
         export_onnx(_side_by_side(probes), folder / "operators.onnx", check=False)
         model = str(folder / "operators.onnx")
         backend = probes[0].backend
-        return worker.request("operator_times", model=model, device=device, dtype=dtype, backend=backend)["times"]
+        answer = worker.request("operator_times", model=model, device=device, dtype=dtype, backend=backend)
+        times: Mapping[str, list[int]] = answer["times"]
+        return times
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -180,9 +182,9 @@ def _remembered(
     )
     known = {(operator, signature): Time(*times) for operator, signature, *times in rows if all(map(_is_time, times))}
     for probe in probes:
-        found = known.get((probe.operator, probe.signature))
-        if found is not None:
-            yield probe, found
+        result = known.get((probe.operator, probe.signature))
+        if result is not None:
+            yield probe, result
 
 
 def _is_time(number: object) -> bool:

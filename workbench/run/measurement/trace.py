@@ -15,13 +15,13 @@ from typing import Any
 from workbench.fusion.group_calls import group_function
 from workbench.ir import Graph, Node
 from workbench.run.measurement.measured import MeasuredVariant, Measurement
-from workbench.run.measurement.profiled import Kernel, OperatorRun
+from workbench.run.profiling.profiled import Kernel, OperatorRun
 
 _THREADS = ("kernels", "operators", "nodes")  # those without a slice are left out
 _Event = dict[str, Any]
 
 
-def trace_document(found: Measurement, graphs: Mapping[str, Graph]) -> dict[str, Any]:
+def trace_document(measurement: Measurement, graphs: Mapping[str, Graph]) -> dict[str, Any]:
     """The measurement as the JSON object of the format, without NaN. graphs: that were measured, by variant.
 
     An operator's slice has the time that was measured for it, and an arrow to each node of the graph that it computes:
@@ -30,14 +30,16 @@ def trace_document(found: Measurement, graphs: Mapping[str, Graph]) -> dict[str,
     overlap with the next: its time is of other runs, see `Kernel`. Without a graph there are no nodes.
     """
     numbers, arrows = count(1), count(1)  # threads differ across processes too: Perfetto names them by number
-    processes = (_process(label, variant, graphs.get(label), numbers, arrows) for label, variant in found.ran.items())
+    processes = (
+        _process(label, variant, graphs.get(label), numbers, arrows) for label, variant in measurement.ran.items()
+    )
     return {
         "traceEvents": [event for process in processes for event in process],
         "otherData": {
-            "machine": found.machine.to_json(),
-            "variants": {label: _facts(variant) for label, variant in found.ran.items()},
-            "failed": found.failures,
-            "notes": list(found.notes),
+            "machine": measurement.machine.to_json(),
+            "variants": {label: _facts(variant) for label, variant in measurement.ran.items()},
+            "failed": measurement.failures,
+            "notes": list(measurement.notes),
         },
     }
 
@@ -109,7 +111,7 @@ def _steps(variant: MeasuredVariant, nodes: Mapping[str, Node]) -> list[_Step]:
     """Made from the last to the first: a kernel ends before the next begins, and begins no later than its operator,
     since an arrow cannot go back in time. If the first would begin before 0, all begin later by as much."""
     kernels = {kernel.group: kernel for kernel in variant.kernels}
-    found: list[_Step] = []
+    results: list[_Step] = []
     next_kernel = _ns(variant.sum_ms)
     for operator in reversed(variant.operators):
         begin, end = _ns(operator.start_ms), _ns(operator.start_ms + operator.time_ms)
@@ -118,8 +120,8 @@ def _steps(variant: MeasuredVariant, nodes: Mapping[str, Node]) -> list[_Step]:
             kernel_begin = next_kernel = min(begin, next_kernel - _ns(kernel.time_ms))
         names = (operator.name,) if kernel is None else kernel.operators
         computed = [nodes[name] for name in names if name in nodes]
-        found.append(_Step(operator, begin, end, kernel, kernel_begin, computed))
-    return [step.later(max(0, -next_kernel)) for step in reversed(found)]
+        results.append(_Step(operator, begin, end, kernel, kernel_begin, computed))
+    return [step.later(max(0, -next_kernel)) for step in reversed(results)]
 
 
 def _nodes_by_name(graph: Graph) -> dict[str, Node]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerances_for
+from workbench.run.tolerances import DTYPES
 
 WARMUP = 3  # runs before the first that counts
 BACKENDS = {
@@ -20,8 +20,6 @@ BACKENDS = {
     "lanes": "our executor, operators side by side where that is faster: by threads on a CPU, by streams on a GPU",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
-# With their tolerance; the operands of TF32 have as many bits as those of float16.
-DTYPES = {"float32": FLOAT32, "tf32": FLOAT16, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}
 OWN_TYPES = "ONNX Runtime is measured with the model's own types"
 
 
@@ -73,9 +71,3 @@ def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int
 def can_be_asked(backend: str, dtype: str) -> bool:
     """Whether the backend runs models in that type. For ONNX Runtime "float32" means the model's own types."""
     return backend != "onnxruntime" or dtype == "float32"
-
-
-def tolerances_of_run(dtype: str, graph: Graph) -> dict[str, Tolerance]:
-    """The tolerance of each output of the graph in a run of that type: the looser of the type's and the graph's."""
-    own = tolerances_for(graph)
-    return {value: max(DTYPES[dtype], own[value], key=lambda one: one.relative) for value in graph.outputs}

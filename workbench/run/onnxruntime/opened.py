@@ -17,11 +17,11 @@ import numpy as np
 from workbench.io.exporting import to_bytes
 from workbench.ir import from_text
 from workbench.ir.from_proto import from_file
-from workbench.run.measurement.profile import PROFILED
-from workbench.run.measurement.profiled import Memory, OperatorRun
+from workbench.run.onnxruntime.sessions import open_session, provider_of, run_session
+from workbench.run.profiling.profile import PROFILED
+from workbench.run.profiling.profiled import Memory, OperatorRun
 from workbench.run.worker.memory import weight_bytes
 from workbench.run.worker.process_memory import growth
-from workbench.run.worker.runners import open_session, provider_of, run_session
 
 _GROWN = (
     "inputs, and what the process grew by while it opened the model, weights too, and ran it once; ONNX Runtime tells "
@@ -78,14 +78,14 @@ class SessionRun:
         others = {e["args"].get("op_name", "") for e in ran if e["args"].get("provider", wanted) != wanted}
         self.fallbacks = dict.fromkeys(sorted(others), f"{wanted} has no kernel for it; it ran on the CPU")
         in_a_run = len(ran) // (1 + PROFILED)
-        found, start = [], 0.0
+        result, start = [], 0.0
         for place in range(in_a_run):
             same = ran[in_a_run + place :: in_a_run]
             time_ms = median(event["dur"] for event in same) / 1e3
             name, op = same[0]["name"].removesuffix("_kernel_time"), same[0]["args"].get("op_name", "")
-            found.append(OperatorRun(name, op, time_ms, start))
+            result.append(OperatorRun(name, op, time_ms, start))
             start += time_ms
-        return found
+        return result
 
 
 @cache

@@ -17,13 +17,13 @@ _SETTINGS = {"device_name": "device", "threads": "threads", "backend": "backend"
 
 def kept_times(runs: Sequence[Run], url: str | None = None) -> dict[int, list[float]]:
     """By the runs' ids, the times of single runs of the model, in milliseconds. Raises RecordsError."""
-    found = {}
+    results = {}
     for id_, record in records_of(runs, url).items():
         with reading(f"the record of run {id_}", RecordsError, "delete that row of the kept runs"):
-            found[id_] = [float(time) for time in next(iter(record["variants"].values()))["times_ms"]]
-            if not found[id_]:
+            results[id_] = [float(time) for time in next(iter(record["variants"].values()))["times_ms"]]
+            if not results[id_]:
                 raise ValueError("no times")
-    return found
+    return results
 
 
 def differences(first: Run, other: Run) -> tuple[str, ...]:
@@ -58,8 +58,8 @@ def _pipeline_words(first: str, other: str) -> str:
     if not other:
         return "the model as it is instead of an optimized one"
     before, after = (re.split(r"[ ,]+", command) for command in (first, other))
-    new, gone = [word for word in after if word not in before], [word for word in before if word not in after]
-    words = [f"{how} {' '.join(which)}" for how, which in (("with", new), ("without", gone)) if which]
+    new, removed = [word for word in after if word not in before], [word for word in before if word not in after]
+    words = [f"{how} {' '.join(which)}" for how, which in (("with", new), ("without", removed)) if which]
     return ", ".join(words) or "the same words in another order"
 
 

@@ -101,8 +101,8 @@ def model_hash(graph: Graph) -> str:
 def file_hash(path: str) -> str:
     """SHA-256 of a file, cached until the file changes. Raises RecordsError."""
     try:
-        found = os.stat(path)
-        return _digest(path, found.st_mtime_ns, found.st_size)
+        result = os.stat(path)
+        return _digest(path, result.st_mtime_ns, result.st_size)
     except OSError as error:
         raise RecordsError(
             f"the model '{path}' cannot be read ({error.strerror or error}); name one that can"
@@ -119,7 +119,7 @@ def _digest(path: str, changed_ns: int, size: int) -> str:
 
 
 def keep(
-    found: Measurement, origins: Mapping[str, RunOrigin], url: str | None = None, measurement: str | None = None
+    result: Measurement, origins: Mapping[str, RunOrigin], url: str | None = None, measurement: str | None = None
 ) -> None:
     """Keep each variant that ran, or none if keeping fails.
 
@@ -127,7 +127,7 @@ def keep(
     again, in place of whatever has that id; None: a new one. Raises RecordsError.
     """
     now, id_ = datetime.now(UTC).replace(tzinfo=None), measurement or uuid.uuid4().hex
-    rows = [{"measurement": id_, "time": now, **_row(found, label, origins[label])} for label in found.ran]
+    rows = [{"measurement": id_, "time": now, **_row(result, label, origins[label])} for label in result.ran]
     with _database(url) as database:
         if measurement is not None:
             database.execute(_table().delete().where(_table().c.measurement == measurement))
@@ -137,7 +137,7 @@ def keep(
 
 def kept_measurements(ids: Sequence[str], url: str | None = None) -> dict[str, Measurement]:
     """By the ids that `keep` was given, what it kept: all variants that ran. Raises RecordsError."""
-    found: dict[str, Measurement] = {}
+    results: dict[str, Measurement] = {}
     with _database(url, reads=True) as database:
         columns = _table().c
         for first in range(0, len(ids), MOST):
@@ -145,9 +145,9 @@ def kept_measurements(ids: Sequence[str], url: str | None = None) -> dict[str, M
             query = query.where(columns.measurement.in_(ids[first : first + MOST])).order_by(columns.id)
             for id_, record in database.execute(query):
                 one = measurement_from_json(record)
-                variants = {**found[id_].variants, **one.variants} if id_ in found else one.variants
-                found[id_] = replace(one, variants=variants)
-    return found
+                variants = {**results[id_].variants, **one.variants} if id_ in results else one.variants
+                results[id_] = replace(one, variants=variants)
+    return results
 
 
 def find_runs(
@@ -194,9 +194,9 @@ def forget(ids: Sequence[int], url: str | None = None) -> None:
         database.execute(_table().delete().where(_table().c.id.in_(ids)))
 
 
-def _row(found: Measurement, label: str, origin: RunOrigin) -> dict[str, Any]:
+def _row(measurement: Measurement, label: str, origin: RunOrigin) -> dict[str, Any]:
     """The columns of one variant. Unprintable characters, which databases refuse, become their codes."""
-    machine, variant = found.machine, found.ran[label]
+    machine, variant = measurement.machine, measurement.ran[label]
     return {
         "model_hash": origin.model_hash,
         "model_name": printable(origin.model_name),
@@ -207,11 +207,11 @@ def _row(found: Measurement, label: str, origin: RunOrigin) -> dict[str, Any]:
         "threads": machine.threads,
         "backend": variant.backend,
         "dtype": variant.dtype,
-        "dims": dict(found.dims),
+        "dims": dict(measurement.dims),
         "versions": {**machine.versions, **({} if machine.driver is None else {"driver": machine.driver})},
         "median_ms": variant.latency.median_ms,
         "peak_bytes": variant.memory.peak_bytes,
-        "record": _finite(replace(found, variants={label: variant}).to_json()),
+        "record": _finite(replace(measurement, variants={label: variant}).to_json()),
     }
 
 
@@ -290,9 +290,9 @@ def _database(url: str | None, reads: bool = False) -> Iterator[Connection]:
     try:
         with (
             reading(f"the database of runs, {_shown(place)},", RecordsError, advice),
-            _transaction(engine, place) as found,
+            _transaction(engine, place) as result,
         ):
-            yield found
+            yield result
     finally:
         engine.dispose()
 

@@ -16,11 +16,12 @@ from workbench.ir import DataType, Graph, TensorType
 from workbench.ops.dtypes import CannotRun, to_tensor, torch_dtype
 from workbench.ops.lazy import torch as late_torch
 from workbench.run.inputs import dim_name, dims_of
-from workbench.run.torch.compilers import compiler_note
-from workbench.run.torch.executor import TorchExecutor, outputs_to_numpy
-from workbench.run.torch.input_numbers import reader_of_input_numbers
+from workbench.run.torch.executor.compilers import compiler_note
+from workbench.run.torch.executor.executor import TorchExecutor, outputs_to_numpy
+from workbench.run.torch.executor.input_numbers import reader_of_input_numbers
+from workbench.run.torch.executor.opening import check_device
 from workbench.run.torch.prepared import PREPARATIONS, Prepared, eager
-from workbench.run.worker.runners import check_device
+from workbench.support.torch_here import need_torch
 
 MOST_BUCKETS = 8
 _EAGER, _FUSED, _OF_FILES = "torch", "fused", "onnxruntime"
@@ -59,6 +60,7 @@ class CompiledGraph:
 
     def __init__(self, graph: Graph, device: str, dtype: str, backend: str) -> None:
         _refuse_backend(backend)
+        need_torch("A compiled graph", CallError)
         for name in graph.inputs:
             _input_type(graph, name)
         check_device(device)
@@ -88,10 +90,10 @@ class CompiledGraph:
 
     @property
     def fallbacks(self) -> dict[str, str]:
-        found = {} if self._note is None else {self._backend: self._note}
+        result = {} if self._note is None else {self._backend: self._note}
         for bucket in self._kept.values():
-            found |= {**bucket.executor.fallbacks, **bucket.prepared.fallbacks_of(self._backend)}
-        return found
+            result |= {**bucket.executor.fallbacks, **bucket.prepared.fallbacks_of(self._backend)}
+        return result
 
     @property
     def sentence(self) -> str:
@@ -149,17 +151,17 @@ class CompiledGraph:
     def _bucket(self, tensors: Mapping[str, Any]) -> _Bucket:
         """The run for these shapes, its inputs filled in."""
         shapes: _Shapes = tuple(tuple(tensor.shape) for tensor in tensors.values())
-        found = self._kept.get(shapes)
-        if found is None:
-            found = self._kept[shapes] = self._prepared(tensors)
+        result = self._kept.get(shapes)
+        if result is None:
+            result = self._kept[shapes] = self._prepared(tensors)
             if len(self._kept) > MOST_BUCKETS:
                 self._kept.popitem(last=False)
-            return found
+            return result
         self._kept.move_to_end(shapes)
         with late_torch.no_grad():
             for name, tensor in tensors.items():
-                found.tensors[name].copy_(found.executor.placed(name, tensor))
-        return found
+                result.tensors[name].copy_(result.executor.placed(name, tensor))
+        return result
 
     def _prepared(self, tensors: Mapping[str, Any]) -> _Bucket:
         executor = self._executor

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.measurement.device_times import device_times_ms, with_device_times
-from workbench.run.measurement.profile import PROFILED, RunProfile, median_operators, profile
-from workbench.run.measurement.profiled import LiveMemory, Memory, OperatorRun, Peak
-from workbench.run.measurement.progress import OnStage
+from workbench.run.profiling.profile import PROFILED, RunProfile, median_operators, profile
+from workbench.run.profiling.profiled import LiveMemory, Memory, OperatorRun, Peak
+from workbench.run.profiling.progress import OnStage
 from workbench.run.torch.arena.arena_run import ArenaRun
-from workbench.run.torch.arena.passing import measure_passing, most_allocated
-from workbench.run.torch.cuda_graph import RecordedRun
-from workbench.run.torch.executor import TF32, outputs_to_numpy
+from workbench.run.torch.arena.scratch import measure_passing, most_allocated
+from workbench.run.torch.executor.cuda_graph import RecordedRun
+from workbench.run.torch.executor.device_times import device_times_ms, with_device_times
+from workbench.run.torch.executor.executor import TF32, outputs_to_numpy
+from workbench.run.torch.executor.opening import open_executor
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
-from workbench.run.worker.runners import open_executor
 
 _MOST_NAMED = 3  # operators that allocate in passing
 _COUNTED = (
@@ -85,7 +85,8 @@ class TorchRun:
             self._run()
             end.record()
             torch.cuda.synchronize()
-        return start.elapsed_time(end)
+        result: float = start.elapsed_time(end)
+        return result
 
     def _allocated(self) -> int:
         import torch
@@ -155,18 +156,26 @@ class TorchRun:
     def _planned_bytes(self) -> int:
         return 0 if self._arena is None else len(self._arena.bytes)
 
-    def _memory_of_recording(self, found: RecordedRun, timeline: tuple[LiveMemory, ...], at_peak: Peak) -> Memory:
+    def _memory_of_recording(
+        self, recorded_run: RecordedRun, timeline: tuple[LiveMemory, ...], at_peak: Peak
+    ) -> Memory:
         planned = self._planned_bytes
         arena = f"the arena ({planned / 1e6:,.3f} MB), " if planned else ""
         computed = "what else is computed" if planned else "computed values"
         kind = (
             f"weights, inputs, {arena}{computed} and what operators use inside "
-            f"({(found.bytes - found.workspaces_bytes) / 1e6:,.3f} MB), and workspaces that cuBLAS keeps "
-            f"({found.workspaces_bytes / 1e6:,.3f} MB), by torch's CUDA allocator while the run was recorded"
+            f"({(recorded_run.bytes - recorded_run.workspaces_bytes) / 1e6:,.3f} MB), and workspaces that cuBLAS keeps "
+            f"({recorded_run.workspaces_bytes / 1e6:,.3f} MB), by torch's CUDA allocator while the run was recorded"
         )
-        most = self._weights + self._inputs_bytes + planned + found.bytes
+        most = self._weights + self._inputs_bytes + planned + recorded_run.bytes
         return Memory(
-            kind, "CUDA allocator", self._weights, most, timeline, at_peak, workspaces_bytes=found.workspaces_bytes
+            kind,
+            "CUDA allocator",
+            self._weights,
+            most,
+            timeline,
+            at_peak,
+            workspaces_bytes=recorded_run.workspaces_bytes,
         )
 
     def _peaks_of_gpu(self) -> tuple[int, int]:
@@ -183,13 +192,13 @@ class TorchRun:
         return peak, max(peak, most)
 
     def operators(self) -> list[OperatorRun]:
-        found = median_operators(self._profiles)
+        result = median_operators(self._profiles)
         if self._gpu is None:
-            return found
-        found = with_device_times(found, device_times_ms(self._executor, self._tensors))
+            return result
+        result = with_device_times(result, device_times_ms(self._executor, self._tensors))
         if self._executor.dtype != TF32:
-            return found
-        return [replace(one, dtype=TF32) if one.dtype == "float32" else one for one in found]
+            return result
+        return [replace(one, dtype=TF32) if one.dtype == "float32" else one for one in result]
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Any]:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
-from workbench.run.torch.compilers import keep_compiled
+from workbench.run.torch.executor.compilers import keep_compiled
+from workbench.run.torch.executor.opening import open_executor
 from workbench.run.torch.traced import TracedRun, trace_run
 from workbench.run.worker.failures import first_line, shortened
-from workbench.run.worker.runners import open_executor
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
 if TYPE_CHECKING:
-    from workbench.run.torch.executor import TorchExecutor
+    from workbench.run.torch.executor.executor import TorchExecutor
 
 _Report = Callable[[dict[str, Any]], None]
 _STAGES = ("tracing the run", "compiling the package", "running it in a process that has torch alone")
@@ -43,7 +43,7 @@ class PackageError(UserError):
 def write_package(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     """Compile `model`, for the shapes of the tensors in `inputs`, into `target`; have a process that has torch alone
     run it, and write what that gives to `outputs`. Returns inputs and outputs in words, in order."""
-    from workbench.run.torch.executor import outputs_to_numpy
+    from workbench.run.torch.executor.executor import outputs_to_numpy
 
     def say(stage: int) -> None:
         report({"stage": _STAGES[stage], "done": stage, "total": len(_STAGES)})

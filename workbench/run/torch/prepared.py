@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.run.measurement.profiled import Kernel, MeasuredLanes
-from workbench.run.measurement.progress import OnStage
-from workbench.run.onnxruntime.randomness import draws_numbers
-from workbench.run.torch.compilers import keep_compiled
-from workbench.run.torch.cuda_graph import NotCaptured, RecordedRun, RunOnce, captured
+from workbench.run.profiling.profiled import Kernel, MeasuredLanes
+from workbench.run.profiling.progress import OnStage
+from workbench.run.randomness import draws_numbers
+from workbench.run.torch.executor.compilers import keep_compiled
+from workbench.run.torch.executor.cuda_graph import NotCaptured, RecordedRun, RunOnce, captured
 from workbench.run.torch.traced import trace_run
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:
     from workbench.run.torch.arena.arena_run import ArenaRun
-    from workbench.run.torch.executor import TorchExecutor
+    from workbench.run.torch.executor.executor import TorchExecutor
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ def lanes(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> 
     where that is faster."""
     import torch
 
-    from workbench.run.torch.lanes.choosing import LanesWay, by_threads, fastest
-    from workbench.run.torch.lanes.launches import launches_of
-    from workbench.run.torch.lanes.streams import StreamedRun
+    from workbench.run.torch.streams.choosing import LanesWay, by_threads, fastest
+    from workbench.run.torch.streams.cuda_streams import StreamedRun
+    from workbench.run.torch.streams.launches import launches_of
 
     if draws_numbers(executor.graph):
         reason = "it draws random numbers, which depend on the order of the operators"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from workbench.run.torch.executor import TorchExecutor
+    from workbench.run.torch.executor.executor import TorchExecutor
 
 
 @dataclass(frozen=True)

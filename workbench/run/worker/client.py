@@ -146,7 +146,8 @@ class Worker:
             )
         if "error" in answer:
             raise RunError(answer["error"], answer.get("stage", "run"))
-        return answer["result"]
+        result: dict[str, Any] = answer["result"]
+        return result
 
     def outputs(
         self,

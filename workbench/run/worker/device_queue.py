@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from workbench.file_lock import is_locked, lock
-from workbench.files import cache_folder
-from workbench.owned_folders import is_private
 from workbench.run.worker.process import RunError
+from workbench.support.file_lock import is_locked, lock
+from workbench.support.files import cache_folder
+from workbench.support.owned_folders import is_private
 
 _LOOK_S = 0.05  # between two checks of the queue
 _MOST_TITLES = 3  # of jobs ahead that are named

@@ -105,3 +105,7 @@ def _brief(text: str) -> str:
 
 def _other_size(name: str, axis: str, got: str, expected: str) -> str:
     return f"axis {axis} of input '{name}' is {got} long, and the file fixes it to {expected}"
+
+
+class BackendError(UserError):
+    """The machine or the backend cannot do what was asked for."""

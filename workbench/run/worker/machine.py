@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.support.torch_here import torch_is_here
+
 _SMI_FIELDS = {
     "driver_version": "driver",
     "clocks.sm": "clock_mhz",
@@ -60,22 +62,32 @@ class Machine:
 
 def machine(device: str) -> Machine:
     """The device as it is now."""
+    if not device.startswith("cuda"):
+        return Machine(device, cpu_name(), _threads(), versions(), **_cpu_clock())
     import torch
 
-    threads = torch.get_num_threads()
-    if not device.startswith("cuda"):
-        return Machine(device, cpu_name(), threads, versions(), **_cpu_clock())
     properties = torch.cuda.get_device_properties(device)
     capability = f"{properties.major}.{properties.minor}"
-    told = {"capability": capability, **_smi(f"GPU-{properties.uuid}")}
-    return Machine(device, properties.name, threads, versions(), **told)
+    entries = {"capability": capability, **_smi(f"GPU-{properties.uuid}")}
+    return Machine(device, properties.name, _threads(), versions(), **entries)
+
+
+def _threads() -> int:
+    """Of a run on the CPU: torch's, or where it is not installed one for each core, as ONNX Runtime has them."""
+    import psutil
+
+    if not torch_is_here():
+        return psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    import torch
+
+    return torch.get_num_threads()
 
 
 def _cpu_clock() -> dict[str, Any]:
     import psutil
 
-    found = psutil.cpu_freq()
-    return {} if found is None or not found.current else {"clock_mhz": round(found.current)}
+    result = psutil.cpu_freq()
+    return {} if result is None or not result.current else {"clock_mhz": round(result.current)}
 
 
 def _smi(uuid: str) -> dict[str, Any]:
@@ -95,19 +107,22 @@ def _smi(uuid: str) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Versions of all software that affects a measurement."""
     import onnxruntime as ort
-    import torch
 
-    found = {
+    results = {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "torch": torch.__version__,
         "onnxruntime": ort.__version__,
         "numpy": np.__version__,
         "workbench": source_digest(),
     }
+    if not torch_is_here():
+        return results
+    import torch
+
+    results["torch"] = torch.__version__
     if not torch.version.cuda:
-        return found
-    return {**found, "cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+        return results
+    return {**results, "cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
 
 
 @cache
@@ -134,14 +149,17 @@ def cpu_name() -> str:
 def devices() -> Sequence[dict[str, Any]]:
     """Available devices: the CPU, then each CUDA device."""
     import psutil
-    import torch
 
     cpu = {
         "device": "cpu",
         "name": cpu_name(),
         "memory_bytes": psutil.virtual_memory().total,
-        "threads": torch.get_num_threads(),
+        "threads": _threads(),
     }
+    if not torch_is_here():
+        return [cpu]
+    import torch
+
     gpus = []
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)

@@ -26,7 +26,7 @@ def in_gigabytes(count: int) -> str:
 
 def available_bytes() -> int:
     """Bytes that a new process may take, of the machine or of the container."""
-    free = psutil.virtual_memory().available
+    free: int = psutil.virtual_memory().available
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         used = int((CGROUP / "memory.current").read_text())
@@ -79,11 +79,11 @@ def estimate_bytes(graph: Graph, dims: Mapping[str, int]) -> int:
     """The bytes that one run needs at least: weights, and the peak of the activations."""
     from workbench.inference.shapes import infer_types
 
-    found: Mapping[str, ValueType] = {**graph.types, **graph.bound_types}
+    results: Mapping[str, ValueType] = {**graph.types, **graph.bound_types}
     made = (value for node in graph.nodes for value in node.outputs if value)
-    if dict(dims) != graph.dims or not all(_has_size(found.get(value)) for value in made):
-        found = infer_types(graph, dims)
-    types = {value: t for value, t in found.items() if isinstance(t, TensorType)}
+    if dict(dims) != graph.dims or not all(_has_size(results.get(value)) for value in made):
+        results = infer_types(graph, dims)
+    types = {value: t for value, t in results.items() if isinstance(t, TensorType)}
     return weight_bytes(graph) + peak_activation_bytes(graph, types)
 
 

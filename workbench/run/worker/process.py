@@ -137,7 +137,7 @@ class WorkerProcess:
         try:
             with open(self._log, "wb") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "workbench.run.worker"],
+                    [sys.executable, "-m", "workbench.run.tasks"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -188,7 +188,8 @@ class WorkerProcess:
             if "ready" in answer:
                 self._is_ready = True
             elif "progress" not in answer:
-                return answer
+                result: dict[str, Any] = answer
+                return result
             elif on_progress is not None:
                 on_progress(answer["progress"])
 
@@ -217,7 +218,7 @@ class WorkerProcess:
         if not self._is_ready:
             return RunError(
                 f"The run's process ended with code {code} while it started{self._last_words()}; "
-                "see that all of requirements.txt is installed.",
+                "install graph-workbench again, with all that it requires.",
                 "process",
             )
         return RunError(f"The run's process ended with code {code}{self._last_words()}.", "process")

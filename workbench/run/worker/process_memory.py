@@ -27,12 +27,14 @@ def _reset_peak() -> int:
         trim(0)
     with suppress(OSError):  # not Linux, see `peak`
         Path("/proc/self/clear_refs").write_text("5")
-    return psutil.Process().memory_info().rss
+    result: int = psutil.Process().memory_info().rss
+    return result
 
 
 def peak() -> int:
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:  # not Linux: what is left when the run is over
-        return psutil.Process().memory_info().rss
+        result: int = psutil.Process().memory_info().rss
+        return result
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

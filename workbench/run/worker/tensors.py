@@ -45,5 +45,5 @@ def _plain(dtype: np.dtype) -> np.dtype:
 
 def _named(name: str) -> np.dtype:
     """The element type of that name, from those that ONNX has."""
-    found = {np.dtype(kind.numpy()).name: kind for kind in onnx_ir.DataType if kind != onnx_ir.DataType.UNDEFINED}
-    return np.dtype(found[name].numpy())
+    results = {np.dtype(kind.numpy()).name: kind for kind in onnx_ir.DataType if kind != onnx_ir.DataType.UNDEFINED}
+    return np.dtype(results[name].numpy())

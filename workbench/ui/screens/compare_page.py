@@ -13,12 +13,14 @@ from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.metrics import measurements_of
 from workbench.ui.state.address import other_in_address, write_other
+from workbench.ui.state.commands import against_command_of
 from workbench.ui.state.graph_views import shown_pair
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Other, open_other
 from workbench.ui.state.snapshots import moment_of_files
 from workbench.ui.state.uploads import save_uploads
 from workbench.ui.widgets.graph_view import graph_view
-from workbench.ui.widgets.parts import against_command_of, header, markdown_escaped, opened_here, opening, warnings
+from workbench.ui.widgets.parts import header, opened_here, opening, warnings
 from workbench.ui.widgets.tables import table
 
 _COLUMNS = {

@@ -10,11 +10,12 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.run.packages import PackageReport, package_graph
+from workbench.run.torch.packages import PackageReport, package_graph
 from workbench.ui.screens.run_page import devices_here
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.parts import markdown_escaped, show_error
+from workbench.ui.widgets.parts import show_error
 from workbench.ui.widgets.progress import run_with_progress
 
 _KEY, _MADE = "package", "packaged"
@@ -22,11 +23,12 @@ _KEY, _MADE = "package", "packaged"
 
 def chosen_device(opened: Opened) -> str | None:
     """The device that the user chose for the package; None if it is not known which there are."""
-    found = devices_here()
-    if found is None:
+    result = devices_here()
+    if result is None:
         return None
-    names = [device["device"] for device in found]
-    return st.selectbox("Device of the package", names, key=f"package_device_{opened.number}")
+    names = [device["device"] for device in result]
+    value: str | None = st.selectbox("Device of the package", names, key=f"package_device_{opened.number}")
+    return value
 
 
 def package_part(opened: Opened, graph: Graph, device: str) -> None:
@@ -61,11 +63,11 @@ def _make(opened: Opened, graph: Graph, device: str) -> None:
             return replace(made, path=Path(name)), place.read_bytes() if made.bytes else b""
 
     try:
-        found = run_with_progress(opened.jobs, _KEY, "Package", work, worker(), wanted=(id(graph), device))
+        result = run_with_progress(opened.jobs, _KEY, "Package", work, worker(), wanted=(id(graph), device))
     except UserError as error:
         show_error(error)
         return
-    st.session_state[_MADE] = ((id(graph), device), *found)
+    st.session_state[_MADE] = ((id(graph), device), *result)
 
 
 def _download(made: PackageReport, content: bytes) -> None:

@@ -7,7 +7,6 @@ not write it; after confirmation it can be written as .FAILED.onnx.
 from __future__ import annotations
 
 import json
-import shlex
 import tempfile
 from pathlib import Path
 from typing import Any, Literal
@@ -16,33 +15,28 @@ import streamlit as st
 
 from workbench.api import DEFAULT_TARGET, certificate, export
 from workbench.errors import UserError
+from workbench.explanations.reporting import history_report
 from workbench.io.kinds import TORCH, kind_of
 from workbench.layout.profile import load_profile
-from workbench.opset_choice import why_raised
 from workbench.opsets.written import AS_NEEDED, Wanted
-from workbench.pass_choice import FIX
-from workbench.reporting import history_report
+from workbench.pipeline.command_text import command_text
+from workbench.pipeline.pipeline import Pipeline
+from workbench.registry.opset_choice import why_raised
+from workbench.registry.pass_choice import FIX
 from workbench.rewrite import History
 from workbench.ui.screens.export_package import chosen_device, package_part
 from workbench.ui.state.checking import OFF
+from workbench.ui.state.commands import command_of, package_command_of, package_python_of, python_of
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification, switch_on
 from workbench.ui.widgets.downloads import as_download
-from workbench.ui.widgets.file_form import chosen_form, history_as_wanted, passes_in
-from workbench.ui.widgets.parts import (
-    command_of,
-    header,
-    markdown_escaped,
-    opened_here,
-    package_command_of,
-    package_python_of,
-    python_of,
-    show_error,
-)
+from workbench.ui.widgets.file_form import chosen_form, history_as_wanted
+from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
-from workbench.verification import verify_end
+from workbench.verification.verifier import verify_end
 
 _ONNX, _PACKAGE = "ONNX", "Compiled torch package (.pt2)"
 _CERTIFICATE = "certificate.json"
@@ -65,7 +59,7 @@ def export_page(optimize: Any) -> None:
         _compare(opened, history)
     with left:
         _verdict(history)
-        if opened.graph.dims and not (spec is not None and FIX in dict(spec.passes)):
+        if opened.graph.dims and not (spec is not None and FIX in spec.pipeline.names):
             _offer_fixed_dims(opened, optimize)
         if st.radio("Write", [_ONNX, _PACKAGE], horizontal=True, key=f"write_{opened.number}") == _PACKAGE:
             device = chosen_device(opened)
@@ -76,7 +70,7 @@ def export_page(optimize: Any) -> None:
         if history is not None and spec is not None:
             report_button(opened, history, spec)
     with right:
-        used = spec or Spec((), load_profile(DEFAULT_TARGET))
+        used = spec or Spec(Pipeline(), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)
         st.caption("The same as a command")
         command = command_of(opened, used, output, verified=how != OFF, form=form)
@@ -192,7 +186,7 @@ def _file_name(opened: Opened, history: History | None = None) -> str:
     return f"{Path(opened.path).stem}.{'FAILED' if _failed(history) else 'opt'}.onnx"
 
 
-def _key(opened: Opened, history: History | None, chosen: _Chosen) -> tuple:
+def _key(opened: Opened, history: History | None, chosen: _Chosen) -> tuple[Any, ...]:
     return (id(opened.graph), opened.spec, _failed(history), chosen)
 
 
@@ -208,7 +202,7 @@ def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified:
             place = Path(folder) / _file_name(opened, history)
             written = export(graph, place, **form._asdict())
             if history is not None and spec is not None:
-                words = why_raised(written.written, history, passes_in(spec))
+                words = why_raised(written.written, history, spec.pipeline)
             files = sorted(Path(folder).iterdir())
             content, evidence = as_download(files), None
             if certified and history is not None:
@@ -222,11 +216,11 @@ def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified:
 
 
 def _download(opened: Opened, history: History | None, chosen: _Chosen) -> None:
-    key, told, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
+    key, message, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
     if key != _key(opened, history, chosen):
         st.caption("The file is not prepared yet.")
         return
-    written, words = told
+    written, words = message
     name = _file_name(opened, history) + (".zip" if zipped else "")
     size, checks = st.columns([1, 2], vertical_alignment="bottom")
     size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
@@ -243,5 +237,5 @@ def _download(opened: Opened, history: History | None, chosen: _Chosen) -> None:
         st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")
     if evidence is not None:
         st.download_button("Download the certificate", evidence, _CERTIFICATE, "application/json", key="download_proof")
-        words = ["graph-workbench", "check", opened.path, _file_name(opened, history), _CERTIFICATE]
-        st.code(shlex.join(words), language="bash", wrap_lines=True)
+        checked = command_text("check", opened.path, _file_name(opened, history), _CERTIFICATE)
+        st.code(checked, language="bash", wrap_lines=True)

@@ -14,11 +14,13 @@ from workbench.layout.profile import load_profile
 from workbench.reduction.extract import BeginsElsewhereError
 from workbench.ui.state.extracting import Extracted, PutBack, bounds_of, extract_part, open_part, put_part_back
 from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, open_model, worker
+from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.work import Job, forget_cancel
 from workbench.ui.widgets.downloads import as_download
-from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, show_error
+from workbench.ui.widgets.graph_view import graph_view, selection
+from workbench.ui.widgets.parts import header, opened_here, opening, show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.view.scopes import MAIN
 

@@ -12,18 +12,20 @@ from workbench.api import DEFAULT_TARGET
 from workbench.charts.lanes import lanes_chart
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.lanes.found import FoundLanes, find_lanes
 from workbench.layout.profile import load_profile
 from workbench.run.measurement.lane_times import LANE_ROUNDS, RanOnLanes, lane_variants, ran_on_lanes
+from workbench.streams.analysis import StreamsAnalysis, find_lanes
 from workbench.ui.screens.memory_page import AS_LOADED, clicked_in, graphs_of
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.work import Job, Report
-from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
+from workbench.ui.widgets.graph_view import graph_view, selection
 from workbench.ui.widgets.numbers import above_table, download_button, show_table, shown_csv
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import result_if_any
 
 _GRAPH = 520  # pixels of height
@@ -38,13 +40,13 @@ def lanes_page() -> None:
     of = st.selectbox("Graph", list(graphs), key=f"lanes_of_{opened.number}") if len(graphs) > 1 else AS_LOADED
     graph = graphs[of]
     ran = _measured(opened, of, graph)
-    found: FoundLanes = opened.plans.get(
+    streams_analysis: StreamsAnalysis = opened.plans.get(
         ("lanes", id(graph), id(ran)), lambda: find_lanes(graph, None if ran is None else ran.times_us)
     )
     key = f"lanes_graph_{opened.number}_{of}"
     picture, beside = st.columns(2, gap="medium")
     with picture:
-        _picture(opened, found, ran, key)
+        _picture(opened, streams_analysis, ran, key)
     with beside:
         _graph(opened, of, graph, key)
 
@@ -63,8 +65,8 @@ def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
         finish = Event()
 
         def work(report: Report) -> None:
-            found = measure_here(opened, lane_variants(graph), device, report, finish, repeat=LANE_ROUNDS)
-            opened.on_lanes[of] = graph, ran_on_lanes(found)
+            measurement = measure_here(opened, lane_variants(graph), device, report, finish, repeat=LANE_ROUNDS)
+            opened.on_lanes[of] = graph, ran_on_lanes(measurement)
 
         opened.jobs.start("lanes", Job(work, worker(), device, f"Measuring lanes of {opened.title}", finish=finish))
     try:
@@ -75,27 +77,30 @@ def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
     return ran if measured is graph else None
 
 
-def _picture(opened: Opened, found: FoundLanes, ran: RanOnLanes | None, key: str) -> None:
-    sentences = found.sentences if ran is None else (*found.sentences, ran.sentence)
+def _picture(opened: Opened, streams_analysis: StreamsAnalysis, ran: RanOnLanes | None, key: str) -> None:
+    sentences = streams_analysis.sentences if ran is None else (*streams_analysis.sentences, ran.sentence)
     for sentence in sentences:
         st.caption(markdown_escaped(f"{sentence[0].upper()}{sentence[1:].removesuffix('.')}."))
-    if not found.schedule.runs:
+    if not streams_analysis.schedule.runs:
         return
     seen = seen_in(key).id
     st.plotly_chart(
-        lanes_chart(found, seen), key=f"lanes_chart_{opened.number}", on_select="rerun", selection_mode="points"
+        lanes_chart(streams_analysis, seen),
+        key=f"lanes_chart_{opened.number}",
+        on_select="rerun",
+        selection_mode="points",
     )
     st.caption("The dotted line is the end of the longest way through the graph: no schedule ends before it.")
-    rows = _rows(found)
+    rows = _rows(streams_analysis)
     words, as_csv, as_json = above_table([6, 2, 2])
     words.caption("Operators in the order of their launch")
     download_button(as_csv, "CSV", shown_csv(rows), "lanes.csv", "lanes_csv")
-    download_button(as_json, "JSON", json.dumps(found.to_json(), indent=1), "lanes.json", "lanes_json")
+    download_button(as_json, "JSON", json.dumps(streams_analysis.to_json(), indent=1), "lanes.json", "lanes_json")
     show_table(rows, {"start (us)": 2, "end (us)": 2})
 
 
-def _rows(found: FoundLanes) -> list[dict[str, Any]]:
-    operators = found.problem.operators
+def _rows(streams_analysis: StreamsAnalysis) -> list[dict[str, Any]]:
+    operators = streams_analysis.problem.operators
     return [
         {
             "operator": operators[run.operator].op,
@@ -103,9 +108,9 @@ def _rows(found: FoundLanes) -> list[dict[str, Any]]:
             "lane": run.lane,
             "start (us)": run.start_us,
             "end (us)": run.end_us,
-            "bound by": "arithmetic" if found.schedule.dependencies.computing[run.operator] else "memory",
+            "bound by": "arithmetic" if streams_analysis.schedule.dependencies.computing[run.operator] else "memory",
         }
-        for run in found.schedule.runs
+        for run in streams_analysis.schedule.runs
     ]
 
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.cli.command_text import optimize_text
-from workbench.cli.printing import verdict_word
 from workbench.errors import UserError
+from workbench.explanations.layout_comparison import LaidOut
 from workbench.layout.profile import Profile
-from workbench.layout_comparison import LaidOut
-from workbench.library import library
-from workbench.run.measurement.formatting import error_words, figures
+from workbench.pipeline.command_text import optimize_text
+from workbench.registry.pass_registry import library
+from workbench.run.compare import error_words, verdict_word
+from workbench.run.measurement.formatting import figures
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.address import write_target
 from workbench.ui.state.graph_views import shown_pair
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.record_runs import keep_measured, measure_here, say_not_kept
 from workbench.ui.state.session import Compared, Opened, worker
 from workbench.ui.state.snapshots import moment_of_pair
@@ -26,7 +27,7 @@ from workbench.ui.state.strategies import begun_before, compared_before, layouts
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.numbers import ratio_interval, say_failures
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.profiles import choose_profile
 from workbench.ui.widgets.progress import finished, run_with_progress
 from workbench.ui.widgets.tables import table
@@ -75,8 +76,8 @@ def layouts_page() -> None:
             st.info(markdown_escaped(f"Stopped; these results are kept: {there}. Compare goes on with the others."))
         st.caption("Every strategy runs with the default passes; each result is compared with the original.")
         return
-    for name, fault in library.broken_strategies().items():
-        show_error(f"Strategy '{name}' cannot be used because its file does not import: {fault}")
+    for name, fault in library.broken().items():
+        show_error(f"Pass '{name}' cannot be used, since its file does not import: {fault}")
     device = _measure(opened, compared, *start)
     _table(opened, compared, device)
     _two(opened, compared)
@@ -131,7 +132,8 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
         stays = "earlier results are kept" if device in compared.measured else "nothing is measured yet"
         st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
         forget_cancel(opened.jobs, "latencies")
-    return device
+    result: str = device
+    return result
 
 
 def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
@@ -146,8 +148,8 @@ def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
 def _latencies(opened: Opened, compared: Compared, device: str, report: Report, finish: Event) -> str:
     """Measure and keep the results; returns why they could not be kept among the runs, "" if they were."""
     graphs = {name: laid_out.history.graph for name, laid_out in compared.found.items()}
-    found = compared.measured[device] = measure_here(opened, graphs, device, report, finish, repeat=REPEAT)
-    return keep_measured(opened, found, _commands(opened, compared))
+    measurement = compared.measured[device] = measure_here(opened, graphs, device, report, finish, repeat=REPEAT)
+    return keep_measured(opened, measurement, _commands(opened, compared))
 
 
 def _table(opened: Opened, compared: Compared, device: str) -> None:

@@ -19,14 +19,16 @@ from workbench.layout.declared import parse_layouts
 from workbench.lessons import Lesson, PlayedStop, shipped_lessons
 from workbench.lessons.exporting import inline_html, lesson_html
 from workbench.lessons.pictures import Picture
+from workbench.pipeline.command_text import command_text
 from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import address_of
 from workbench.ui.state.lessons import PlayedLesson, played_lesson, shown_stop
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import declare_layouts
 from workbench.ui.state.session import open_model, opened_if_any
 from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
 from workbench.ui.widgets.graph_view import graph_view
-from workbench.ui.widgets.parts import markdown_escaped, opening, show_error
+from workbench.ui.widgets.parts import opening, show_error
 from workbench.ui.widgets.steps import look_from_link
 
 _LESSON, _STOP = "lesson", "stop"  # in the address
@@ -68,10 +70,10 @@ def _wanted_stop(name: str) -> str:
     A run of the page that is asked for before the browser has heard of a turn comes with the address from before.
     """
     stop = st.query_params.get(_STOP, "1")
-    turned: _Turned | None = st.session_state.get(_TURNED)
-    if turned is None or (name, stop) != turned.left or time.monotonic() - turned.at >= _LATE_S:
+    transposed: _Turned | None = st.session_state.get(_TURNED)
+    if transposed is None or (name, stop) != transposed.left or time.monotonic() - transposed.at >= _LATE_S:
         return stop
-    return turned.stop
+    return transposed.stop
 
 
 def _list() -> None:
@@ -89,7 +91,7 @@ def _list() -> None:
             button.button("Begin", key=f"begin_{lesson.name}", width="stretch", on_click=_go, args=(lesson.name, 1))
     st.caption(
         "A lesson is a text file; docs/lessons.md says how to write one. Check it with "
-        "`python -m workbench lesson check FILE` and open it here with `?lesson=FILE` in the address."
+        f"`{command_text('lesson', 'check', 'FILE')}` and open it here with `?lesson=FILE` in the address."
     )
 
 

@@ -1,4 +1,4 @@
-"""Lockstep: two pipelines of the open model beside each other, stepped together rewrite by rewrite."""
+"""Lockstep: two pipelines of the open model side by side, stepped together rewrite by rewrite."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 import streamlit as st
 
-from workbench import pipeline
-from workbench.contexts import pass_context
 from workbench.errors import UserError
-from workbench.pass_choice import choose
+from workbench.pipeline import running as pipeline
+from workbench.registry.contexts import pass_context
 from workbench.rewrite import History
 from workbench.ui.state.address import sides_in_address, write_sides
 from workbench.ui.state.graph_views import shown_side
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_of, title_of
 from workbench.ui.state.session import Opened, Spec, worker
+from workbench.ui.state.shown_view import Shown
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.graph_view import Shown, graph_view
+from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.numbers import above_table, download_button, shown_csv
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.profiles import choose_profile
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
@@ -102,12 +103,13 @@ def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) ->
         st.button("Run both pipelines", type="primary", on_click=forget_cancel, args=(opened.jobs, _JOB))
         return None
     try:
-        return opened.sides.get(
+        result: Sides | None = opened.sides.get(
             specs,
             lambda: run_with_progress(
                 opened.jobs, _JOB, "Lockstep", lambda r: _run(opened, specs, titles, r), worker(), wanted=specs
             ),
         )
+        return result
     except UserError as error:
         show_error(error)
         return None
@@ -130,11 +132,10 @@ def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], repo
 def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
     if spec == opened.spec and opened.history is not None:
         return opened.history
-    passes = choose([name for name, _ in spec.passes], options=spec.options)
     context = pass_context(spec.target, opened.verifier.worker, lambda words, _: report(words, None), mode=spec.mode)
     return pipeline.run_pipeline(
         opened.graph,
-        passes,
+        spec.pipeline,
         context,
         on_progress=lambda at: report(f"{title}: {at.words}. {at.about}", at.share),
     )
@@ -142,12 +143,12 @@ def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
 
 def _difference(first: History, second: History) -> str:
     """How the two results differ, whatever names the pipelines gave to what they made."""
-    found = match_graphs(first.graph, second.graph)
-    differ = diff(first.graph, renamed(second.graph, found.pairs, first.graph))
+    correspondence = match_graphs(first.graph, second.graph)
+    differ = diff(first.graph, renamed(second.graph, correspondence.pairs, first.graph))
     if differ.is_empty:
         return "Both pipelines end in the same graph."
     changed = f"; {len(differ.changed):,} of the corresponding nodes differ" if differ.changed else ""
-    return f"The results differ: {found.sentence}{changed}."
+    return f"The results differ: {correspondence.sentence}{changed}."
 
 
 def _differences(sides: Sides, titles: tuple[str, str]) -> None:

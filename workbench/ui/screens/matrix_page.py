@@ -9,23 +9,26 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.api import optimize
+from workbench.api import DEFAULT_TARGET, optimize
 from workbench.charts.matrix import bars_chart, by_batch_chart
-from workbench.cli.command_text import optimize_text
-from workbench.cluster.jobs import OnThisMachine
 from workbench.errors import UserError, counted
 from workbench.io import load_model
 from workbench.io.dims import symbols
 from workbench.io.samples import Sample, samples
 from workbench.ir import Graph
-from workbench.library import library
-from workbench.matrix import as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
-from workbench.matrix_blocks import Block, Matrix
-from workbench.matrix_record import forget_blocks
-from workbench.plans import PLANS
-from workbench.run.measurement.variants import BACKENDS, DTYPES
+from workbench.pipeline.command_text import optimize_text
+from workbench.registry.pass_registry import library
+from workbench.run.measurement.variants import BACKENDS
+from workbench.run.tolerances import DTYPES
+from workbench.study.cluster.jobs import OnThisMachine
+from workbench.study.sweep.blocks import Block, Matrix
+from workbench.study.sweep.matrix import as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
+from workbench.study.sweep.named_sweeps import PLANS
+from workbench.study.sweep.record import forget_blocks
 from workbench.ui.screens.run_page import devices_here, limits_form
+from workbench.ui.state.commands import command_of
 from workbench.ui.state.kept_files import kept_file
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.numbers import (
@@ -36,7 +39,7 @@ from workbench.ui.widgets.numbers import (
     say_failures,
     show_table,
 )
-from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import finished
 
 _RECORDS = "matrices"
@@ -128,30 +131,32 @@ def _form(opened: Opened, names: list[str]) -> None:
 
 
 def _variants(opened: Opened, steps: Sequence[str]) -> dict[str, Graph]:
-    found = _without_history(opened.graph, steps)
+    result = _without_history(opened.graph, steps)
     if _OPTIMIZED in steps and opened.history is not None:
-        found[_OPTIMIZED] = opened.history.graph
-    return {step: found[step] for step in steps}
+        result[_OPTIMIZED] = opened.history.graph
+    return {step: result[step] for step in steps}
 
 
 def _without_history(graph: Graph, steps: Sequence[str]) -> dict[str, Graph]:
     """The graph as each step produces it, without the pipeline chosen on Optimize."""
     return {
-        step: graph if step == _ORIGINAL else optimize(graph, layout=step).graph for step in steps if step != _OPTIMIZED
+        step: graph if step == _ORIGINAL else optimize(graph, layout=step, target=DEFAULT_TARGET).graph
+        for step in steps
+        if step != _OPTIMIZED
     }
 
 
 def _pipelines(opened: Opened, paths: Mapping[str, str], steps: Sequence[str]) -> dict[tuple[str, str], str]:
     """By model and step, the command that produces the variant."""
-    found = {
+    results = {
         (title, step): optimize_text(path, layout=step)
         for title, path in paths.items()
         for step in steps
         if step not in (_ORIGINAL, _OPTIMIZED)
     }
     if opened.spec is not None:
-        found[opened.title, _OPTIMIZED] = command_of(opened, opened.spec)
-    return found
+        results[opened.title, _OPTIMIZED] = command_of(opened, opened.spec)
+    return results
 
 
 def _loaded(sample: Sample) -> Graph:

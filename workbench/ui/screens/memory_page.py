@@ -15,18 +15,20 @@ from workbench.charts.memory_drawings import MOST_DRAWN, conflict_graph, recycle
 from workbench.errors import UserError, counted
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
-from workbench.memory.minimalloc import write_packing
+from workbench.memory.blocks.actions import labels_of
+from workbench.memory.blocks.minimalloc import write_packing
 from workbench.memory.orders import ORDERS, ordered
 from workbench.memory.planners import planners
 from workbench.memory.planning import DEFAULT_PLANNER, SECONDS, MemoryPlan, plan_memory, sharing_of
-from workbench.memory.playing import labels_of
 from workbench.ui.screens.memory_steps import play_steps
 from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
+from workbench.ui.widgets.graph_view import graph_view, selection
 from workbench.ui.widgets.numbers import above_table, download_button, show_table, shown_csv
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
 
@@ -58,19 +60,19 @@ def memory_page() -> None:
     plans = [_plan_of(opened, graphs[choice.of], choice) for choice in choices]
     if any(plan is None for plan in plans):
         return
-    found = [plan for plan in plans if plan is not None]
+    results = [plan for plan in plans if plan is not None]
     key, graph = f"memory_graph_{opened.number}_{choices[0].of}", graphs[choices[0].of]
-    if len(found) > 1:
-        _pictures(opened, found, key)
-        _details(opened, graph, found[0])
-        _graph(opened, choices[0], graph, found[0], key)
+    if len(results) > 1:
+        _pictures(opened, results, key)
+        _details(opened, graph, results[0])
+        _graph(opened, choices[0], graph, results[0], key)
         return
     picture, beside = st.columns(2, gap="medium")
     with picture:
-        _pictures(opened, found, key)
-        _details(opened, graph, found[0])
+        _pictures(opened, results, key)
+        _details(opened, graph, results[0])
     with beside:
-        _graph(opened, choices[0], graph, found[0], key)
+        _graph(opened, choices[0], graph, results[0], key)
 
 
 def graphs_of(opened: Opened) -> dict[str, Graph]:
@@ -83,7 +85,7 @@ def graphs_of(opened: Opened) -> dict[str, Graph]:
 
 def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
     """The fields for one picture or two."""
-    two = st.toggle("Two beside each other", key="memory_two", persist_state="session")
+    two = st.toggle("Side by side", key="memory_two", persist_state="session")
     columns = st.columns(2) if two else [st.container()]
     choices = []
     for number, column in enumerate(columns):
@@ -119,7 +121,8 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
         return run_with_progress(opened.jobs, "memory", "Memory", work, worker(), wanted=key)
 
     try:
-        return opened.plans.get(key, make)
+        result: MemoryPlan | None = opened.plans.get(key, make)
+        return result
     except UserError as error:
         show_error(error)
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from workbench.charts.memory import arena_chart
+from workbench.memory.blocks.actions import free_labels
 from workbench.memory.planning import MemoryPlan
-from workbench.memory.playing import free_labels
-from workbench.ui.widgets.parts import markdown_escaped
+from workbench.ui.state.markdown import markdown_escaped
 
 _EVERY_S = 1.2  # between steps while playing
 

@@ -10,18 +10,19 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from workbench.api import DEFAULT_TARGET
+from workbench.explanations.summary import Summary
 from workbench.io.samples import Sample, samples
 from workbench.layout.declared import declared_layouts, layouts_of_rank
 from workbench.layout.infer import TENSOR
 from workbench.layout.profile import load_profile
-from workbench.summary import Summary
 from workbench.ui.state.address import address_of
 from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import declare_layouts, use_inputs
 from workbench.ui.state.session import Opened, open_model, open_uploads
 from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
 from workbench.ui.widgets.graph_view import graph_view
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, pane, warnings
+from workbench.ui.widgets.parts import header, opened_here, opening, pane, warnings
 from workbench.ui.widgets.steps import look_from_link
 from workbench.ui.widgets.tables import table
 from workbench.ui.widgets.units import in_units, short_count
@@ -161,9 +162,9 @@ def _describe(opened: Opened) -> None:
 def _layouts_form(opened: Opened) -> None:
     """A form for inputs whose layout does not follow from the operators that read them."""
     declared = declared_layouts(opened.graph)
-    told = {value.name: value.layout for value in opened.summary.inputs}
-    may = {name: layouts_of_rank(opened.graph.rank_of(name)) for name in told}
-    open_ = [name for name, layout in told.items() if may[name] and (layout == TENSOR or name in declared)]
+    entries = {value.name: value.layout for value in opened.summary.inputs}
+    may = {name: layouts_of_rank(opened.graph.rank_of(name)) for name in entries}
+    open_ = [name for name, layout in entries.items() if may[name] and (layout == TENSOR or name in declared)]
     if not open_:
         return
     with st.form(f"layouts_form_{opened.number}"):

@@ -7,8 +7,8 @@ from dataclasses import replace
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.external.tool_pass import ToolFacts
 from workbench.rewrite import History
-from workbench.rewrite.tool_pass import ToolFacts
 from workbench.ui.state.address import (
     node_in_address,
     write_left_out,
@@ -17,23 +17,18 @@ from workbench.ui.state.address import (
     write_verification,
 )
 from workbench.ui.state.checking import EACH, OFF
+from workbench.ui.state.commands import command_of
 from workbench.ui.state.graph_views import shown_history
 from workbench.ui.state.histories import checking_of, history_of
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec, worker
+from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_preset, chosen_verification, controls
-from workbench.ui.widgets.graph_view import graph_view, moment, seen_in
+from workbench.ui.widgets.graph_view import graph_view, moment
 from workbench.ui.widgets.panes import GRAPH, TIMES, WHY_NOT, show_rewrites, show_texts, show_times, views_of
-from workbench.ui.widgets.parts import (
-    changed_options,
-    command_of,
-    header,
-    markdown_escaped,
-    opened_here,
-    say_settled,
-    show_error,
-)
+from workbench.ui.widgets.parts import header, opened_here, say_settled, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (
@@ -80,8 +75,7 @@ def optimize_page() -> None:
     step_table(opened, history)
     _views(opened, history, opened.spec, taken)
     write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
-    names = [name for name, _ in spec.passes]
-    write_pipeline(names, changed_options(spec), spec.target, spec.mode, chosen_preset())
+    write_pipeline(spec.pipeline, spec.target, spec.mode, chosen_preset())
     write_verification(how, EACH)
     write_left_out(opened.left_out)
 
@@ -97,10 +91,10 @@ def _history(opened: Opened, spec: Spec) -> History | None:
         and was_cancelled(opened.jobs, "pipeline")
         and st.session_state.get("cancelled_spec") == spec
     ):
-        done = 0 if opened.spec is None else len(opened.spec.passes)
+        done = 0 if opened.spec is None else len(opened.spec.pipeline.passes)
         words, button = st.columns([6, 1], vertical_alignment="center")
         words.info(
-            f"The pipeline was cancelled after {done} of {len(spec.passes)} passes; what they did is shown below. "
+            f"The pipeline was cancelled after {done} of {len(spec.pipeline.passes)} passes; what they did is shown. "
             "Change a setting, or run the rest.",
             icon=":material/block:",
         )
@@ -126,13 +120,13 @@ def _notes(opened: Opened, history: History, how: str) -> int:
     """Draw the notes on the history above its table; returns their approximate height in pixels."""
     taken = LINE if say_settled(opened) else 0
     for index, step in enumerate(history.steps):
-        said = markdown_escaped(f"Step {index}, {step.title}: {step.conclusion}.")
+        message = markdown_escaped(f"Step {index}, {step.title}: {step.conclusion}.")
         if isinstance(step.facts, ToolFacts) and step.facts.failed:
             taken += ALERT
-            st.warning(said, icon=":material/error:")
+            st.warning(message, icon=":material/error:")
         elif step.conclusion:
             taken += LINE
-            st.caption(said)
+            st.caption(message)
     checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1, how)
     return taken + show_verdicts(opened, history, checking, how)
 

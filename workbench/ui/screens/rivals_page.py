@@ -11,16 +11,16 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.cli.printing import verdict_word
 from workbench.errors import UserError, counted
-from workbench.rivals import ORIGINAL, Rival, RivalResult, compare_rivals, rivals_here
-from workbench.run.measurement.formatting import error_words
+from workbench.run.compare import error_words, verdict_word
+from workbench.study.compare_tools.comparing import ORIGINAL, Rival, RivalResult, compare_rivals, rivals_here
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.reducing import Reduced, reduce_fault
 from workbench.ui.state.session import Opened, open_other, stop_checking, worker
 from workbench.ui.state.work import Job, Report, forget_cancel
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.numbers import say_failures
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, show_error
+from workbench.ui.widgets.parts import header, opened_here, opening, show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.ui.widgets.tables import table
 
@@ -115,12 +115,12 @@ def _reports(opened: Opened) -> None:
     """The smallest part of the model on which a tool is wrong or fails, to be filed with the tool's maintainers."""
     faulty = [one for one in opened.rivals.values() if one.is_faulty]
     try:
-        found = result_if_any(opened.jobs, _REDUCING, "It was cancelled.")
+        result = result_if_any(opened.jobs, _REDUCING, "It was cancelled.")
     except UserError as error:
         show_error(error)
-        found = None
-    if found is not None:
-        name, reduced = found
+        result = None
+    if result is not None:
+        name, reduced = result
         opened.reduced[name] = reduced
     for one in faulty:
         _report(opened, one.rival, opened.reduced.get(one.rival.name))

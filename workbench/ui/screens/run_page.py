@@ -10,14 +10,16 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.run.measurement.variants import BACKENDS, DTYPES, combined
-from workbench.run.torch.compilers import compiler_note
+from workbench.run.measurement.variants import BACKENDS, combined
+from workbench.run.tolerances import DTYPES
+from workbench.run.torch.executor.compilers import compiler_note
 from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.run.worker.memory import in_bytes
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until, say_not_kept
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, say_settled, show_error
+from workbench.ui.widgets.parts import header, opened_here, say_settled, show_error
 from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.run_results import results
 
@@ -31,10 +33,10 @@ def run_page() -> None:
     top = st.empty()
     with top:
         header(opened)
-    found = devices_here()
-    if found is None:
+    result = devices_here()
+    if result is None:
         return
-    _form(opened, found)
+    _form(opened, result)
     with top:
         header(opened)  # again: the run may have bound symbolic dims to other sizes
     cancelled = was_cancelled(opened.jobs, "measure")
@@ -54,7 +56,8 @@ def run_page() -> None:
 @st.cache_data(show_spinner="Looking for devices")
 def worker_devices() -> list[dict[str, Any]]:
     """The devices of the worker's machine. Raises RunError if the worker does not answer."""
-    return worker().request("devices")["devices"]
+    result: list[dict[str, Any]] = worker().request("devices")["devices"]
+    return result
 
 
 def devices_here() -> list[dict[str, Any]] | None:
@@ -67,9 +70,9 @@ def devices_here() -> list[dict[str, Any]] | None:
         return None
 
 
-def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
+def _form(opened: Opened, collected: list[dict[str, Any]]) -> None:
     choices = _choices(opened.history)
-    names = [device["device"] for device in found]
+    names = [device["device"] for device in collected]
     gpu = next((i for i, name in enumerate(names) if name.startswith("cuda")), None)
     if gpu is None:
         st.caption("No GPU was found; models run on the CPU.")
@@ -79,7 +82,7 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
         st.caption("Nothing is optimized yet: go to Optimize to get steps to compare with.")
     with st.form("measure_form"):
         first, second, third, fourth, fifth = st.columns([3, 3, 3, 2, 2], vertical_alignment="bottom")
-        device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_words(found, n))
+        device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_words(collected, n))
         backends = second.multiselect(
             "Backends", list(BACKENDS), ["torch"], help="; ".join(f"{k}: {v}" for k, v in BACKENDS.items())
         )
@@ -166,6 +169,6 @@ def _graph(opened: Opened, index: int) -> Any:
     return opened.graph if opened.history is None or index == 0 else opened.history.at(index)
 
 
-def _device_words(found: list[dict[str, Any]], name: str) -> str:
-    device = next(d for d in found if d["device"] == name)
+def _device_words(collected: list[dict[str, Any]], name: str) -> str:
+    device = next(d for d in collected if d["device"] == name)
     return f"{name}: {device['name']}, {device['memory_bytes'] / 1e9:,.0f} GB"

@@ -11,13 +11,15 @@ import streamlit as st
 
 from workbench.charts.runs import Bar, Trend, change_chart, quartiles_chart
 from workbench.errors import UserError, counted
+from workbench.pipeline.command_text import command_text
 from workbench.run.measurement.formatting import speed_words
 from workbench.run.records.changes import differences, kept_times, meaning, ratio_of
 from workbench.run.records.formats import csv_of, json_of, pairs
 from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash, shown_place
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.numbers import above_table, comparison, download_button, show_table
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.parts import header, opened_here, show_error
 
 _ROWS = 7  # visible without scrolling
 _MOST_COMPARED = 12  # runs
@@ -60,7 +62,7 @@ def runs_page() -> None:
 
 def _empty(every: bool, place: str) -> None:
     whose = "" if every else " of this model"
-    st.info(f"No run{whose} is kept yet; measure on the page Measure or with `python -m workbench bench`.")
+    st.info(f"No run{whose} is kept yet; measure on the page Measure or with `{command_text('bench')}`.")
     st.caption(f"Runs are kept in {markdown_escaped(place)}.")
 
 
@@ -173,8 +175,8 @@ def _sentence(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -
     apart = first.measurement != other.measurement
     words = speed_words(ratio_of(first, other, times_ms))
     speed = comparison(_name(other, apart), words, _name(first, apart))
-    found = "; ".join(differences(first, other))
-    what = markdown_escaped(f"Different: {found}." if found else "No setting differs.")
+    result = "; ".join(differences(first, other))
+    what = markdown_escaped(f"Different: {result}." if result else "No setting differs.")
     return f"{speed} {what}"
 
 

@@ -10,23 +10,25 @@ import streamlit as st
 
 from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError, counted
-from workbench.pass_choice import choose
-from workbench.run.measurement.formatting import error_words
-from workbench.tuning.budget import parse_budget
-from workbench.tuning.evidence import Evidence
-from workbench.tuning.graphs import SAME_GRAPH
-from workbench.tuning.measuring import forget_record
-from workbench.tuning.pipelines import OBJECTIVES
-from workbench.tuning.recipe import Recipe, toml_text
-from workbench.tuning.tune import TuneRequest, tune
+from workbench.registry.pass_choice import choose
+from workbench.run.compare import error_words
+from workbench.study.tuning.budget import parse_budget
+from workbench.study.tuning.evidence import Evidence
+from workbench.study.tuning.graphs import SAME_GRAPH
+from workbench.study.tuning.measuring import forget_record
+from workbench.study.tuning.pipelines import OBJECTIVES
+from workbench.study.tuning.recipe import Recipe, toml_text
+from workbench.study.tuning.tune import TuneRequest, tune
 from workbench.ui.screens.run_page import devices_here
 from workbench.ui.state.address import Wished
+from workbench.ui.state.commands import recipe_command_of
 from workbench.ui.state.kept_files import kept_file
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, stop_checking, worker
 from workbench.ui.state.work import Job, Report, forget_cancel
 from workbench.ui.widgets.controls import begin_from
 from workbench.ui.widgets.numbers import show_table
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, recipe_command_of, show_error
+from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import result_if_any
 
 _JOB, _RECORDS, _RECIPE = "tune", "tunings", "recipe.toml"
@@ -44,8 +46,8 @@ def tune_page(optimize: Any) -> None:
         return
     _form(opened, [device["device"] for device in devices])
     try:
-        told = "The tuning was cancelled; Tune goes on with what it measured."
-        opened.tuned = result_if_any(opened.jobs, _JOB, told) or opened.tuned
+        sentence = "The tuning was cancelled; Tune goes on with what it measured."
+        opened.tuned = result_if_any(opened.jobs, _JOB, sentence) or opened.tuned
     except UserError as error:
         show_error(error)
     if opened.tuned is None:
@@ -65,7 +67,7 @@ def _form(opened: Opened, names: list[str]) -> None:
             "Best for", list(OBJECTIVES), help=markdown_escaped("; ".join(f"{n}: {w}" for n, w in OBJECTIVES.items()))
         )
         device = second.selectbox("Device", kinds)
-        budget = third.text_input("Budget", "2m", help="The longest it may take: 90s, 10m or 1h.")
+        budget = third.text_input("Budget", "2m", help="Time budget: 90s, 10m or 1h.")
         error = fourth.number_input(
             "Largest error",
             value=1e-3,
@@ -152,7 +154,6 @@ def _row(one: Evidence, recipe: Recipe) -> dict[str, Any]:
 
 
 def _wished(recipe: Recipe) -> Wished:
-    """The recipe's passes with all their options, for the controls of Optimize."""
-    passes = choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
-    options = tuple(f"{one.name}.{key}={value}" for one in passes for key, value in one.options().items())
-    return Wished(tuple(one.name for one in passes), options, recipe.target, recipe.mode, "none")
+    """The recipe's pipeline, for the controls of Optimize."""
+    pipeline = choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
+    return Wished(str(pipeline), (), recipe.target, recipe.mode, "none")

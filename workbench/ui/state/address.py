@@ -1,10 +1,10 @@
 """The state of the view in the URL of the page, so that a link reproduces it.
 
 model, dims, input_layout, target, passes, option, mode: the arguments of `workbench optimize`; the pages write them.
-leave_out: rewrites that the user left out, "pass: sentence".
+leave_out: rewrites that the user left out, "step:rule@node#number".
 preset: the preset that the list of passes started from, and is reset to.
 verify: what is compared with the original, if not each step.
-left, right: the pipelines beside each other on Lockstep.
+left, right: the pipelines side by side on Lockstep.
 step, rewrite, node: what is on screen; the component writes them during stepping, without a rerun.
 """
 
@@ -21,8 +21,11 @@ from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.io.samples import Sample, Shows, samples
 from workbench.layout.declared import parse_layouts
-from workbench.pass_choice import DEFAULT_PRESET
+from workbench.pipeline.pipeline import Pipeline
+from workbench.registry.pass_choice import DEFAULT_PRESET
+from workbench.registry.reading import shortest_text
 from workbench.rewrite import DEFAULT_MODE, LeftOut
+from workbench.rewrite.core.identity import read_rewrite_id
 from workbench.ui.state.folders import real_path
 
 _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
@@ -79,9 +82,9 @@ def sample_at(path: str) -> Sample | None:
 
 @dataclass(frozen=True)
 class Wished:
-    """The pipeline of a link: passes in order, "pass.option=value", the target's name ("" for none), mode, preset."""
+    """The pipeline of a link: its text, further "pass.option=value", the target's name ("" for none), mode, preset."""
 
-    passes: tuple[str, ...]
+    pipeline: str
     options: tuple[str, ...]
     target: str
     mode: str
@@ -93,21 +96,21 @@ def pipeline_in_address() -> Wished | None:
     named = st.query_params.get(_PASSES)
     if named is None:
         return None
-    passes = tuple(name for name in named.split(",") if name)
     options, target = tuple(st.query_params.get_all(_OPTION)), st.query_params.get(_TARGET, "")
     mode, preset = st.query_params.get(_MODE, DEFAULT_MODE), st.query_params.get(_PRESET, DEFAULT_PRESET)
-    return Wished(passes, options, target, mode, preset)
+    return Wished(named, options, target, mode, preset)
 
 
 def left_out_in_address() -> tuple[LeftOut, ...]:
     """The rewrites that the link leaves out."""
-    named = (word.partition(": ") for word in st.query_params.get_all(_LEAVE_OUT))
-    return tuple(LeftOut(pass_name, sentence) for pass_name, _, sentence in named)
+    named = (word.partition(":") for word in st.query_params.get_all(_LEAVE_OUT))
+    ids = ((step, read_rewrite_id(identity)) for step, _, identity in named)
+    return tuple(LeftOut(step, identity) for step, identity in ids if identity is not None)
 
 
 def address_of(shows: Shows) -> dict[str, str]:
     """The query parameters of a link to a sample's rewrite: the pipeline and the moment."""
-    said = {
+    sentences = {
         _PASSES: ",".join(shows.passes),
         _TARGET: shows.target,
         _MODE: shows.mode,
@@ -116,7 +119,7 @@ def address_of(shows: Shows) -> dict[str, str]:
         _REWRITE: "" if shows.rewrite is None else str(shows.rewrite),
         _NODE: shows.node,
     }
-    return {key: words for key, words in said.items() if words}
+    return {key: words for key, words in sentences.items() if words}
 
 
 def moment_in_address() -> Moment | None:
@@ -171,13 +174,13 @@ def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, s
     _write_all(_INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
 
 
-def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str, preset: str) -> None:
+def write_pipeline(pipeline: Pipeline, target: str, mode: str, preset: str) -> None:
     """Write the pipeline to the URL."""
-    _write(_PASSES, ",".join(passes))
+    _write(_PASSES, shortest_text(pipeline))
     _write(_TARGET, target)
     _write(_MODE, "" if mode == DEFAULT_MODE else mode)
     _write(_PRESET, "" if preset == DEFAULT_PRESET else preset)
-    _write_all(_OPTION, [f"{key}={value}" for key, value in options.items()])
+    _write_all(_OPTION, [])
 
 
 def verification_in_address() -> str:
@@ -192,7 +195,7 @@ def write_verification(how: str, default: str) -> None:
 
 def write_left_out(left_out: Sequence[LeftOut]) -> None:
     """Write the left-out rewrites to the URL."""
-    _write_all(_LEAVE_OUT, [f"{out.pass_name}: {out.sentence}" for out in left_out])
+    _write_all(_LEAVE_OUT, [f"{out.step}:{out.rewrite}" for out in left_out if out.rewrite is not None])
 
 
 def write_seen(moment: Moment | None, node: str) -> None:
@@ -222,4 +225,5 @@ def written_address() -> dict[str, list[str]]:
 
     (Streamlit's own `st.query_params` adds an entry to the browser's history for each key.)
     """
-    return st.session_state.pop(_WANTED, {})
+    result: dict[str, list[str]] = st.session_state.pop(_WANTED, {})
+    return result

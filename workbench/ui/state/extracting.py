@@ -17,7 +17,7 @@ from workbench.run.inputs import read_inputs
 from workbench.ui.state.model_inputs import given_inputs, use_tensors
 from workbench.ui.state.session import Opened, PartOf, current, open_model, worker
 from workbench.ui.state.work import Report
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 from workbench.view.groups import Group
 from workbench.view.ids import GROUP_ID, INPUT_ID, OUTPUT_ID
 
@@ -104,10 +104,10 @@ def open_part(opened: Opened, part: Extracted) -> None:
     """Make the part the session's model, on its recorded inputs. On an error (UserError) the open model stays."""
     whole = PartOf(opened.title, str(opened.graph.source), opened.dims_given, part.sources, part.targets, opened.folder)
     open_model(str(part.model), f"Part of {opened.title}", folder=part.folder, shown_path=part.model.name)
-    found = current()
-    found.part_of = whole
+    result = current()
+    result.part_of = whole
     if part.cut.has_inputs:
-        use_tensors(found, read_inputs(part.inputs, found.graph), _INPUTS)
+        use_tensors(result, read_inputs(part.inputs, result.graph), _INPUTS)
 
 
 def put_part_back(opened: Opened, report: Report) -> PutBack:

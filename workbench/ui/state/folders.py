@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workbench.errors import UserError
 from workbench.io.samples import FOLDER
-from workbench.ui.own_site import listens_beyond_this_machine
+from workbench.ui.server.origin_guard import listens_beyond_this_machine
 
 NAMED = "WORKBENCH_FOLDERS"  # environment variable: folders, separated as in PATH, whose files may be opened
 

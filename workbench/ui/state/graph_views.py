@@ -8,19 +8,18 @@ from typing import Any
 
 import streamlit as st
 
-from workbench import pipeline
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import Graph
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
-from workbench.library import library
-from workbench.rewrite import History, Pass, with_options
+from workbench.pipeline import running as pipeline
+from workbench.rewrite import History, Pass
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.ui.state.kernels import kernel_sections
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.session import Opened, Spec
+from workbench.ui.state.shown_view import Seen, Shown
 from workbench.ui.state.snapshots import Snapshot, graphs_of_steps, moment_of
-from workbench.ui.widgets.graph_view import Seen, Shown
 from workbench.view.inspection import inspect_element
 from workbench.view.report import inspected, report_html
 from workbench.view.scene import Costs, View
@@ -113,22 +112,19 @@ def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Sho
         with st.spinner("Placing the graph"):
             return make()
 
-    return opened.views.get(key, placed)
+    result: Shown = opened.views.get(key, placed)
+    return result
 
 
 def aimed(history: History, target: Profile) -> Profile:
     """The target as modified by the options of the step `layout_convert_layout`, if there is one."""
-    by_class = next((s for s in reversed(history.steps) if s.pass_name == "layout_convert_layout"), None)
-    if by_class is None:
-        return target
-    strategy: Any = library.find_pass(by_class.pass_name)(**by_class.options)
-    return strategy.aim(target)
+    by_class: Any = next((s.pass_ for s in reversed(history.steps) if s.pass_name == "layout_convert_layout"), None)
+    return target if by_class is None else by_class.aim(target)
 
 
 def passes_of(spec: Spec) -> list[Pass]:
     """The passes of the pipeline as they ran; they say again why they did not act on a node."""
-    passes = [with_options(library.find_pass(name), dict(options)) for name, options in spec.passes]
-    return pipeline.without(passes, spec.left_out)[0]
+    return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.left_out)]
 
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
@@ -150,10 +146,10 @@ def _inspected(
     step, rewrites = _place(history, seen)
     moment = moment_of(opened, history, step, rewrites)
     graphs = graphs_of_steps(opened, history)
-    said = said_of(history, graphs, passes, target, [seen.id]).get(seen.id, [])
+    message = said_of(history, graphs, passes, target, [seen.id]).get(seen.id, [])
     groups, layouts = moment.groups[1], moment.layouts[1]
     others = not_run(history, passes)
-    content = _inspect(history, step, rewrites, seen.id, groups, layouts, view, target, others, said)
+    content = _inspect(history, step, rewrites, seen.id, groups, layouts, view, target, others, message)
     sections = content["sections"]
     place = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
     return {**content, "sections": [*sections[:place], *kernel_sections(opened.measured, seen.id), *sections[place:]]}
@@ -177,7 +173,7 @@ def _inspect(
     view: View,
     target: Profile,
     passes: Sequence[Pass] = (),
-    said: Sequence[PassSaid] = (),
+    messages: Sequence[PassSaid] = (),
 ) -> Mapping[str, Any]:
     members = view.members(id_)
     return inspect_element(
@@ -190,5 +186,5 @@ def _inspect(
         layouts=layouts,
         target=target,
         members=members,
-        said=said,
+        said=messages,
     )

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
-from workbench import pipeline
-from workbench.contexts import pass_context
 from workbench.layout.profile import Profile
-from workbench.limits_of_run import limits_of
-from workbench.pass_choice import FIX, choose
-from workbench.rewrite import History, LeftOut
+from workbench.pipeline import running as pipeline
+from workbench.pipeline.pipeline import Pipeline
+from workbench.pipeline.run_limits import limits_of
+from workbench.registry.contexts import pass_context
+from workbench.registry.pass_choice import FIX
+from workbench.rewrite import History, LeftOut, Pass
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.session import Opened, Spec, stop_checking
 from workbench.ui.state.work import Report, Stopped
-
-_Passes = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]  # as in `Spec`
 
 
 def history_of(opened: Opened, spec: Spec, report: Report) -> History:
@@ -35,22 +33,21 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     if opened.history is not None and opened.spec == spec:
         return opened.history
     stop_checking(opened)
-    chosen = choose([name for name, _ in spec.passes], options=spec.options)
-    passes, sentences = pipeline.without(chosen, spec.left_out)
+    planned = pipeline.without(spec.pipeline, spec.left_out)
     history = _shared(opened, spec)
     history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph, mode=spec.mode)
     try:
-        for index in range(len(history) - 1, len(passes)):
-            hear = pipeline.reporter(
-                lambda at: report(f"{at.words}. {at.about}", at.share), index, len(passes), passes[index]
-            )
-            words = _within(report, index / len(passes))
+        for index in range(len(history) - 1, len(planned)):
+            label, pass_ = planned[index]
+            hear = pipeline.reporter(lambda at: report(f"{at.words}. {at.about}", at.share), index, len(planned), pass_)
+            words = _within(report, index / len(planned))
+            leave_out = pipeline.left_out_of(label, spec.left_out)
             context = pass_context(spec.target, opened.verifier.worker, words, mode=spec.mode, limits=history.limits)
-            pipeline.extend(history, passes[index], context, hear, leave_out=sentences)
+            pipeline.extend(history, pass_, context, hear, leave_out=leave_out, label=label)
     except (Stopped, CancelledError):
         done = len(history) - 1
         history = replace(history, graph=history.at(done))  # without what the last pass had begun
-        _take(opened, history, replace(spec, passes=_that_run(spec)[:done]))
+        _take(opened, history, replace(spec, pipeline=_first(spec, done)))
         raise
     _take(opened, history, spec)
     return history
@@ -85,10 +82,16 @@ def _within(report: Report, share: float) -> Callable[[str, float], None]:
     return lambda words, _: report(words, share)
 
 
-def _that_run(spec: Spec) -> _Passes:
+def _first(spec: Spec, done: int) -> Pipeline:
+    """The pipeline of the first steps of the history, and of what is left out as a whole before them."""
+    labels = [planned.label for planned in spec.pipeline.planned]
+    ran = [planned.label for planned in pipeline.without(spec.pipeline, spec.left_out)]
+    return spec.pipeline.first(labels.index(ran[done - 1]) + 1 if done else 0)
+
+
+def _that_run(spec: Spec) -> list[Pass]:
     """The passes of which there is a step: all but those that are left out as a whole."""
-    whole = {out.pass_name for out in spec.left_out if not out.sentence}
-    return tuple((name, options) for name, options in spec.passes if name not in whole)
+    return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.left_out)]
 
 
 def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
@@ -99,8 +102,8 @@ def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
 def _shared(opened: Opened, spec: Spec) -> History:
     """A history of the leading steps that the new list shares with the last one."""
     last, old = opened.history, opened.spec
-    is_fixed = FIX in dict(spec.passes)
-    if last is None or old is None or _setting(old) != _setting(spec) or is_fixed != (FIX in dict(old.passes)):
+    is_fixed = FIX in spec.pipeline.names
+    if last is None or old is None or _setting(old) != _setting(spec) or is_fixed != (FIX in old.pipeline.names):
         graph = opened.verifier.with_running_dims(opened.graph) if is_fixed else opened.graph
         return pipeline.start(graph, spec.profile, spec.mode)
     before, wanted = _that_run(old), _that_run(spec)

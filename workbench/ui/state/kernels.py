@@ -28,7 +28,7 @@ def kernel_sections(measured: Measurement | None, id_: str) -> list[dict[str, An
             rows.append(["bytes by inductor", f"{kernel.bytes:,}"])
         if kernel.same_as:
             rows.append(["shared with", kernel.same_as])
-        found: list[dict[str, Any]] = [{"title": "Kernel", "open": True, "rows": rows}]
+        results: list[dict[str, Any]] = [{"title": "Kernel", "open": True, "rows": rows}]
         source = [{"title": "Generated source", "open": False, "text": first.source}] if first.source else []
-        return [*found, *source]
+        return [*results, *source]
     return []

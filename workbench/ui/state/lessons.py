@@ -11,12 +11,12 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.layout.profile import load_profile
-from workbench.lessons import Lesson, Pipeline, PlayedStop, find_lesson, play
+from workbench.lessons import Lesson, LessonPipeline, PlayedStop, find_lesson, play
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.graph_views import aimed
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.overlay import Overlay
-from workbench.ui.widgets.graph_view import Seen, Shown, seen_in
+from workbench.ui.state.shown_view import Seen, Shown, seen_in
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import View
 from workbench.view.timeline import timeline_of
@@ -36,8 +36,8 @@ class PlayedLesson:
     name: str
     lesson: Lesson
     stops: Sequence[PlayedStop]
-    views: dict[Pipeline, Shown] = field(default_factory=dict)
-    shown: dict[Pipeline, int] = field(default_factory=dict)
+    views: dict[LessonPipeline, Shown] = field(default_factory=dict)
+    shown: dict[LessonPipeline, int] = field(default_factory=dict)
     asked: tuple[Seen, PlayedStop] | None = None
 
     def key_of(self, stop: PlayedStop) -> str:

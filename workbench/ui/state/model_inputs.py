@@ -10,7 +10,7 @@ from typing import Any
 from workbench.layout.infer import declare
 from workbench.run.inputs import Tensors, read_inputs, write_inputs
 from workbench.ui.state.session import Opened, stop_work, worker
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 
 
 def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:

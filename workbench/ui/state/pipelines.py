@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
-from workbench.library import library
-from workbench.rewrite import Pass, with_options
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.pipeline.pipeline import LAYOUT, LayoutSlot, Part, Pipeline
+from workbench.registry.pass_choice import choose
+from workbench.registry.pass_registry import library
+from workbench.registry.reading import layout_strategy, preset, shortest_text
+from workbench.rewrite import Pass
 from workbench.ui.state.session import Opened, Spec
 
 OPTIMIZE = "optimize"
@@ -19,8 +22,6 @@ _LAYOUT, _PRESET, _PASSES = "layout:", "preset:", "passes:"
 _NONE = "none"
 _KEPT = "kept_pipelines"
 _SHORT = 3  # names of passes in the title of a kept pipeline
-
-_Passes = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]  # as in `Spec`
 
 
 def offered_pipelines(opened: Opened, also: Sequence[str] = ()) -> list[str]:
@@ -39,7 +40,7 @@ def title_of(word: str) -> str:
     if word == f"{_LAYOUT}{_NONE}":
         return "no layout strategy"
     if word.startswith(_PASSES):
-        names = [name for name in _split(word)[0] if name]
+        names = _kept(word).names
         more = f" and {len(names) - _SHORT} more" if len(names) > _SHORT else ""
         return f"kept: {', '.join(names[-_SHORT:]) or 'no pass'}{more}"
     return word.replace(":", ": ", 1)
@@ -47,10 +48,7 @@ def title_of(word: str) -> str:
 
 def keep_pipeline(spec: Spec) -> str:
     """Keep the pipeline in this session, to be set beside others later; returns its word."""
-    defaults = {name: library.find_pass(name)().options() for name, _ in spec.passes}
-    names = ",".join(name for name, _ in spec.passes)
-    changed = [f"{n}.{key}={v}" for n, options in spec.passes for key, v in options if defaults[n][key] != v]
-    word = ";".join([f"{_PASSES}{names}", *changed])
+    word = f"{_PASSES}{shortest_text(spec.pipeline)}"
     kept = st.session_state.setdefault(_KEPT, [])
     if word not in kept:
         kept.append(word)
@@ -59,54 +57,50 @@ def keep_pipeline(spec: Spec) -> str:
 
 def spec_of(opened: Opened, word: str, profile: Profile) -> Spec:
     """The pipeline of that word for a target profile. Raises UserError for a pass or option that does not exist."""
-    base = opened.spec or Spec(_with_defaults(library.chosen(None, "default", None)), profile)
+    base = opened.spec or Spec(preset("default").with_layout(None), profile)
     base = replace(base, profile=profile, left_out=())
     kind, _, name = word.partition(":")
     if word == OPTIMIZE:
         return base
     if f"{kind}:" == _LAYOUT:
-        return replace(base, passes=_with_strategy(base, None if name == _NONE else name))
+        return replace(base, pipeline=_with_strategy(base.pipeline, None if name == _NONE else name))
     if f"{kind}:" == _PRESET:
-        return replace(base, passes=_with_defaults(library.chosen(None, name, None)))
-    names, options = _split(word)
-    return replace(base, passes=_with_options(names, options))
+        return replace(base, pipeline=preset(name).with_layout(None))
+    return replace(base, pipeline=_kept(word))
 
 
-def _with_strategy(base: Spec, strategy: str | None) -> _Passes:
-    """The passes of the base, the layout strategy in the place of its own, or where the default preset has one."""
-    options = dict(base.passes)
-    layouts = {cls().name for cls in library.strategies().values()}
-    names = [library.PLACE_OF_LAYOUT if name in layouts else name for name in options]
-    if library.PLACE_OF_LAYOUT not in names:
-        preset = library.presets()["default"]["passes"]
-        behind = preset[preset.index(library.PLACE_OF_LAYOUT) + 1 :]
-        place = next((index for index, name in enumerate(names) if name in behind), len(names))
-        names.insert(place, library.PLACE_OF_LAYOUT)
-    chosen = library.chosen(names, "default", strategy)
-    return tuple((name, options.get(name, own)) for name, own in _with_defaults(chosen))
+def _with_strategy(base: Pipeline, strategy: str | None) -> Pipeline:
+    """The base with the layout strategy in the place of its own, or where the default preset has one."""
+    chosen = None if strategy is None else layout_strategy(strategy)
+    slots = base.mapped(lambda part: (LayoutSlot(),) if isinstance(part, LayoutStrategy) else (part,))
+    if slots != base:
+        return slots.with_layout(_with_options_of(chosen, base))
+    if chosen is None:
+        return base
+    names = preset("default").names
+    after = names[names.index(LAYOUT) + 1 :]
+    is_placed = False
+
+    def placed(part: Part) -> Iterable[Part]:
+        nonlocal is_placed
+        if is_placed or not (isinstance(part, Pass) and part.name in after):
+            return (part,)
+        is_placed = True
+        return (chosen, part)
+
+    return base.mapped(placed).with_layout(chosen)
 
 
-def _with_defaults(names: Sequence[str]) -> _Passes:
-    return tuple((name, _sorted(library.find_pass(name)())) for name in names)
+def _with_options_of(strategy: LayoutStrategy | None, base: Pipeline) -> LayoutStrategy | None:
+    """The strategy with the options that the base gives it, if it runs there."""
+    return next((one for one in base.passes if strategy is not None and type(one) is type(strategy)), strategy)
 
 
-def _with_options(names: Sequence[str], options: Sequence[str]) -> _Passes:
-    given: dict[str, dict[str, str]] = {}
-    for pair in options:
-        key, _, value = pair.partition("=")
-        name, _, option = key.partition(".")
-        given.setdefault(name, {})[option] = value
-    return tuple((name, _sorted(with_options(library.find_pass(name), given.get(name, {})))) for name in names)
-
-
-def _sorted(pass_: Pass) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(pass_.options().items()))
-
-
-def _split(word: str) -> tuple[list[str], list[str]]:
-    """The names of the passes and "pass.option=value" of a kept pipeline."""
-    passes, *options = word.removeprefix(_PASSES).split(";")
-    return [name for name in passes.split(",") if name], options
+def _kept(word: str) -> Pipeline:
+    """The pipeline of a kept word: its text, behind which older links have ";pass.option=value"."""
+    text, *options = word.removeprefix(_PASSES).split(";")
+    pairs = (option.partition("=") for option in options)
+    return choose(text, options={key: value for key, _, value in pairs})
 
 
 def _is_known(word: str) -> bool:
@@ -119,7 +113,7 @@ def _is_known(word: str) -> bool:
     if f"{kind}:" != _PASSES:
         return False
     try:
-        _with_options(*_split(word))
+        _kept(word)
     except UserError:
         return False
     return True

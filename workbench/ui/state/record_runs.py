@@ -14,9 +14,10 @@ from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measured import Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
+from workbench.ui.state.commands import command_of
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, stop_checking, worker
 from workbench.ui.state.work import Report
-from workbench.ui.widgets.parts import command_of, markdown_escaped
 
 
 def measure_here(
@@ -41,14 +42,14 @@ def measure_here(
     )
 
 
-def keep_measured(opened: Opened, found: Measurement, pipelines: Mapping[str, str]) -> str:
+def keep_measured(opened: Opened, measurement: Measurement, pipelines: Mapping[str, str]) -> str:
     """Keep a measurement; returns why that failed, "" if it did not.
 
     pipelines: by label, the command that produces the variant, "" for none.
     """
     try:
         digest = model_hash(opened.graph)
-        keep(found, {label: RunOrigin(digest, opened.title, pipeline) for label, pipeline in pipelines.items()})
+        keep(measurement, {label: RunOrigin(digest, opened.title, pipeline) for label, pipeline in pipelines.items()})
     except RecordsError as error:
         return str(error)
     return ""
@@ -63,4 +64,4 @@ def pipeline_until(opened: Opened, step: int) -> str:
     """The command that runs the passes up to and including that step of the history, "" for the model as loaded."""
     if step == 0 or opened.spec is None:
         return ""
-    return command_of(opened, replace(opened.spec, passes=opened.spec.passes[:step]))
+    return command_of(opened, replace(opened.spec, pipeline=opened.spec.pipeline.first(step)))

@@ -12,8 +12,8 @@ from workbench.io import load_model
 from workbench.ir import graph_text
 from workbench.reduction.recorded import recorded_whole
 from workbench.reduction.reduce import Reduction, ReductionProgress, begin_reduction
-from workbench.rivals import Rival
-from workbench.tool_fault import ToolFault
+from workbench.study.compare_tools.comparing import Rival
+from workbench.study.compare_tools.tool_fault import ToolFault
 from workbench.ui.state.model_inputs import given_inputs
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report

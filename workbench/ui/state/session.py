@@ -13,20 +13,21 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.explanations.layout_comparison import LaidOut
+from workbench.explanations.summary import Summary, summarize
 from workbench.io import load_model
 from workbench.io.samples import Shows, samples
 from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
-from workbench.layout_comparison import LaidOut
-from workbench.matrix_blocks import Block
+from workbench.pipeline.pipeline import Pipeline
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut
-from workbench.rivals import RivalResult
 from workbench.run.inputs import bound_dims, bound_sizes
 from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
-from workbench.summary import Summary, summarize
-from workbench.tuning.recipe import Recipe
+from workbench.study.compare_tools.comparing import RivalResult
+from workbench.study.sweep.blocks import Block
+from workbench.study.tuning.recipe import Recipe
 from workbench.ui.state.address import (
     address_of_model,
     left_out_in_address,
@@ -38,10 +39,10 @@ from workbench.ui.state.checking import Checking
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.overlay import Overlay
-from workbench.ui.state.returning import found_again, key_of, remember
+from workbench.ui.state.session_restore import found_again, key_of, remember
 from workbench.ui.state.uploads import path_from_here, save_uploads
 from workbench.ui.state.work import Jobs
-from workbench.verification import Verifier
+from workbench.verification.verifier import Verifier
 from workbench.view.matching import Correspondence, match_graphs, renamed
 
 _KEY = "opened"
@@ -55,9 +56,9 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Spec:
-    """The pipeline to run: passes in order with their options, target, mode of exactness (MODES), omitted rewrites."""
+    """What to run: the pipeline, target, mode of exactness (MODES), rewrites to leave out."""
 
-    passes: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+    pipeline: Pipeline
     profile: Profile
     mode: str = DEFAULT_MODE
     left_out: tuple[LeftOut, ...] = ()
@@ -65,10 +66,6 @@ class Spec:
     @property
     def target(self) -> str:
         return self.profile.name
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {f"{name}.{key}": value for name, options in self.passes for key, value in options}
 
 
 @dataclass
@@ -181,15 +178,15 @@ class Opened:
 
     def input_types(self, most: int) -> dict[str, str]:
         """The first `most` inputs with their types, in the sizes with which the model ran, else as bound."""
-        found = {value.name: value.bound for value in self.summary.inputs[:most]}
+        results = {value.name: value.bound for value in self.summary.inputs[:most]}
         if self.verifier.dims == self.graph.dims:
-            return found
+            return results
         bound = bound_dims(self.graph, self.verifier.dims)
-        for name in found:
+        for name in results:
             type_ = self.graph.tensor_type(name)
             if type_ is not None and type_.shape is not None:
-                found[name] = str(type_.with_shape(bound_sizes(name, type_.shape, bound)))
-        return found
+                results[name] = str(type_.with_shape(bound_sizes(name, type_.shape, bound)))
+        return results
 
 
 def file_of_model(opened: Opened) -> Path:
@@ -210,7 +207,8 @@ def current() -> Opened:
     """
     if _KEY not in st.session_state:
         _open_first()
-    return st.session_state[_KEY]
+    result: Opened = st.session_state[_KEY]
+    return result
 
 
 def opened_if_any() -> Opened | None:
@@ -318,9 +316,14 @@ def open_other(
     if folder is None:
         check_may_open(path)
     graph = load_model(path)
-    found = match_graphs(opened.graph, graph)
+    correspondence = match_graphs(opened.graph, graph)
     opened.other = Other(
-        title or Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder
+        title or Path(path).name,
+        path,
+        graph,
+        renamed(graph, correspondence.pairs, opened.graph),
+        correspondence,
+        folder,
     )
 
 

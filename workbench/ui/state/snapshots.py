@@ -13,7 +13,7 @@ from workbench.rewrite import History
 from workbench.ui.state.session import Compared, Opened, Other
 from workbench.view.diff import Diff, diff
 from workbench.view.text import TextRow, a_line_each, side_by_side
-from workbench.view.why_not import graphs_behind
+from workbench.view.why_not import graphs_after
 
 
 @dataclass
@@ -51,20 +51,24 @@ class Snapshot:
 def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Snapshot:
     """The graph before `step` and after its first `rewrites` rewrites; the most recent results are cached."""
     key = (step, rewrites)
-    return opened.moments.get(key, lambda: Snapshot(history.before(step), history.at(step, rewrites)))
+    result: Snapshot = opened.moments.get(key, lambda: Snapshot(history.before(step), history.at(step, rewrites)))
+    return result
 
 
 def graphs_of_steps(opened: Opened, history: History) -> Sequence[Graph]:
     """The graph behind each step of the history; cached."""
-    return opened.moments.get(("behind", id(history)), lambda: graphs_behind(history))
+    result: Sequence[Graph] = opened.moments.get(("behind", id(history)), lambda: graphs_after(history))
+    return result
 
 
 def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Snapshot:
     """The results of two strategies, one as the graph before and the other as the graph after."""
     graphs = compared.found[first].history.graph, compared.found[second].history.graph
-    return opened.moments.get((compared.profile.name, first, second), lambda: Snapshot(*graphs))
+    result: Snapshot = opened.moments.get((compared.profile.name, first, second), lambda: Snapshot(*graphs))
+    return result
 
 
 def moment_of_files(opened: Opened, other: Other) -> Snapshot:
     """The open model, and the other one with its nodes renamed to match."""
-    return opened.moments.get(("files", other.number), lambda: Snapshot(opened.graph, other.named))
+    result: Snapshot = opened.moments.get(("files", other.number), lambda: Snapshot(opened.graph, other.named))
+    return result

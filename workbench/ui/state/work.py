@@ -61,7 +61,7 @@ class Job(Generic[_T]):
         self._outcome: dict[str, Any] = {}
         self._thread = threading.Thread()
 
-    def start(self, after: Job | None = None) -> Job[_T]:
+    def start(self, after: Job[Any] | None = None) -> Job[_T]:
         """Begin, once the job `after` has ended; returns this job."""
         self._thread = threading.Thread(target=self._run, args=(after,), daemon=True)
         self._thread.start()
@@ -90,9 +90,10 @@ class Job(Generic[_T]):
         self._thread.join()
         if "error" in self._outcome:
             raise self._outcome["error"]
-        return self._outcome["result"]
+        result: _T = self._outcome["result"]
+        return result
 
-    def _run(self, after: Job | None) -> None:
+    def _run(self, after: Job[Any] | None) -> None:
         if after is not None:
             after.wait()
         try:
@@ -123,11 +124,11 @@ class Job(Generic[_T]):
 class Jobs:
     """The jobs of one open model by key, running or ended with a result that no page has taken yet."""
 
-    by_key: dict[str, Job] = field(default_factory=dict)
+    by_key: dict[str, Job[Any]] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
-    _stopped: dict[str, Job] = field(default_factory=dict)  # the last one, which may still be ending
+    _stopped: dict[str, Job[Any]] = field(default_factory=dict)  # the last one, which may still be ending
 
-    def start(self, key: str, job: Job) -> None:
+    def start(self, key: str, job: Job[Any]) -> None:
         """Let a job take the place of the last one of that key, and start it when that has ended."""
         self.stop(key)
         self.by_key[key] = job

@@ -9,16 +9,22 @@ from typing import Any, cast
 import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
-from workbench.library import library
-from workbench.pass_choice import DEFAULT_PRESET, FIX
-from workbench.rewrite import DEFAULT_MODE, Pass, with_options
+from workbench.errors import UserError
+from workbench.pipeline.pipeline import LAYOUT, Pipeline
+from workbench.pipeline.repeat import Repeat
+from workbench.registry.pass_choice import DEFAULT_PRESET, FIX, as_pipeline, choose, with_pass_options
+from workbench.registry.pass_registry import library
+from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, preset
+from workbench.rewrite import DEFAULT_MODE, Pass
 from workbench.ui.state.address import Wished, pipeline_in_address, verification_in_address
 from workbench.ui.state.checking import EACH, END, HOW, OFF
+from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.rows import CLOSE, OPEN, name_of, pipeline_of, to_rows
 from workbench.ui.state.session import Opened, Spec, current, opened_if_any
-from workbench.ui.widgets.parts import markdown_escaped, show_error
+from workbench.ui.widgets.parts import show_error
 from workbench.ui.widgets.profiles import choose_profile
 
-_ORDER, _PRESET, _NONE = "pass_order", "preset", "none"
+_ORDER, _ROUNDS, _PRESET, _NONE = "pass_order", "pass_rounds", "preset", "none"
 _MODES = {
     "exact": "Only rewrites whose results are equal to the last bit.",
     "ieee": "Rounding may differ, quantized numbers by one step; NaN, infinities and -0.0 are kept, except where an "
@@ -66,24 +72,37 @@ def controls() -> Spec:
             help="A preset chooses the passes and their order; you can change both below.",
         )
         order = _order()
-        preset = library.presets()[chosen_preset()]["passes"]
-        used = [name for name in order if name in preset or st.session_state.get(f"on_{name}")]
-        for index, name in enumerate(order):
-            if name in used:
-                _pass_row(index, name, order, strategy)
+        from_preset = to_rows(preset(chosen_preset())).keys
+        used = [key for key in order if key in from_preset or st.session_state.get(f"on_{key}")]
+        for index, key in enumerate(order):
+            if key in used:
+                _row(index, key, order, strategy)
         with st.expander(f"Other passes ({len(order) - len(used)})"):
-            for index, name in enumerate(order):
-                if name not in used:
-                    _pass_row(index, name, order, strategy)
+            for index, key in enumerate(order):
+                if key not in used:
+                    _row(index, key, order, strategy)
         with st.expander("Options"):
-            options = {name: _options(library.find_pass(name)) for name in _resolved(order, strategy)}
+            options = {key: _options(cls, key) for key, cls in _with_classes(order, strategy)}
         if st.button("Back to the preset", key="reset_passes", width="stretch"):
             _reset()
             st.rerun()
         for name, fault in library.broken().items():
             show_error(f"Pass '{name}' cannot be used: {fault}")
-    chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
-    return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), profile, mode)
+    layout = None if strategy == _NONE else layout_strategy(strategy, options[library.find_strategy(strategy)().name])
+    rounds = st.session_state.get(_ROUNDS, {})
+    return Spec(pipeline_of(order, _is_on, options, rounds, layout).with_layout(layout), profile, mode)
+
+
+def _is_on(key: str) -> bool:
+    return bool(st.session_state.get(f"on_{key}", True))
+
+
+def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]]]:
+    """The rows that are passes, by their keys, and the chosen strategy by its pass's name."""
+    rows = [(key, library.find_pass(name_of(key))) for key in order if name_of(key) not in (LAYOUT, OPEN, CLOSE)]
+    if strategy == _NONE:
+        return rows
+    return [*rows, (library.find_strategy(strategy)().name, library.find_strategy(strategy))]
 
 
 def _mode() -> str:
@@ -96,12 +115,14 @@ def _mode() -> str:
 
 def chosen_verification() -> str:
     """Which steps are compared with the original, of HOW."""
-    return st.session_state.get(_VERIFY, EACH)
+    result: str = st.session_state.get(_VERIFY, EACH)
+    return result
 
 
 def chosen_preset() -> str:
     """The preset whose passes the list started from."""
-    return st.session_state.get(_PRESET, DEFAULT_PRESET)
+    result: str = st.session_state.get(_PRESET, DEFAULT_PRESET)
+    return result
 
 
 def _reset() -> None:
@@ -125,8 +146,9 @@ def _came_with(opened: Opened) -> bool:
     shows, spec = opened.came_with, opened.spec
     if spec is None or shows is None:
         return False
-    mine = [name for name, _ in spec.passes], spec.target, spec.mode
-    return mine == (list(shows.passes), shows.target or DEFAULT_TARGET, shows.mode or DEFAULT_MODE)
+    mine = spec.pipeline.names, spec.target, spec.mode
+    theirs = choose(list(shows.passes)).names
+    return mine == (theirs, shows.target or DEFAULT_TARGET, shows.mode or DEFAULT_MODE)
 
 
 def forget_samples_settings() -> None:
@@ -140,7 +162,7 @@ def forget_samples_settings() -> None:
 
 
 def _take_over_link() -> None:
-    """Set passes, options and target to what is wished for, in a new session by its link; unknown names are omitted."""
+    """Set passes, options and target to what is wished for, in a new session by its link; what is unknown is told."""
     if not st.session_state.get(_STARTED) and verification_in_address() in HOW:
         st.session_state[_VERIFY] = verification_in_address()
     wished = st.session_state.pop(_WISHED, None)
@@ -149,23 +171,37 @@ def _take_over_link() -> None:
     st.session_state[_STARTED] = True
     if wished is None:
         return
-    known = [name for name in wished.passes if name in library.all_passes()]
-    layouts = {cls().name: strategy for strategy, cls in library.strategies().items()}
-    st.session_state["strategy"] = next((layouts[name] for name in known if name in layouts), _NONE)
     if wished.preset in library.presets():
         st.session_state[_PRESET] = wished.preset
-    order = [library.PLACE_OF_LAYOUT if name in layouts else name for name in known]
-    st.session_state[_ORDER] = _completed(list(dict.fromkeys(order)), _order())
-    for name in library.all_passes():
-        if name not in layouts:  # those run only as the chosen strategy
-            st.session_state[f"on_{name}"] = name in known
+    rows = to_rows(_wished_pipeline(wished))
+    st.session_state["strategy"] = _NONE if rows.strategy is None else rows.strategy.strategy
+    st.session_state[_ORDER] = _completed(rows.keys, _order())
+    st.session_state[_ROUNDS] = rows.rounds
+    for key in st.session_state[_ORDER]:
+        st.session_state[f"on_{key}"] = key in rows.keys
     st.session_state["target"] = wished.target
     st.session_state["mode"] = wished.mode if wished.mode in _MODES else DEFAULT_MODE
-    for pair in wished.options:
-        name, _, words = pair.partition("=")
-        pass_name, _, key = name.partition(".")
-        if pass_name in known:
-            st.session_state[f"option_{name}"] = with_options(library.find_pass(pass_name), {key: words}).options()[key]
+    given = dict(rows.options)
+    if rows.strategy is not None:
+        given[rows.strategy.name] = rows.strategy.options()
+    for key, options in given.items():
+        for name, value in options.items():
+            st.session_state[f"option_{key}.{name}"] = value
+
+
+def _wished_pipeline(wished: Wished) -> Pipeline:
+    """The pipeline of the link; without the names that do not exist here, if it is a plain list of names."""
+    names = [name.strip() for name in wished.pipeline.split(",")]
+    known = [name for name in names if name in library.all_names() or name in (LEGACY_REPEAT, LAYOUT)]
+    text = ",".join(known) if all(map(str.isidentifier, filter(None, names))) and len(known) > 1 else wished.pipeline
+    options = dict(pair.partition("=")[::2] for pair in wished.options)
+    try:
+        pipeline = as_pipeline(text)
+        used = set(pipeline.names)
+        return with_pass_options(pipeline, {k: v for k, v in options.items() if k.partition(".")[0] in used})
+    except UserError as error:
+        show_error(f"The pipeline of the link is not set: {error}")
+        return preset(chosen_preset())
 
 
 def _before_the_reload() -> Wished | None:
@@ -173,17 +209,16 @@ def _before_the_reload() -> Wished | None:
     spec = current().spec
     if spec is None:
         return None
-    options = tuple(f"{name}.{key}={value}" for name, own in spec.passes for key, value in own)
-    return Wished(tuple(name for name, _ in spec.passes), options, spec.target, spec.mode, DEFAULT_PRESET)
+    return Wished(str(spec.pipeline), (), spec.target, spec.mode, DEFAULT_PRESET)
 
 
 def _completed(order: list[str], every: list[str]) -> list[str]:
     """`order` with the missing names of `every`, each inserted after its predecessor there."""
-    found = list(order)
+    result = list(order)
     for before, name in itertools.pairwise(["", *every]):
-        if name not in found:
-            found.insert(found.index(before) + 1 if before else 0, name)
-    return found
+        if name not in result:
+            result.insert(result.index(before) + 1 if before else 0, name)
+    return result
 
 
 def _strategy_words(name: str) -> str:
@@ -193,15 +228,17 @@ def _strategy_words(name: str) -> str:
 
 
 def _order() -> list[str]:
-    """Passes in the user's order; those that are not in the preset are last, switched off."""
+    """The keys of the rows in the user's order; passes that are not in the preset are last, switched off."""
     if _ORDER not in st.session_state:
-        preset = list(library.presets()[chosen_preset()]["passes"])
+        rows = to_rows(preset(chosen_preset()))
         layouts = set(library.strategies().values())
-        rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in preset]
-        st.session_state[_ORDER] = [*(name for name in rest if name == FIX), *preset, *(n for n in rest if n != FIX)]
+        rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in rows.keys]
+        st.session_state[_ORDER] = [*(n for n in rest if n == FIX), *rows.keys, *(n for n in rest if n != FIX)]
+        st.session_state[_ROUNDS] = rows.rounds
         for name in rest:
             st.session_state[f"on_{name}"] = False
-    return st.session_state[_ORDER]
+    result: list[str] = st.session_state[_ORDER]
+    return result
 
 
 def switch_on(name: str) -> None:
@@ -210,20 +247,22 @@ def switch_on(name: str) -> None:
     st.session_state[f"on_{name}"] = True
 
 
-def _pass_row(index: int, name: str, order: list[str], strategy: str) -> None:
+def _row(index: int, key: str, order: list[str], strategy: str) -> None:
     toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
-    if name == library.PLACE_OF_LAYOUT:
+    name = name_of(key)
+    if name == LAYOUT:
         toggle.markdown("*layout is left as it is*" if strategy == _NONE else f"*layout: {markdown_escaped(strategy)}*")
+    elif name == OPEN:
+        toggle.markdown("*repeated from here*")
     else:
-        cls = library.find_pass(name)
-        key = f"on_{name}"
-        if key not in st.session_state:
-            st.session_state[key] = True
+        cls = Repeat if name == CLOSE else library.find_pass(name)
+        if f"on_{key}" not in st.session_state:
+            st.session_state[f"on_{key}"] = True
         about = markdown_escaped(cls.summary())
-        toggle.checkbox(cls.title, key=key, help=about, persist_state="session")
+        toggle.checkbox(cls.title, key=f"on_{key}", help=about, persist_state="session")
     last = index == len(order) - 1
-    _mover(up, f"up_{name}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
-    _mover(down, f"down_{name}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
+    _mover(up, f"up_{key}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
+    _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
 
 
 def _mover(place: Any, key: str, icon: str, words: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
@@ -234,18 +273,14 @@ def _swap(order: list[str], a: int, b: int) -> None:
     order[a], order[b] = order[b], order[a]
 
 
-def _resolved(order: list[str], strategy: str) -> list[str]:
-    return library.chosen(order, chosen_preset(), None if strategy == _NONE else strategy)
-
-
-def _options(cls: type[Pass]) -> dict[str, Any]:
-    """A field for each option of the pass."""
+def _options(cls: type[Pass], key: str) -> dict[str, Any]:
+    """A field for each option of the pass in the row of that key."""
     if not cls.option_fields():  # most passes; reading the types is the slowest part of this function
         return {}
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
     for option, field in cls.option_fields().items():
-        name, default = f"{cls().name}.{option}", field.default
+        name, default = f"{key}.{option}", field.default
         words: Any = {
             "help": markdown_escaped(field.metadata.get("help", "")),
             "key": f"option_{name}",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import onnx
 import streamlit as st
 
-from workbench.opset_choice import history_at_opset
 from workbench.opsets.lowering import newer_than
 from workbench.opsets.versions import OLDEST_OPSET
 from workbench.opsets.written import AS_NEEDED, INLINE, KEEP, NEWEST, Opset, OpsetError, Wanted, kept_opset
-from workbench.pass_choice import choose
-from workbench.rewrite import History, Pass
+from workbench.registry.opset_choice import history_at_opset
+from workbench.rewrite import History
 from workbench.ui.state.session import Opened, Spec, worker
 from workbench.ui.state.work import Report
 from workbench.ui.widgets.progress import run_with_progress
@@ -43,10 +42,6 @@ def chosen_form(opened: Opened) -> Wanted:
     return Wanted(opset, ir, INLINE if inline else None)
 
 
-def passes_in(spec: Spec) -> list[Pass]:
-    return choose([name for name, _ in spec.passes], options=spec.options)
-
-
 def history_as_wanted(opened: Opened, history: History, spec: Spec, wanted: Wanted, verified: bool) -> History:
     """The history whose result can be written as wanted: the given one, or one of the same passes, run again.
 
@@ -60,12 +55,12 @@ def history_as_wanted(opened: Opened, history: History, spec: Spec, wanted: Want
         newest = kept_opset(opened.graph, wanted.opset)
         if newest is not None and newer_than(history.graph, newest):
             report(f"the passes run again, for opset {newest}", None)
-        found = history_at_opset(history, passes_in(spec), wanted.opset)
+        result = history_at_opset(history, spec.pipeline, wanted.opset)
         if verified:
             report("comparing the file with the original", None)
-            verdict = opened.verifier.writing(wanted).check(found.graph, found.is_exact)
+            verdict = opened.verifier.writing(wanted).check(result.graph, result.is_exact)
             if verdict.ok is False:
                 raise OpsetError(f"written so, the file is not equal to the original: {verdict.sentence}")
-        return found
+        return result
 
     return run_with_progress(opened.jobs, _KEY, "Another opset", work, worker(), wanted=(id(history), wanted))

@@ -9,9 +9,9 @@ import streamlit as st
 
 from workbench.run.measurement.formatting import kernel_words
 from workbench.run.measurement.measured import MeasuredVariant
-from workbench.run.measurement.profiled import Kernel
+from workbench.run.profiling.profiled import Kernel
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
-from workbench.ui.widgets.parts import markdown_escaped
 
 _DECIMALS = {"time (ms)": 4, "one by one (ms)": 4, "kB by contract": 1, "kB by inductor": 1, "compiled (s)": 1}
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.run.measurement.formatting import csv_text, error_words
-from workbench.ui.widgets.parts import markdown_escaped
+from workbench.run.compare import error_words
+from workbench.run.measurement.formatting import csv_text
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.widgets.tables import table
 
 _DECIMALS = {
@@ -87,9 +88,9 @@ def measured_cells(row: _Row) -> dict[str, Any]:
     }
 
 
-def ratio_interval(found: _Row) -> str:
+def ratio_interval(result: _Row) -> str:
     """The ratio's confidence interval, or "busy" if the machine was too busy for one."""
-    return "busy" if found["ratio_busy"] else f"{found['ratio_low']:.2f} and {found['ratio_high']:.2f}"
+    return "busy" if result["ratio_busy"] else f"{result['ratio_low']:.2f} and {result['ratio_high']:.2f}"
 
 
 # ---- sentences ---------------------------------------------------------------------------

@@ -6,11 +6,12 @@ import html
 
 import streamlit as st
 
-from workbench.reporting import layout_facts
+from workbench.explanations.reporting import layout_facts
 from workbench.rewrite import Step
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.state.snapshots import Snapshot
-from workbench.ui.widgets.parts import markdown_escaped, pane, shown_mark
+from workbench.ui.widgets.parts import pane, shown_mark
 from workbench.ui.widgets.steps import go_to
 from workbench.ui.widgets.tables import table
 from workbench.view.text import MARKS, TextRow

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,20 +10,11 @@ import streamlit as st
 
 from workbench.errors import UserError, counted, with_short_names
 from workbench.layout.declared import declared_layouts
-from workbench.opsets.written import AS_NEEDED, Wanted
-from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import write_open_model
-from workbench.ui.state.session import Opened, Spec, current, forget_refusal, opened_if_any, refusal
+from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.session import Opened, current, forget_refusal, opened_if_any, refusal
 from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.units import short_count
-
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
-
-
-def markdown_escaped(text: str) -> str:
-    """Text for a Streamlit element that renders Markdown, escaped so that it is shown literally."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
-
 
 _LONGEST_NAME = 60  # characters of an input's name in the header
 _SCREEN = 768  # pixels of height for which the pages are laid out; on a higher screen panes grow
@@ -164,120 +153,6 @@ def pane(key: str, height: int, border: bool = True) -> Any:
     """A container that scrolls and grows with the screen."""
     st.html(f"<style>.st-key-{key} {{height: {growing(height)} !important;}}</style>")
     return st.container(height=height, border=border, key=key)
-
-
-def command_of(
-    opened: Opened,
-    spec: Spec,
-    output: str = "optimized.onnx",
-    verb: str = "optimize",
-    verified: bool = True,
-    form: Wanted = AS_NEEDED,
-) -> str:
-    """The equivalent command: optimize and write, or with the verb "report" the view as HTML."""
-    words = ["python", "-m", "workbench", verb, opened.path, "-o", output]
-    words += ["--passes", ",".join(name for name, _ in spec.passes) or "''", "--target", spec.target]
-    for key, value in changed_options(spec).items():
-        words += ["--option", f"{key}={value}"]
-    if spec.mode != DEFAULT_MODE:
-        words += ["--mode", spec.mode]
-    words += _of_the_model(opened)
-    if spec.left_out and verified:
-        words += ["--on-failure", "skip"]
-    if not verified:
-        words.append("--no-verify")
-    for name, value in form._asdict().items():
-        words += [] if value is None else [f"--{name}", str(value)]
-    return " ".join(w if w == "''" else shlex.quote(w) for w in words)
-
-
-def recipe_command_of(opened: Opened, recipe: str) -> str:
-    """The command that makes the file by a recipe's file."""
-    words = ["python", "-m", "workbench", "optimize", opened.path, "--recipe", recipe, "-o", "optimized.onnx"]
-    return shlex.join([*words, *_of_the_model(opened)])
-
-
-def _of_the_model(opened: Opened) -> list[str]:
-    """Arguments for its dims, declared layouts and inputs, as the user set them."""
-    words = []
-    if opened.graph.dims:
-        words += ["--dims", ",".join(f"{name}={size}" for name, size in opened.graph.dims.items())]
-    for value, layout in declared_layouts(opened.graph).items():
-        words += ["--input-layout", f"{value}={layout}"]
-    if opened.inputs:
-        words += ["--inputs", opened.inputs]
-    elif opened.seed:
-        words += ["--seed", str(opened.seed)]
-    return words
-
-
-def against_command_of(opened: Opened) -> str:
-    """The command that writes what Compare shows."""
-    other = "OTHER.onnx" if opened.other is None else opened.other.path
-    words = ["python", "-m", "workbench", "report", opened.path, "-o", "difference.html", "--against", other]
-    return " ".join(map(shlex.quote, words))
-
-
-def python_of(
-    opened: Opened,
-    spec: Spec,
-    output: str = "optimized.onnx",
-    verified: bool = True,
-    form: Wanted = AS_NEEDED,
-) -> str:
-    """The equivalent Python code."""
-    options = changed_options(spec)
-    dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
-    more = f", options={options!r}" if options else ""
-    more += f", mode={spec.mode!r}" if spec.mode != DEFAULT_MODE else ""
-    more += f", opset={form.opset!r}" if form.opset is not None else ""
-    how = "".join(f", {name}={value!r}" for name, value in form._asdict().items() if value is not None)
-    given = f", inputs=np.load({opened.inputs!r})" if opened.inputs else f", seed={opened.seed}" if opened.seed else ""
-    names = [name for name, _ in spec.passes]
-    written = f"wb.export(history.graph, {output!r}{how})"
-    check = [
-        f"verdict = wb.verify(graph, history.graph{given})",
-        "print(verdict.sentence)",
-        "if verdict.ok is not False:",
-        f"    {written}",
-    ]
-    return "\n".join(
-        [
-            *(["import numpy as np"] if opened.inputs and verified else []),
-            "import workbench as wb",
-            f"graph = wb.load({opened.path!r}{dims})",
-            f"history = wb.optimize(graph, {names!r}, target={spec.target!r}{more})",
-            *(check if verified else [written]),
-        ]
-    )
-
-
-def package_command_of(opened: Opened, source: str, device: str) -> str:
-    """The command that compiles the exported file for a device."""
-    words = ["python", "-m", "workbench", "package", source, "-o", _package_beside(source)]
-    return shlex.join([*words, "--device", device.partition(":")[0], *_of_the_model(opened)])
-
-
-def package_python_of(source: str, device: str) -> str:
-    """The Python code that compiles the result, behind that which makes it."""
-    return f"wb.package(history.graph, {_package_beside(source)!r}, device={device!r})"
-
-
-def _package_beside(source: str) -> str:
-    return source.removesuffix(".onnx") + ".pt2"
-
-
-def changed_options(spec: Spec) -> Mapping[str, object]:
-    """Options that are not at their defaults."""
-    from workbench.library import library
-
-    defaults = {name: library.find_pass(name)().options() for name, _ in spec.passes}
-    return {
-        f"{name}.{key}": value
-        for name, options in spec.passes
-        for key, value in options
-        if defaults[name][key] != value
-    }
 
 
 def warnings(messages: Sequence[str]) -> None:

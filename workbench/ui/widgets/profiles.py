@@ -22,9 +22,10 @@ from workbench.layout.profile import (
     save_profile,
 )
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
-from workbench.ops.permutation.blocking import may_be_blocked
+from workbench.ops.permuted_blocks import may_be_blocked
 from workbench.ui.state.address import target_in_address
-from workbench.ui.widgets.parts import markdown_escaped, show_error
+from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.widgets.parts import show_error
 
 _CHOSEN = "target"  # the chosen profile's name, in the session
 _NEXT = "next_target"  # a name to choose when the page runs again
@@ -37,8 +38,8 @@ _ORDERS = {
 
 def choose_profile(place: Any, edit: Any, words: Callable[[Profile], str]) -> Profile:
     """Draw the field for the profile in `place` and the button of the editor in `edit`; returns the chosen profile."""
-    found, faults = profiles()
-    names = list(found)
+    result, faults = profiles()
+    names = list(result)
     wanted = st.session_state.pop(_NEXT, st.session_state.get(_CHOSEN, target_in_address()))
     st.session_state[_CHOSEN] = wanted if wanted in names else DEFAULT_TARGET
     name = place.selectbox(
@@ -46,33 +47,33 @@ def choose_profile(place: Any, edit: Any, words: Callable[[Profile], str]) -> Pr
         names,
         help="The hardware: which layout it requires of which operators.",
         key=_CHOSEN,
-        format_func=lambda name: words(found[name]),
+        format_func=lambda name: words(result[name]),
         persist_state="session",
     )
     if edit.button("Edit profiles", key="edit_profiles", type="tertiary", icon=":material/edit:"):
         _editor(name)
     for fault in faults.values():
         show_error(fault)
-    return found[name]
+    return result[name]
 
 
 @st.dialog("Profiles", width="large")
 def _editor(chosen: str) -> None:
-    found, faults = profiles()
+    result, faults = profiles()
     left, right = st.columns(2)
-    names = list(found)
+    names = list(result)
     start = left.selectbox("Start from", names, index=names.index(chosen), key="profile_start", format_func=_origin)
     own = start not in built_in_names()
     name = right.text_input("Name", start if own else f"my-{start}", key=f"profile_name_{start}", max_chars=40)
     with st.form(f"profile_form_{start}", border=False):
-        profile, twice = _fields(found[start], name.strip())
+        profile, twice = _fields(result[start], name.strip())
         save, delete, where = st.columns([1, 1, 4], vertical_alignment="center")
         saved = save.form_submit_button("Save", type="primary", width="stretch")
         deleted = delete.form_submit_button("Delete", width="stretch", disabled=not own)
         where.caption(markdown_escaped(f"Your profiles are files in {own_folder()}; the command line reads them too."))
     try:
         if saved:
-            if name != start and name in (*found, *faults) and name not in built_in_names():
+            if name != start and name in (*result, *faults) and name not in built_in_names():
                 raise ProfileError(f"there is a profile '{name}'; start from it to change it, or give another name")
             if twice:
                 raise ProfileError(f"'{min(twice)}' is in two lists of operators; remove it from one")

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from workbench.run.worker.client import Worker
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.work import Job, Jobs, Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.parts import markdown_escaped
 
 _T = TypeVar("_T")
 _SHOW_AFTER_S = 0.6
@@ -39,7 +39,8 @@ def run_with_progress(
     job = jobs.by_key.get(key)
     if job is None or job.wanted != wanted:
         jobs.start(key, Job(work, worker, title=title, wanted=wanted))
-    return finished(jobs, key)
+    result: _T = finished(jobs, key)
+    return result
 
 
 def finished(jobs: Jobs, key: str) -> Any:
@@ -65,7 +66,7 @@ def result_if_any(jobs: Jobs, key: str, cancelled: str) -> Any:
     return None
 
 
-def _watch(job: Job, jobs: Jobs, key: str) -> None:
+def _watch(job: Job[Any], jobs: Jobs, key: str) -> None:
     place = st.empty()
     with place.container(border=True):
         left, right = st.columns([6, 1], vertical_alignment="center")
@@ -94,7 +95,7 @@ def _cancel(weak: weakref.ref[Jobs], key: str) -> None:
         job.finish.set()
 
 
-def _words(job: Job) -> str:
+def _words(job: Job[Any]) -> str:
     words, share = job.shown
     now = time.monotonic()
     left = "" if job.began is None else time_left(now - job.began, share)

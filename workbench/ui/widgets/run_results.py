@@ -12,11 +12,12 @@ import streamlit as st
 from workbench.charts.operators import counted_operators, roofline_chart, strip_chart
 from workbench.charts.variants import latency_chart, memory_chart
 from workbench.ir import Graph
-from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.formatting import compared_alike, compared_backends, fastest_here, figures, machine_words
 from workbench.run.measurement.measured import MeasuredVariant, Measurement
-from workbench.run.measurement.profiled import OperatorRun
 from workbench.run.measurement.trace import trace_document
+from workbench.run.profiling.ceilings import Roofs
+from workbench.run.profiling.profiled import OperatorRun
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.kernels import kernels_of
 from workbench.ui.widgets.numbers import (
@@ -28,7 +29,6 @@ from workbench.ui.widgets.numbers import (
     show_table,
     shown_csv,
 )
-from workbench.ui.widgets.parts import markdown_escaped
 from workbench.view.groups import scope_of
 
 _SHOWN_REASONS = 5  # reasons for which nodes fell back to ONNX Runtime
@@ -37,9 +37,9 @@ _BESIDE = [6, 1]  # widths of a field and of the button beside it
 Ceilings = Mapping[str, Roofs | None]
 
 
-def results(opened: Opened, found: Measurement) -> None:
+def results(opened: Opened, measurement: Measurement) -> None:
     """Draw the results of the last measurement."""
-    ran = found.ran
+    ran = measurement.ran
     if fastest := fastest_here(ran):
         st.markdown(f"Fastest here: {comparison(*fastest)}")
     for compared in compared_alike(ran):
@@ -50,16 +50,16 @@ def results(opened: Opened, found: Measurement) -> None:
     for label, variant in ran.items():
         if variant.lanes is not None:
             st.caption(markdown_escaped(f"{label}: {variant.lanes.sentence}."))
-    say_failures(found.failures.items())
-    for note in found.notes:
+    say_failures(measurement.failures.items())
+    for note in measurement.notes:
         st.caption(markdown_escaped(note))
     rows = [{"variant": label, **measured_cells(figures(variant))} for label, variant in ran.items()]
     show_table(rows, first=("variant", *MEASURED, "error against ONNX Runtime"))
     machine, as_csv, as_json, as_trace = st.columns([9, 2, 2, 3], vertical_alignment="center")
-    machine.caption(markdown_escaped(machine_words(found.machine)))
+    machine.caption(markdown_escaped(machine_words(measurement.machine)))
     download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
-    download_button(as_json, "JSON", json.dumps(found.to_json(), indent=1), "run.json", "run_json")
-    trace = json.dumps(trace_document(found, opened.measured_graphs))
+    download_button(as_json, "JSON", json.dumps(measurement.to_json(), indent=1), "run.json", "run_json")
+    trace = json.dumps(trace_document(measurement, opened.measured_graphs))
     download_button(as_trace, "Trace (Perfetto)", trace, "trace.json", "run_trace")
     kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
     st.caption(markdown_escaped("Peak memory is of " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
@@ -69,7 +69,7 @@ def results(opened: Opened, found: Measurement) -> None:
     with charts:
         _charts(ran)
     with operators:
-        _operators(opened, ran, found.ceilings)
+        _operators(opened, ran, measurement.ceilings)
     with memory:
         _at_peak(ran)
     for tab in more:

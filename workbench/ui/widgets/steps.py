@@ -6,12 +6,12 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.cli.printing import error_text, verdict_word
 from workbench.rewrite import AppliedRewrite, History, Step
+from workbench.run.compare import error_text, verdict_word
 from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address
 from workbench.ui.state.session import Opened
-from workbench.ui.widgets.graph_view import Seen, Shown
+from workbench.ui.state.shown_view import Seen, Shown
 from workbench.ui.widgets.tables import table, table_height
 
 STEP = "step"  # the chosen step's number, in the session
@@ -67,8 +67,8 @@ def step_table(opened: Opened, history: History) -> None:
 
 def shown_steps(history: History, chosen: int) -> list[int]:
     """The numbers of the steps that have a row."""
-    told = {0, chosen, *(i for i, step in enumerate(history.steps) if _tells(step) or step is history.failed)}
-    return sorted(told)
+    entries = {0, chosen, *(i for i, step in enumerate(history.steps) if _tells(step) or step is history.failed)}
+    return sorted(entries)
 
 
 def _tells(step: Step) -> bool:
@@ -98,12 +98,12 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
 
 def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
     """Choose the moment to which the user stepped in the browser, or at first the link's."""
-    told = st.session_state.get(_TOLD)
-    moment = moment_in_address() if told is None else seen.moment
-    if moment is None or moment == told or (told is not None and told != chosen_moment(opened, history)):
+    message = st.session_state.get(_TOLD)
+    moment = moment_in_address() if message is None else seen.moment
+    if moment is None or moment == message or (message is not None and message != chosen_moment(opened, history)):
         return  # nothing new in the browser, or a newer choice on the page
     index, rewrites = min(moment[0], len(history) - 1), moment[1]
-    if told is None:  # keep the link's moment: without this, step_table would take the list for a new one
+    if message is None:  # keep the link's moment: without this, step_table would take the list for a new one
         st.session_state["steps_of"] = (opened.number, opened.spec)
     total = len(history[index].rewrites)
     _set(opened, index, total if rewrites is None else min(rewrites, total))

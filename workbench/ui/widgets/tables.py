@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.ui.widgets.parts import markdown_escaped
+from workbench.ui.state.markdown import markdown_escaped
 
 _MOST_COLUMNS = 5
 _ROW, _HEAD = 26, 34  # pixels of a row, and of the header

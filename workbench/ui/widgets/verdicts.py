@@ -8,8 +8,9 @@ import streamlit as st
 
 from workbench.rewrite import History
 from workbench.ui.state.checking import END, OFF, Checking, is_compared
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
-from workbench.ui.widgets.parts import markdown_escaped, show_error
+from workbench.ui.widgets.parts import show_error
 from workbench.ui.widgets.progress import time_left
 from workbench.ui.widgets.steps import go_to
 
@@ -23,10 +24,10 @@ def show_verdicts(opened: Opened, history: History, checking: Checking | None, h
     if how == OFF and history[-1].verdict is None:
         st.caption("Verification is off: the result is not compared with the original.")
         taken += LINE
-    told = checking or opened.checking
-    if told is not None and told.history is history and told.is_watched and history.failed is None:
+    message = checking or opened.checking
+    if message is not None and message.history is history and message.is_watched and history.failed is None:
         with st.container(height=ROW, border=False):  # kept when all is compared, or the view would move
-            _watch(opened, told)
+            _watch(opened, message)
         taken += ROW
     if history.failed is not None:
         _failure(opened, history)
@@ -110,8 +111,8 @@ def _left_out(opened: Opened) -> int:
     if not opened.left_out:
         return 0
     words, button = st.columns([6, 1], vertical_alignment="center")
-    told = "; ".join(str(out) for out in opened.left_out)
-    words.caption(markdown_escaped(told[:1].upper() + told[1:]))
+    message = "; ".join(str(out) for out in opened.left_out)
+    words.caption(markdown_escaped(message[:1].upper() + message[1:]))
     button.button("Put back", key="put_back", on_click=_put_back, args=(opened,), width="stretch")
     return 2 * LINE
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from workbench.explanation import indented_graph, rule_source
-from workbench.refusals import Considered, RefusalGroup, considered
+from workbench.explanations.explanation import indented_graph, rule_source
+from workbench.explanations.refusals import Considered, RefusalGroup, considered
 from workbench.rewrite import History, Pass, PassContext, Rule
 from workbench.ui.state.graph_views import aimed, passes_of
+from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import graphs_of_steps
-from workbench.ui.widgets.parts import markdown_escaped, pane
+from workbench.ui.widgets.parts import pane
 from workbench.ui.widgets.steps import STEP, go_to_node
 from workbench.ui.widgets.tables import table
 
-_ROW = 24  # pixels
 _SOURCE = 0.45  # of the height, for the rule's example and source
 
 
@@ -27,15 +27,15 @@ def show_why_not(opened: Opened, history: History, spec: Spec, index: int, heigh
     if not index:
         _all_steps(opened, history, spec, passes, height)
         return
-    found = _considered(opened, history, spec, passes, index)
+    result = _considered(opened, history, spec, passes, index)
     step = history[index]
-    st.caption(markdown_escaped(f"{step.title} ran, in {step.seconds:.2f} s: {found.sentence}."))
-    if not found.groups:
+    st.caption(markdown_escaped(f"{step.title} ran, in {step.seconds:.2f} s: {result.sentence}."))
+    if not result.groups:
         return
     groups, nodes = st.columns([3, 2], gap="small")
     upper = round(height * (1 - _SOURCE))
     with groups:
-        group = found.groups[_group_table(opened, found, index, upper)]
+        group = result.groups[_group_table(opened, result, index, upper)]
     with nodes:
         _node_table(opened, history, index, group, upper)
     rule = next((rule for rule in passes[index - 1].rules if rule.name == group.rule), None)
@@ -47,25 +47,24 @@ def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass]
     """What the step considered; cached."""
     known: dict[int, Considered] = opened.moments.get(("considered", id(history)), dict)
     if index not in known:
-        context = PassContext(aimed(history, spec.profile), history.mode, limits=history.limits)
-        sentences = [out.sentence for out in history.left_out]
+        context = PassContext(aimed(history, spec.profile), mode=history.mode, limits=history.limits)
         with st.spinner(f"Asking the rules of {passes[index - 1].title} again"):
             after = graphs_of_steps(opened, history)[index]
-            known[index] = considered(history[index], passes[index - 1], after, context, sentences)
+            known[index] = considered(
+                history[index], passes[index - 1], after, context, history.left_out_of(history[index])
+            )
     return known[index]
 
 
 def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass], height: int) -> None:
     """Every pass: whether it ran, and what it considered; a click chooses its step."""
-    st.caption(
-        "Every pass of the list ran, also those that changed nothing. Click one to see what it said of each node."
-    )
+    st.caption("Every pass of the list ran, also those that changed nothing. Click one to see its reason at each node.")
     rows = []
     for index, step in enumerate(history.steps[1:], 1):
-        found = _considered(opened, history, spec, passes, index)
-        refused = "-" if found.about else f"{found.refused:,}"
+        result = _considered(opened, history, spec, passes, index)
+        refused = "-" if result.about else f"{result.refused:,}"
         rows.append(
-            {"#": index, "pass": step.title, "acted on": found.acted, "refused": refused, "in words": found.sentence}
+            {"#": index, "pass": step.title, "acted on": result.acted, "refused": refused, "in words": result.sentence}
         )
     key = f"why_not_steps_{opened.number}"
 
@@ -81,17 +80,17 @@ def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass],
     table(rows, columns, height=height, key=key, on_click=choose)
 
 
-def _group_table(opened: Opened, found: Considered, index: int, height: int) -> int:
+def _group_table(opened: Opened, result: Considered, index: int, height: int) -> int:
     """The sentences with their numbers of nodes; returns the number of the chosen one, at first the first."""
     key = f"why_not_{opened.number}_{index}"
     columns = {
         "nodes": st.column_config.NumberColumn(width=60, format="localized"),
-        "what it said": st.column_config.TextColumn(width=440),
+        "reason": st.column_config.TextColumn(width=440),
     }
-    rows = [{"nodes": len(g.nodes), "what it said": g.sentence, "rule": g.rule or "-"} for g in found.groups]
+    rows = [{"nodes": len(g.nodes), "reason": g.sentence, "rule": g.rule or "-"} for g in result.groups]
     state = table(rows, columns, height=height, key=key, on_select="rerun", selection_mode="single-cell")
     cells = state["selection"]["cells"]
-    return min(cells[0][0], len(found.groups) - 1) if cells else 0
+    return min(cells[0][0], len(result.groups) - 1) if cells else 0
 
 
 def _node_table(opened: Opened, history: History, index: int, group: RefusalGroup, height: int) -> None:
@@ -102,7 +101,7 @@ def _node_table(opened: Opened, history: History, index: int, group: RefusalGrou
         go_to_node(opened, history, index, group.said[row][0])
 
     columns = {"node (click to see it)": st.column_config.TextColumn(width=160)}
-    rows = [{"node (click to see it)": name, "what was said of it": sentence} for name, sentence in group.said]
+    rows = [{"node (click to see it)": name, "reason": sentence} for name, sentence in group.said]
     table(rows, columns, height=height, key=key, on_click=show)
 
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
-from workbench.memory.packing import check_offsets
+from workbench.memory.blocks.packing import check_offsets
 from workbench.memory.planning import MemoryPlan
 from workbench.memory.shared_memory import Alias
 from workbench.run.torch.arena.kernels import writing_calls
 from workbench.run.torch.arena.out_kernels import Write
-from workbench.run.torch.instruction import Instruction
-from workbench.run.torch.program import Program
+from workbench.run.torch.executor.instruction import Instruction
+from workbench.run.torch.executor.program import Program
 
 if TYPE_CHECKING:
     import torch
 
-    from workbench.run.torch.executor import TorchExecutor
+    from workbench.run.torch.executor.executor import TorchExecutor
 
 ARENA_ALIGNMENT = 64  # bytes, of blocks and of the arena itself
 _POISON = 0xFF  # of which every float type makes NaN
@@ -111,7 +111,7 @@ class ArenaRun:
         if not self._stay(step, operands):
             return None
         if step.node.op == "Concat":
-            return _joined(operands, place, step.call.attr("axis", 0))
+            return _joined(operands, place, step.call.attr("axis"))
         return writing_calls(lambda *given: step.run(step.call, *given), operands, place)
 
     def _stay(self, step: Instruction, operands: list[Any]) -> bool:
@@ -166,8 +166,8 @@ class ArenaRun:
         program, registers = self._program, self._registers
 
         def run() -> None:
-            found = program.results(step, registers)
-            for place, value, register in zip(placed, found, step.outputs, strict=False):
+            result = program.results(step, registers)
+            for place, value, register in zip(placed, result, step.outputs, strict=False):
                 if place is None:
                     registers[register] = self._copied_out(value)
                 else:
@@ -230,16 +230,16 @@ class ArenaRun:
                 " for these inputs."
             )
         assert planned.offset is not None
-        found = self.bytes[planned.offset : planned.offset + value.nbytes]
-        return found.view(value.dtype).view(value.shape)
+        result = self.bytes[planned.offset : planned.offset + value.nbytes]
+        return result.view(value.dtype).view(value.shape)
 
     def _dying(self) -> list[list[tuple[int, int]]]:
         """For each step the bytes whose block nothing uses after it."""
-        found: list[list[tuple[int, int]]] = [[] for _ in self.steps]
+        results: list[list[tuple[int, int]]] = [[] for _ in self.steps]
         for block, offset in zip(self.plan.sharing.packing.blocks, self.plan.packed.offsets, strict=True):
-            if block.bytes and block.dies < len(found) + 1 and block.dies > 0:
-                found[block.dies - 1].append((offset, offset + block.bytes))
-        return [one if place < len(found) - 1 else [] for place, one in enumerate(found)]
+            if block.bytes and block.dies < len(results) + 1 and block.dies > 0:
+                results[block.dies - 1].append((offset, offset + block.bytes))
+        return [one if place < len(results) - 1 else [] for place, one in enumerate(results)]
 
 
 def _storage(value: Any) -> int | None:

@@ -69,13 +69,13 @@ def writing_calls(compute: Callable[..., Any], operands: Sequence[Any], place: t
     return write if same else None
 
 
-def _is_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+def _is_close(result: torch.Tensor, expected: torch.Tensor) -> bool:
     import torch
 
-    if not found.is_floating_point():
-        return bool(torch.equal(found, expected))
-    step = torch.finfo(found.dtype).eps
-    return bool(torch.allclose(found, expected, rtol=max(1e-4, step), atol=max(1e-5, step / 8), equal_nan=True))
+    if not result.is_floating_point():
+        return bool(torch.equal(result, expected))
+    step = torch.finfo(result.dtype).eps
+    return bool(torch.allclose(result, expected, rtol=max(1e-4, step), atol=max(1e-5, step / 8), equal_nan=True))
 
 
 class _Binding:
@@ -256,10 +256,10 @@ def _least_s(run: Write, place: torch.Tensor) -> float:
 
 
 def _flat(values: Any) -> list[Any]:
-    found = []
+    results = []
     for value in values:
-        found += _flat(value) if isinstance(value, (list, tuple)) else [value]
-    return found
+        results += _flat(value) if isinstance(value, (list, tuple)) else [value]
+    return results
 
 
 def _looked_up(given: Any, temporaries: Mapping[str, Any]) -> Any:

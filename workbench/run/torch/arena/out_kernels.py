@@ -29,12 +29,12 @@ def out_variant(operator: Any) -> OutVariant | None:
 
     given = [(argument.name, str(argument.type)) for argument in operator._schema.arguments]
     for name in operator.overloadpacket.overloads():
-        found = getattr(operator.overloadpacket, name)
-        outs = tuple(argument.name for argument in found._schema.arguments if argument.is_out)
-        others = [(one.name, str(one.type)) for one in found._schema.arguments if not one.is_out]
-        is_kernel = torch.Tag.generated not in found.tags
+        result = getattr(operator.overloadpacket, name)
+        outs = tuple(argument.name for argument in result._schema.arguments if argument.is_out)
+        others = [(one.name, str(one.type)) for one in result._schema.arguments if not one.is_out]
+        is_kernel = torch.Tag.generated not in result.tags
         if is_kernel and others == given and len(outs) == len(operator._schema.returns):
-            return OutVariant(found, outs)
+            return OutVariant(result, outs)
     return None
 
 

@@ -9,7 +9,7 @@ from workbench.ir import Edit, Graph, Node, TensorType
 from workbench.memory.planning import DEFAULT_PLANNER, MemoryPlan, plan_memory, sharing_of
 from workbench.ops.dtypes import element_type_of
 from workbench.run.torch.arena.arena_run import ARENA_ALIGNMENT
-from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def plan_of_run(executor: TorchExecutor, tensors: Mapping[str, Any], planner: str = DEFAULT_PLANNER) -> MemoryPlan:
@@ -34,13 +34,13 @@ def graph_of_run(executor: TorchExecutor, tensors: Mapping[str, Any]) -> Graph:
 def _types(names: tuple[str, ...], values: tuple[Any, ...], device: str) -> dict[str, TensorType]:
     import torch
 
-    found = {}
+    results = {}
     for name, value in zip(names, values, strict=False):
         if name and isinstance(value, torch.Tensor) and value.device.type == device:
             dtype = element_type_of(value.dtype)
             if dtype is not None:
-                found[name] = TensorType(dtype, tuple(value.shape))
-    return found
+                results[name] = TensorType(dtype, tuple(value.shape))
+    return results
 
 
 def _typed(graph: Graph, types: Mapping[str, TensorType]) -> Graph:

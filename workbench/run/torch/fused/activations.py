@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.ops.lazy import F
-from workbench.run.torch.instruction import Instruction
+from workbench.run.torch.executor.instruction import Instruction
 
 if TYPE_CHECKING:
     import torch

@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING, Any
 from workbench.fusion.group_calls import group_call, group_function
 from workbench.ops import fusion_kind_of
 from workbench.ops.fusion_kinds import FUSABLE, REDUCTION
-from workbench.run.measurement.device_times import kernel_times_ms
-from workbench.run.measurement.profiled import Kernel
-from workbench.run.measurement.progress import OnStage
-from workbench.run.torch.compilers import missing_compiler
+from workbench.run.profiling.profiled import Kernel
+from workbench.run.profiling.progress import OnStage
+from workbench.run.torch.executor.compilers import missing_compiler
+from workbench.run.torch.executor.device_times import kernel_times_ms
+from workbench.run.torch.executor.instruction import Instruction
+from workbench.run.torch.executor.program import Program
 from workbench.run.torch.fused.compiling_ahead import compile_ahead, processes_for, was_compiled
+from workbench.run.torch.fused.concat_views import write_in_place
 from workbench.run.torch.fused.in_place import in_place_calls
 from workbench.run.torch.fused.inductor import compile_group
-from workbench.run.torch.fused.joins import write_in_place
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.products import LIBRARIES, Fastest, has_product, product_calls
 from workbench.run.torch.fused.structure import structure_of
 from workbench.run.torch.fused.tracing import TracedGroup, trace_group
 from workbench.run.torch.fused.trials import fastest_ms
-from workbench.run.torch.instruction import Instruction
-from workbench.run.torch.program import Program
 
 if TYPE_CHECKING:
     import torch
 
-    from workbench.run.torch.executor import TorchExecutor
+    from workbench.run.torch.executor.executor import TorchExecutor
 
 # Calls of these leave channels-last results, on which the next ones are faster than it shows here.
 _ALLOWED = {"inductor": 1.0, "in place": 1.0, **dict.fromkeys(LIBRARIES, 4 / 3)}  # of the time one by one
@@ -68,8 +68,8 @@ def choose_kernels(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnS
 
     say: is called with what is done, group by group; may raise to stop.
     """
-    found = ((place, _group(executor, step)) for place, step in enumerate(executor.program.steps))
-    groups = {place: group for place, group in found if group is not None}
+    result = ((place, _group(executor, step)) for place, step in enumerate(executor.program.steps))
+    groups = {place: group for place, group in result if group is not None}
     chooser = _Chooser(str(executor.device), executor.is_float32)
     chosen = Chosen()
     lowerings: dict[int, Lowering] = {}

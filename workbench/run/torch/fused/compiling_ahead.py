@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.run.torch.compilers import keep_compiled
+from workbench.run.torch.executor.compilers import keep_compiled
 from workbench.run.torch.fused.tracing import TracedGroup
 
 _FEWEST = 8  # groups for each process, which takes some ten seconds to start and a second for each

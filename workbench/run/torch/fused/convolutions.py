@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.ops.lazy import torch as late_torch
-from workbench.run.torch.fused.behind import Behind
+from workbench.run.torch.fused.epilogue import Epilogue
 from workbench.run.torch.fused.inductor import compile_library
 from workbench.run.torch.fused.lowering import NoLowering
 from workbench.run.torch.fused.product import TO_NCHW, ConstantProduct
@@ -47,22 +47,22 @@ class _Convolution(ctypes.Structure):
 class CompiledCall:
     """A product as a call of the kernel."""
 
-    def __init__(self, product: ConstantProduct, behind: Behind) -> None:
+    def __init__(self, product: ConstantProduct, epilogue: Epilogue) -> None:
         """Raises NoLowering."""
         if max(math.prod(product.shape), math.prod(product.result_shape)) > np.iinfo(np.int32).max:
             raise NoLowering("it has more elements than 4 bytes can count")
         library = _library()
-        is_within = behind.unary.name in _ACTIVATIONS
-        code, first, second = _ACTIVATIONS[behind.unary.name if is_within else "none"](behind.unary.scalars)
+        is_within = epilogue.unary.name in _ACTIVATIONS
+        code, first, second = _ACTIVATIONS[epilogue.unary.name if is_within else "none"](epilogue.unary.scalars)
         struct = _Convolution(activation=code, first=first, second=second)
         fill = _fill_depthwise if _is_depthwise(product) else _fill_tiled
-        self._held: list[Any] = [struct, *fill(struct, product, behind.bias, library.lanes())]
-        if behind.order is not None:
-            self._held.append(late_torch.tensor(behind.order, dtype=late_torch.int32))
+        self._held: list[Any] = [struct, *fill(struct, product, epilogue.bias, library.lanes())]
+        if epilogue.order is not None:
+            self._held.append(late_torch.tensor(epilogue.order, dtype=late_torch.int32))
             struct.order = self._held[-1].data_ptr()
         operations = 2 * math.prod(product.result_shape) * product.weight[0].numel()
         struct.threads = 1 if operations < _FEW_OPERATIONS else late_torch.get_num_threads()
-        self._activate = None if is_within else behind.unary.in_place
+        self._activate = None if is_within else epilogue.unary.in_place
         self._order = TO_NCHW if struct.step > 1 else None  # of the operand in memory
         self._shape, self._outputs = product.result_shape, product.result_shape[-1]
         self._images = _channels_first(self._shape) if len(self._shape) == 4 else ((), ())

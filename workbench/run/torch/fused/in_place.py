@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench.run.torch.executor.program import Program
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.tracing import trace_group
-from workbench.run.torch.program import Program
 
 
 def in_place_calls(body: Program, operands: Sequence[Any], instead_of: str) -> Lowering:

@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.run.torch.compilers import keep_compiled, missing_compiler
+from workbench.run.torch.executor.compilers import keep_compiled, missing_compiler
+from workbench.run.torch.executor.program import Program
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.tracing import trace_group
-from workbench.run.torch.program import Program
 from workbench.run.worker.failures import first_line
 
 

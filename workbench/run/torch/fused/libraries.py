@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from workbench.ops.lazy import F
 from workbench.ops.lazy import torch as late_torch
 from workbench.ops.windows import torch_pads
-from workbench.run.torch.fused.behind import Behind
+from workbench.run.torch.fused.epilogue import Epilogue
 from workbench.run.torch.fused.lowering import NoLowering
 from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC, ConstantProduct, RunProduct
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import torch
 
 
-def onednn_product(product: ConstantProduct, behind: Behind) -> RunProduct:
+def onednn_product(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
     """Raises NoLowering."""
     if not late_torch.backends.mkldnn.is_available():
         raise NoLowering("this torch is built without it")
-    if behind.unary.name == "clamped_linear":
+    if epilogue.unary.name == "clamped_linear":
         raise NoLowering("its HardSigmoid has one slope alone")
-    is_linear = product.is_linear and (behind.other is None or not product.window.kernel)
-    return _linear(product, behind) if is_linear else _convolution(product, behind)
+    is_linear = product.is_linear and (epilogue.other is None or not product.window.kernel)
+    return _linear(product, epilogue) if is_linear else _convolution(product, epilogue)
 
 
-def _convolution(product: ConstantProduct, behind: Behind) -> RunProduct:
+def _convolution(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
     window, groups = product.window, product.groups
     if len(window.kernel) != 2:
         raise NoLowering("it is called for images alone")
@@ -39,7 +39,7 @@ def _convolution(product: ConstantProduct, behind: Behind) -> RunProduct:
     strides, dilations = list(window.strides), list(window.dilations)
     reorder = late_torch.ops.mkldnn._reorder_convolution_weight
     packed = reorder(product.weight.contiguous(), padding, strides, dilations, groups)
-    bias, unary, scalars = behind.bias, behind.unary, list(behind.unary.scalars)
+    bias, unary, scalars = epilogue.bias, epilogue.unary, list(epilogue.unary.scalars)
     plain = late_torch.ops.mkldnn._convolution_pointwise.default
     binary = late_torch.ops.mkldnn._convolution_pointwise.binary
 
@@ -52,31 +52,35 @@ def _convolution(product: ConstantProduct, behind: Behind) -> RunProduct:
         else:
             added, name = other.contiguous().permute(TO_NCHW), None if unary.name == "none" else unary.name
             y = binary(x, added, packed, bias, padding, strides, dilations, groups, "add", None, name, [], None)
-        return y.permute(TO_NHWC)
+        result: torch.Tensor = y.permute(TO_NHWC)
+        return result
 
     return run
 
 
-def _linear(product: ConstantProduct, behind: Behind) -> RunProduct:
+def _linear(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
     rows, weight = math.prod(product.shape[:-1]), product.weight.flatten(1)
     packed = late_torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
-    bias, unary, scalars = behind.bias, behind.unary, list(behind.unary.scalars)
+    bias, unary, scalars = epilogue.bias, epilogue.unary, list(epilogue.unary.scalars)
     plain = late_torch.ops.mkldnn._linear_pointwise.default
     binary = late_torch.ops.mkldnn._linear_pointwise.binary
 
     def run(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        result: torch.Tensor
         if other is None:
-            return plain(x.contiguous(), packed, bias, unary.name, scalars, unary.algorithm)
-        return binary(x.contiguous(), other.contiguous(), packed, bias, "add")
+            result = plain(x.contiguous(), packed, bias, unary.name, scalars, unary.algorithm)
+        else:
+            result = binary(x.contiguous(), other.contiguous(), packed, bias, "add")
+        return result
 
     return run
 
 
-def blas_product(product: ConstantProduct, behind: Behind) -> RunProduct:
+def blas_product(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
     """Raises NoLowering."""
     if not product.is_linear:
         raise NoLowering("it is no product of matrices")
-    weight, bias, activate = product.weight.flatten(1), behind.bias, behind.unary.in_place
+    weight, bias, activate = product.weight.flatten(1), epilogue.bias, epilogue.unary.in_place
 
     def run(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         y = F.linear(x.contiguous(), weight, bias)

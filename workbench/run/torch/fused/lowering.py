@@ -29,7 +29,7 @@ class Lowering:
     """What computes a group.
 
     run:    (call, *operands) -> the results; the operands are those at `places` of the group's.
-    by, how, kernels, bytes, compile_s, source: as in `workbench.run.measurement.profiled.Kernel`.
+    by, how, kernels, bytes, compile_s, source: as in `workbench.run.profiling.profiled.Kernel`.
     packed_bytes: of the weights that it holds in another order.
     into:   (buffer, offset, *operands) -> the result, if it can be computed as a part of a buffer [..., channels], the
             one that begins at that channel. join: if it joins channels.

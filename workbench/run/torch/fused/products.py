@@ -18,22 +18,22 @@ from workbench.ops import contract_of
 from workbench.ops.channels_last import parse_channels_last, plain_op
 from workbench.ops.lazy import torch as late_torch
 from workbench.ops.windows import Window
-from workbench.run.torch.fused.behind import (
-    Behind,
-    behind_product,
-    concat_behind,
+from workbench.run.torch.executor.instruction import Instruction
+from workbench.run.torch.executor.program import Program
+from workbench.run.torch.fused.concat_views import join_of
+from workbench.run.torch.fused.convolutions import CompiledCall
+from workbench.run.torch.fused.epilogue import (
+    Epilogue,
+    concat_after,
+    epilogue_of_product,
     has_bias,
     is_row,
     with_shuffle,
 )
-from workbench.run.torch.fused.convolutions import CompiledCall
-from workbench.run.torch.fused.joins import join_of
 from workbench.run.torch.fused.libraries import blas_product, onednn_product
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC, ConstantProduct, RunProduct, axis_of_channels
 from workbench.run.torch.fused.trials import fastest_ms
-from workbench.run.torch.instruction import Instruction
-from workbench.run.torch.program import Program
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _OWN = "C++"
 # A trial shows neither that our own kernel has nothing to prepare, since in it all is in the caches, nor that it can
 # write into the result of a Concat.
 _OWN_MARGIN = 1.15
-LIBRARIES: Mapping[str, Callable[[ConstantProduct, Behind], RunProduct]] = {
+LIBRARIES: Mapping[str, Callable[[ConstantProduct, Epilogue], RunProduct]] = {
     "oneDNN": onednn_product,
     _OWN: CompiledCall,
     "BLAS": blas_product,
@@ -112,7 +112,7 @@ def _alone(group: _Group, used: _Used, plain: Lowering) -> Lowering:
     if body.steps == [step]:
         places = tuple(plain.places[body.inputs.index(register)] for register in step.inputs)
         return replace(plain, run=step.run, places=places, into=into)
-    concat = concat_behind(body, step.outputs[0], group.shapes, axis_of_channels(used.is_last))
+    concat = concat_after(body, step.outputs[0], group.shapes, axis_of_channels(used.is_last))
     if into is None or concat is None or body.steps != [step, concat] or len(body.outputs) > 1:
         return plain
     join = join_of(body, step, concat, group.shapes, used.is_last, into)
@@ -156,18 +156,18 @@ class _Used:
 
 def _use(group: _Group, step: Instruction) -> _Used | None:
     """Replace a product of the group by one call; None if that cannot be."""
-    found = _found(group, step)
-    if found is None:
+    result = _found(group, step)
+    if result is None:
         return None
-    call, behind = _call_of(group, step, found)
-    step.run = _in_layout(call.run, found.is_last)
-    step.inputs = (step.inputs[0], *(() if behind.other is None else (behind.other,)))
-    step.outputs = (behind.result,)
+    call, epilogue = _call_of(group, step, result)
+    step.run = _in_layout(call.run, result.is_last)
+    step.inputs = (step.inputs[0], *(() if epilogue.other is None else (epilogue.other,)))
+    step.outputs = (epilogue.result,)
     body = group.body
-    body.steps = [other for other in body.steps if other not in behind.steps and other is not step]
+    body.steps = [other for other in body.steps if other not in epilogue.steps and other is not step]
     body.steps.insert(_after(body, step.inputs), step)
-    words = " + ".join((plain_op(step.node), *(other.node.op_type for other in behind.steps)))
-    return _Used(call, step, words, found.is_last)
+    words = " + ".join((plain_op(step.node), *(other.node.op_type for other in epilogue.steps)))
+    return _Used(call, step, words, result.is_last)
 
 
 def _after(body: Program, registers: Sequence[int]) -> int:
@@ -234,45 +234,45 @@ _PRODUCTS = {"Conv": _convolution, "Gemm": _gemm, "MatMul": _matmul}
 # ---- their calls ---------------------------------------------------------------------------
 
 
-def _call_of(group: _Group, step: Instruction, found: _Found) -> tuple[_Call, Behind]:
+def _call_of(group: _Group, step: Instruction, result: _Found) -> tuple[_Call, Epilogue]:
     """The fastest, and what it takes along: a shuffle of channels too, if a library does. Raises NoLowering."""
-    behind = behind_product(group.body, step, group.known, group.shapes)
-    if found.product.window.kernel:
-        shuffled = with_shuffle(group.body, behind, group.shapes, axis_of_channels(found.is_last))
+    epilogue = epilogue_of_product(group.body, step, group.known, group.shapes)
+    if result.product.window.kernel:
+        shuffled = with_shuffle(group.body, epilogue, group.shapes, axis_of_channels(result.is_last))
         with suppress(NoLowering):
             if shuffled is not None:
-                return _call(found.product, shuffled, group.fastest), shuffled
-    return _call(found.product, behind, group.fastest), behind
+                return _call(result.product, shuffled, group.fastest), shuffled
+    return _call(result.product, epilogue, group.fastest), epilogue
 
 
-def _call(product: ConstantProduct, behind: Behind, fastest: Fastest) -> _Call:
+def _call(product: ConstantProduct, epilogue: Epilogue, fastest: Fastest) -> _Call:
     """The fastest. Raises NoLowering if no library has one."""
-    key = *product.kind, behind.other is None, behind.unary, behind.order
+    key = *product.kind, epilogue.other is None, epilogue.unary, epilogue.order
     known = fastest.get(key)
-    able = LIBRARIES if behind.order is None else [_OWN]  # which alone shuffles channels
-    calls = _calls(product, behind, able if known is None else [known])
-    best = calls[0] if len(calls) == 1 else _fastest(calls, product, behind)
+    able = LIBRARIES if epilogue.order is None else [_OWN]  # which alone shuffles channels
+    calls = _calls(product, epilogue, able if known is None else [known])
+    best = calls[0] if len(calls) == 1 else _fastest(calls, product, epilogue)
     fastest[key] = best.library
     return best
 
 
-def _calls(product: ConstantProduct, behind: Behind, libraries: Iterable[str]) -> list[_Call]:
-    found, refused = [], []
+def _calls(product: ConstantProduct, epilogue: Epilogue, libraries: Iterable[str]) -> list[_Call]:
+    result, refused = [], []
     for library in libraries:
         try:
-            found.append(_Call(LIBRARIES[library](product, behind), library))
+            result.append(_Call(LIBRARIES[library](product, epilogue), library))
         except NoLowering as reason:
             refused.append(f"{library}: {reason}")
         except RuntimeError as error:  # weights that it cannot reorder
             refused.append(f"{library} refuses: {first_line(error)}")
-    if not found:
+    if not result:
         raise NoLowering("; ".join(refused))
-    return found
+    return result
 
 
-def _fastest(calls: Sequence[_Call], product: ConstantProduct, behind: Behind) -> _Call:
+def _fastest(calls: Sequence[_Call], product: ConstantProduct, epilogue: Epilogue) -> _Call:
     operands = [product.example()]
-    if behind.other is not None:
+    if epilogue.other is not None:
         operands.append(late_torch.zeros(product.result_shape))
     with late_torch.inference_mode():
         times = fastest_ms([partial(call.run, *operands) for call in calls])

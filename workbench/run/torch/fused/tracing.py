@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.run.torch.executor.program import Program
 from workbench.run.torch.fused.lowering import NoLowering
-from workbench.run.torch.program import Program
 from workbench.run.worker.failures import first_line
 
 

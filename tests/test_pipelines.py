@@ -1,0 +1,174 @@
+"""Pipelines as values and as text: what is written is read back, and a pass stands as often as one likes."""
+
+import random
+
+import pytest
+
+import passes
+from tests.running import typed
+from workbench import api
+from workbench.pipeline.pipeline import Fixpoint, LayoutSlot, Pipeline
+from workbench.pipeline.repeat import Repeat
+from workbench.registry.pass_choice import choose
+from workbench.registry.reading import PipelineError, layout_strategy, preset, read_pipeline, shortest_text
+from workbench.rewrite import OptionError, with_options
+from workbench.rewrite.core.identity import RewriteId, read_rewrite_id
+from workbench.ui.state.rows import LAYOUT, pipeline_of, to_rows
+
+PASSES = passes.all_passes()
+STRATEGIES = passes.strategies()
+
+
+def any_pipeline(seed: int) -> Pipeline:
+    """Random parts: passes, some with other options, fixpoints in fixpoints, strategies, the place of one."""
+    draw = random.Random(seed)
+
+    def part(depth: int):
+        kind = draw.random()
+        if kind < 0.15 and depth < 3:
+            return Fixpoint([part(depth + 1) for _ in range(draw.randint(1, 3))], draw.choice((1, 3, 10)))
+        if kind < 0.2:
+            return LayoutSlot()
+        if kind < 0.3:
+            return layout_strategy(draw.choice(list(STRATEGIES)))
+        cls = PASSES[draw.choice(list(PASSES))]
+        return with_options(cls, {name: other_value(draw, cls, field) for name, field in cls.option_fields().items()})
+
+    return Pipeline(part(0) for _ in range(draw.randint(0, 6)))
+
+
+def other_value(draw, cls, field):
+    """A value that the option takes: its default, or another one."""
+    choices = field.metadata.get("choices")
+    if choices:
+        return draw.choice(list(choices))
+    if isinstance(field.default, bool):
+        return draw.choice((True, False))
+    if isinstance(field.default, int | float):
+        return field.default + draw.choice((0, 1))
+    return draw.choice((field.default, 'images:0=N, "x" {y}', "a b", ""))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_text_of_a_pipeline_reads_back(seed):
+    pipeline = any_pipeline(seed)
+    assert read_pipeline(str(pipeline)) == pipeline
+    assert read_pipeline(shortest_text(pipeline)) == pipeline
+    if '"' not in str(pipeline):
+        assert read_pipeline(str(pipeline).replace(",", " ,\n ").replace("(", " ( ")) == pipeline
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_rows_of_a_pipeline_make_it_again(seed):
+    """But for a second layout strategy, whose options are those of its pass, and places without one."""
+    pipeline = any_pipeline(seed)
+    rows = to_rows(pipeline)
+    again = pipeline_of(rows.keys, lambda key: True, rows.options, rows.rounds, rows.strategy)
+    slots = [key for key in rows.keys if key.startswith(LAYOUT)]
+    if len(slots) == 1 and rows.strategy is not None:
+        assert again.passes == pipeline.passes
+    if not slots:
+        assert [p for p in again.passes if not isinstance(p, Repeat)] == [
+            p for p in pipeline.passes if not isinstance(p, Repeat)
+        ]
+
+
+@pytest.mark.parametrize("name", passes.presets())
+def test_every_preset_has_its_name_as_its_shortest_text(name):
+    entry = passes.presets()[name]
+    assert shortest_text(preset(name)) == entry.get("alias", name)
+    assert read_pipeline(name) == preset(name)
+
+
+def test_a_preset_stands_among_parts():
+    pipeline = read_pipeline("simplify,layout{strategy=optimal weigh=time}")
+    assert pipeline.parts[:-1] == preset("simplify").parts
+    assert shortest_text(pipeline) == "simplify,layout{strategy=optimal weigh=time}"
+
+
+def test_a_pass_stands_twice_with_two_options():
+    """The first place may make 8 bytes of constants and the second more."""
+    constants = "<float[4] a = {1, 2, 3, 4}, float[4] b = {5, 6, 7, 8}>"
+    graph = typed(f"g (float[4] x) => (float[4] y) {constants} {{ c = Add(a, b)  y = Mul(x, c) }}")
+    history = api.optimize(graph, "fold_constants{max_bytes=8},dead_nodes,fold_constants{max_bytes=16}")
+    assert [step.label for step in history.steps[1:]] == ["fold_constants", "dead_nodes", "fold_constants#2"]
+    assert [step.options for step in history.steps if step.options] == [{"max_bytes": 8}, {"max_bytes": 16}]
+    assert [len(step.rewrites) for step in history.steps[1:]] == [0, 0, 1]
+
+
+def test_a_fixpoint_runs_its_parts_and_then_what_is_behind_its_layout_strategy_again():
+    pipeline = read_pipeline(
+        "fixpoint{rounds=3}(dead_nodes,layout{strategy=greedy},fixpoint(cancel_pairs),infer_types)"
+    )
+    names = [pass_.name for pass_ in pipeline.passes]
+    assert names == ["dead_nodes", "layout_greedy", "cancel_pairs", "repeat", "infer_types", "repeat"]
+    inner, outer = (pass_ for pass_ in pipeline.passes if isinstance(pass_, Repeat))
+    assert [p.name for p in inner.passes] == ["cancel_pairs"] and inner.rounds == 10
+    assert [p.name for p in outer.passes] == ["cancel_pairs", "infer_types"] and outer.rounds == 3
+
+
+def test_repeat_as_older_versions_wrote_it():
+    assert read_pipeline("dead_nodes,cancel_pairs,repeat,infer_types") == read_pipeline(
+        "fixpoint(dead_nodes,cancel_pairs),infer_types"
+    )
+
+
+def test_the_strategy_comes_to_its_place_or_to_the_end():
+    greedy = layout_strategy("greedy")
+    assert choose("dead_nodes,layout,infer_types", layout="greedy").passes[1] == greedy
+    assert choose("dead_nodes", layout="greedy").passes[-1] == greedy
+    assert choose("layout_greedy,dead_nodes", layout="greedy").passes[0] == greedy
+    assert [p.name for p in choose("dead_nodes,layout,infer_types").passes] == ["dead_nodes", "infer_types"]
+
+
+def test_options_by_name_go_to_every_place_of_the_pass():
+    chosen = choose("fuse_groups{max_operators=3},fuse_groups", options={"fuse_groups.past_products": "on"})
+    assert [(p.max_operators, p.past_products) for p in chosen.passes] == [(3, True), (256, True)]
+    with pytest.raises(OptionError, match=r"option 'dead\.x' is for no pass that runs"):
+        choose("dead_nodes", options={"dead.x": 1})
+
+
+REFUSED = {
+    "simplfy": "there is no pass 'simplfy'; did you mean the preset 'simplify'?",
+    "dead_nodes{x=1}": "pass dead_nodes has no option 'x'",
+    "layout{strategy=optimsl}": "there is no layout strategy 'optimsl'; did you mean 'optimal'?",
+    "layout{weigh=time}": "layout needs strategy=NAME",
+    "fixpoint(dead_nodes": "')' is missing at the end",
+    "fixpoint{rounds=0}(dead_nodes)": "rounds is a number from 1 on, not '0'",
+    "fixpoint{turns=2}(dead_nodes)": "a fixpoint has no option 'turns', only rounds",
+    "dead_nodes dead_nodes": "'dead_nodes' stands where a comma or the end is expected",
+    "dead_nodes)": "')' stands where a comma or the end is expected",
+    'fuse_groups{device="\\x"}': "is no text as in JSON",
+    'free_dims{axes="images': "is no part of a pipeline",
+    "simplify{rounds=2}": "'simplify' is a preset, which has no options",
+    "{": "'{' stands where a pass is expected",
+    "fixpoint(" * 30 + "dead_nodes" + ")" * 30: "more than 20 fixpoints stand in each other",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])
+def test_what_cannot_be_read_is_one_sentence(text):
+    with pytest.raises((PipelineError, OptionError, passes.PassError)) as caught:
+        choose(text)
+    assert REFUSED[text] in str(caught.value) and len(str(caught.value)) < 500 and "\n" not in str(caught.value)
+
+
+def test_the_identity_of_a_rewrite_is_not_its_sentence():
+    graph = typed("g (float[N] x) => (float[N] y) { a = Neg(x)  b = Neg(a)  c = Exp(b)  d = Neg(c)  y = Neg(d) }")
+    history = api.optimize(graph, "algebra_inverse")
+    ids = [rewrite.id for rewrite in history.steps[1].rewrites]
+    assert len(set(ids)) == len(ids) > 0 and all(read_rewrite_id(str(one)) == one for one in ids)
+    assert ids[0].rule in {rule.name for rule in PASSES["algebra_inverse"].rules} and ids[0].node in graph
+    assert all(
+        rewrite.rule is not None and rewrite.pass_name == "algebra_inverse" for rewrite in history.steps[1].rewrites
+    )
+
+
+@pytest.mark.parametrize("one", [RewriteId("a.b", "loop/body/x#y@z", 3), RewriteId("", "", 0)], ids=str)
+def test_an_identity_reads_back(one):
+    assert read_rewrite_id(str(one)) == one
+
+
+@pytest.mark.parametrize("text", ["", "fold_pad", "a@b", "a@b#", "a@b#-1", "a: a sentence of an older version"])
+def test_other_texts_are_no_identity(text):
+    assert read_rewrite_id(text) is None

@@ -1,0 +1,104 @@
+"""What a step considered: where its pass acted, and where it did not, grouped by what it said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from workbench.fusion.fusion_facts import FusionFacts
+from workbench.ir import Graph
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.rewrite import Pass, PassContext, RuleRefusal, Step, refused_by
+from workbench.rewrite.core.identity import RewriteId
+from workbench.saturation.saturation_facts import SaturationFacts
+
+_QUOTED = re.compile(r"'[^']*'")
+
+
+@dataclass(frozen=True)
+class RefusalGroup:
+    """Nodes of which a rule said the same; names in the sentence are left out if there are several.
+
+    rule: "" for a pass without rules; said: each node with what was said of it.
+    """
+
+    rule: str
+    sentence: str
+    said: tuple[tuple[str, str], ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node for node, _ in self.said))
+
+
+@dataclass(frozen=True)
+class Considered:
+    """acted: rewrites; refused: nodes on which no rule of the pass acts when it has ended; groups: the largest first.
+
+    about: of a pass that considers no single nodes: what it does instead.
+    """
+
+    acted: int
+    refused: int
+    groups: tuple[RefusalGroup, ...]
+    about: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """ "considered 35, acted on 22, refused 13"."""
+        if self.about:
+            return f"acted {self.acted:,} times; {self.about}" if self.acted else f"changed nothing; {self.about}"
+        if not self.acted and not self.refused:
+            return "considered nothing"
+        return f"considered {self.acted + self.refused:,}, acted on {self.acted:,}, refused {self.refused:,}"
+
+
+def considered(
+    step: Step, pass_: Pass, after: Graph, context: PassContext, left_out: Collection[RewriteId] = ()
+) -> Considered:
+    """What a step of that pass considered. Takes about as long as a run of the pass that finds nothing.
+
+    after: the graph behind the step; left_out: rewrites that were left out.
+    """
+    acted = len(step.rewrites)
+    if isinstance(step.facts, FusionFacts):
+        refused: Iterable[RuleRefusal] = (
+            RuleRefusal("", name, message) for name, message in step.facts.refusals.items()
+        )
+    elif isinstance(step.facts, SaturationFacts) and step.facts.regions:
+        same = (region for region in step.facts.regions if not region.changed)
+        refused = (RuleRefusal("", name, region.proof) for region in same for name in region.nodes)
+    elif pass_.rules or isinstance(pass_, LayoutStrategy):
+        refused = refused_by(pass_, after, context, left_out=left_out)
+    else:
+        return Considered(acted, 0, (), "it decides about the whole graph, and refuses no single node")
+    groups, nodes = _grouped(refused)
+    if not acted and not nodes and pass_.rules:
+        return Considered(0, 0, (), f"no node has an operator that it looks at ({_operators(pass_)})")
+    return Considered(acted, len(nodes), groups)
+
+
+def _grouped(refused: Iterable[RuleRefusal]) -> tuple[tuple[RefusalGroup, ...], Collection[str]]:
+    """The groups, and all their nodes."""
+    results: dict[tuple[str, str], list[RuleRefusal]] = {}
+    for each in refused:
+        results.setdefault((each.rule, _QUOTED.sub("'…'", each.sentence)), []).append(each)
+    groups = [
+        RefusalGroup(rule, same[0].sentence if len(same) == 1 else sentence, tuple((r.node, r.sentence) for r in same))
+        for (rule, sentence), same in results.items()
+    ]
+    nodes = {each.node for same in results.values() for each in same}
+    return tuple(sorted(groups, key=lambda group: -len(group.nodes))), nodes
+
+
+def _operators(pass_: Pass) -> str:
+    return ", ".join(dict.fromkeys(op for rule in pass_.rules for op in rule.operators))
+
+
+def refusal_lines(result: Considered, most: int = 5) -> Iterator[str]:
+    """The groups as lines of text, each with its first nodes."""
+    for group in result.groups:
+        more = f" and {len(group.nodes) - most:,} more" if len(group.nodes) > most else ""
+        rule = f"{group.rule}: " if group.rule else ""
+        yield f"{len(group.nodes):>6,}  {rule}{group.sentence} ({', '.join(group.nodes[:most])}{more})"

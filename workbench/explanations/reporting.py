@@ -1,0 +1,124 @@
+"""A history as JSON for `--report`; the keys of that file are defined only here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from workbench.external.tool_pass import ToolFacts
+from workbench.fusion.fusion_facts import FusionFacts
+from workbench.layout.layout_facts import LayoutFacts
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.memory.order_facts import OrderFacts
+from workbench.rewrite import History, Step
+from workbench.rewrite.core.history import StepVerdict
+from workbench.saturation.saturation_facts import SaturationFacts
+
+_REPORTED = ("nodes", "transposes", "elements_moved")  # the metrics of each step
+
+
+def history_report(history: History) -> dict[str, Any]:
+    """`steps`, `totals` and `layout`; errors of the totals are the largest of any step."""
+    done = history.steps[1:]
+    verdicts = [s.verdict for s in history.steps if s.verdict is not None]
+    totals = {
+        "rewrites": sum(len(s.rewrites) for s in done),
+        **_measured(history.steps[0].before, history.steps[-1].after),
+        "seconds": round(sum(s.seconds for s in done), 4),
+        "verified": all(v.ok is True for v in verdicts) if verdicts else None,
+        "max_abs_error": _largest([v.max_abs_error for v in verdicts]),
+        "max_rel_error": _largest([v.max_rel_error for v in verdicts]),
+    }
+    layout = layout_step(history)
+    return {
+        "target": history.target,
+        "mode": history.mode,
+        "steps": [step_report(s) for s in done],
+        "left_out": [
+            {"pass": o.step, "rewrite": o.sentence, "id": str(o.rewrite or ""), "why": o.why} for o in history.left_out
+        ],
+        "totals": totals,
+        "layout": None if layout is None else _layout_report(layout),
+    }
+
+
+def step_report(step: Step) -> dict[str, Any]:
+    return {
+        "pass": step.pass_name,
+        "options": dict(step.options),
+        "rewrites": len(step.rewrites),
+        **_measured(step.before, step.after),
+        "seconds": round(step.seconds, 4),
+        **_verdict_report(step.verdict),
+        "broken_by": None if step.broken_by is None else step.rewrites[step.broken_by].sentence,
+        "sentences": [rewrite.sentence for rewrite in step.rewrites],
+        **(_fusion_report(step.facts) if isinstance(step.facts, FusionFacts) else {}),
+        **({"order": asdict(step.facts)} if isinstance(step.facts, OrderFacts) else {}),
+        **({"tool": asdict(step.facts)} if isinstance(step.facts, ToolFacts) else {}),
+        **({"saturation": _saturation_report(step.facts)} if isinstance(step.facts, SaturationFacts) else {}),
+    }
+
+
+def _fusion_report(facts: FusionFacts) -> dict[str, Any]:
+    """The groups of a fusing pass with their memory traffic, and why groups end."""
+    return {
+        "groups": [asdict(group) for group in facts.groups],
+        "traffic": asdict(facts.traffic),
+        "refusals": dict(facts.refusals),
+    }
+
+
+def _saturation_report(facts: SaturationFacts) -> dict[str, Any]:
+    """The certificate of each region."""
+    regions = [{**asdict(region), "certified": region.certified} for region in facts.regions]
+    return {**asdict(facts), "regions": regions}
+
+
+def layout_step(history: History) -> Step | None:
+    """The last run of a layout strategy."""
+    return next((s for s in reversed(history.steps) if isinstance(s.pass_, LayoutStrategy)), None)
+
+
+def layout_facts(step: Step | None) -> LayoutFacts:
+    """The facts that the layout strategy returned; empty ones for any other step."""
+    facts = None if step is None else step.facts
+    return facts if isinstance(facts, LayoutFacts) else LayoutFacts()
+
+
+def _layout_report(step: Step) -> dict[str, Any]:
+    """The transposes that a layout strategy left, and their distance from the minimum, if known."""
+    facts, cases = layout_facts(step), Counter(rewrite.case for rewrite in step.rewrites)
+    return {
+        "strategy": step.pass_.strategy if isinstance(step.pass_, LayoutStrategy) else "",
+        **{name: step.after[name] for name in ("transposes", "elements_moved", "bytes_moved")},
+        "lower_bound": facts.lower_bound,
+        "weigh": facts.weigh,
+        "certified": facts.certified,
+        "gap": facts.gap,
+        "times": [asdict(time) for time in facts.times] if facts.device else None,
+        "by_case": dict(sorted(cases.items())),
+    }
+
+
+def _measured(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int | None]:
+    return {
+        f"{name}_{when}": result[name] for name in _REPORTED for when, result in (("before", before), ("after", after))
+    }
+
+
+def _verdict_report(verdict: StepVerdict | None) -> dict[str, Any]:
+    if verdict is None:
+        return {"verified": None, "max_abs_error": None, "max_rel_error": None}
+    return {
+        "verified": verdict.ok,
+        "max_abs_error": verdict.max_abs_error,
+        "max_rel_error": verdict.max_rel_error,
+        "verdict": verdict.sentence,
+    }
+
+
+def _largest(errors: Sequence[float | None]) -> float | None:
+    known = [e for e in errors if e is not None]
+    return max(known) if known else None

@@ -1,0 +1,155 @@
+"""The user's own optimizers as passes: a command in a TOML file, or a function in a Python file.
+
+Each file in $WORKBENCH_TOOLS, or in graph-workbench/tools of the user's settings, is a pass of its name, such as
+`shrink.toml` with
+
+    title = "Shrink"
+    command = "shrink --level 3 {input} {output}"
+
+or `halve.py` with a function `optimize(model: onnx.ModelProto) -> onnx.ModelProto`, whose module's docstring says what
+it does. Both run in a process of their own; a file is not imported to be listed.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from workbench.errors import UserError, one_sentence, reading
+from workbench.external.files import read_whole, write_whole
+from workbench.external.tool_pass import ToolPass
+from workbench.support.files import settings_folder
+
+TOOLS_VARIABLE = "WORKBENCH_TOOLS"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_KEYS = ("title", "command", "about")
+_PLACES = ("{input}", "{output}")
+
+
+class OwnToolError(UserError):
+    """The file of a tool says not what is needed, or its command failed."""
+
+
+@dataclass(frozen=True)
+class OwnTool(ToolPass):
+    """Base of the passes that `own_tools` makes. file: the tool's."""
+
+    about: ClassVar[str] = ""
+
+    file: str = ""
+
+    @property
+    def name(self) -> str:
+        return Path(self.file).stem
+
+    @classmethod
+    def summary(cls) -> str:
+        return cls.about
+
+    def convert(self, source: Path, target: Path) -> None:
+        file = Path(self.file)
+        if file.suffix == ".toml":
+            _run_command(_told(file)["command"], source, target)
+        else:
+            write_whole(_function(file)(read_whole(source)), target)
+
+
+def own_tools(taken: Collection[str] = ()) -> Mapping[str, type[OwnTool] | str]:
+    """The user's tools by name; in place of one, the sentence that says why its file is not one.
+
+    taken: names that other passes have.
+    """
+    folder = settings_folder("tools", TOOLS_VARIABLE)
+    files = sorted(file for kind in ("*.toml", "*.py") for file in folder.glob(kind)) if folder.is_dir() else []
+    results: dict[str, type[OwnTool] | str] = {}
+    for file in files:
+        name = file.stem if file.stem not in (*taken, *results) else file.name
+        try:
+            if file.stem in (*taken, *results):
+                raise OwnToolError(f"there is another pass '{file.stem}'; rename the file")
+            with reading("the file", OwnToolError, "correct or remove it"):
+                results[name] = _pass_of(file, file.stat().st_mtime_ns)
+        except (OwnToolError, OSError) as error:
+            results[name] = one_sentence(f"{file}: {error}")
+    return results
+
+
+@cache
+def _pass_of(file: Path, changed_ns: int) -> type[OwnTool]:
+    """The pass of a file as it was then: the app asks for all passes in every run of a page."""
+    if not _NAME.fullmatch(file.stem):
+        raise OwnToolError("the file's name must be small letters, digits and _; rename it")
+    message = _told(file)
+    words = {
+        "__annotations__": {"file": str},
+        "__module__": OwnTool.__module__,
+        "__doc__": message["about"],
+        "file": str(file),
+        "title": message["title"],
+        "about": message["about"],
+    }
+    return dataclass(frozen=True)(type(OwnTool.__name__, (OwnTool,), words))
+
+
+def _told(file: Path) -> Mapping[str, str]:
+    """Title, command (of a TOML file) and a sentence about the tool. Raises OwnToolError."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".py":
+        return _told_in_python(file, text)
+    try:
+        message = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OwnToolError(f"it is not TOML: {error}") from None
+    unknown = [key for key in message if key not in _KEYS]
+    if unknown:
+        raise OwnToolError(f"'{unknown[0]}' is none of {', '.join(_KEYS)}; remove it")
+    if not all(isinstance(value, str) for value in message.values()):
+        raise OwnToolError("its values must be text; put them in quotes")
+    command = message.get("command", "")
+    if not all(place in command for place in _PLACES):
+        raise OwnToolError("its command must have {input} and {output}, where the two files' names are put")
+    about = message.get("about", f"Runs `{command}`.")
+    return {"title": message.get("title", file.stem), "command": command, "about": about}
+
+
+def _told_in_python(file: Path, text: str) -> Mapping[str, str]:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise OwnToolError(f"line {error.lineno} is not Python: {error.msg}") from None
+    if not any(isinstance(part, ast.FunctionDef) and part.name == "optimize" for part in tree.body):
+        raise OwnToolError("it has no function `optimize(model)`; write one that returns the optimized model")
+    about = (ast.get_docstring(tree) or f"The function `optimize` of {file.name}.").partition("\n\n")[0]
+    return {"title": file.stem, "about": about}
+
+
+def _run_command(command: str, source: Path, target: Path) -> None:
+    """Raises OwnToolError for an exit code other than 0."""
+    words = [w.replace("{input}", str(source)).replace("{output}", str(target)) for w in shlex.split(command)]
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+    except OSError as error:
+        raise OwnToolError(f"'{words[0]}' cannot be started: {error.strerror or error}") from None
+    if done.returncode != 0:
+        lines = done.stdout.decode(errors="replace").strip().splitlines()
+        last = f"; its last line was: {lines[-1][:200]}" if lines else ""
+        raise OwnToolError(f"the command ended with code {done.returncode}{last}")
+
+
+def _function(file: Path):  # type: ignore[no-untyped-def]  # of the user's, from ModelProto to ModelProto
+    spec = importlib.util.spec_from_file_location(f"own_tool_{file.stem}", file)
+    assert spec is not None and spec.loader is not None  # it ends in .py
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.optimize

@@ -1,0 +1,68 @@
+"""What a pass asks of a tool, an optimizer that others wrote, and what it gets.
+
+The tool runs in a process of its own (`workbench/run/tools.py`). The two are decoupled: a pass gets the runner from its
+`PassContext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.ir import Graph
+
+
+class ToolError(UserError):
+    """The tool is not installed, crashed, took too long or too much memory, or wrote no model that can be opened."""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One run of a tool.
+
+    title:  as the user reads it.
+    module, factory, fields: where the object is whose `convert(source, target)` reads one file and writes the other,
+                             and returns what the tool said, if anything.
+    seconds, memory_bytes: limits of its process.
+    """
+
+    title: str
+    module: str
+    factory: str
+    fields: Mapping[str, Any]
+    seconds: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class ToolRun:
+    """seconds: wall time of `convert`. peak_bytes: largest resident memory of its process. said: what it returned."""
+
+    seconds: float
+    peak_bytes: int
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What the tool wrote.
+
+    same:   its values that have the same numbers as one of the original in one seeded run, and that one's name; None
+            if they were not compared.
+    reason: why they were not compared.
+    """
+
+    graph: Graph
+    run: ToolRun
+    same: Mapping[str, str] | None
+    reason: str = ""
+
+
+class ToolRunner:
+    """Runs tools, each in a process of its own; an extension of PassContext."""
+
+    def run(self, graph: Graph, call: ToolCall) -> ToolResult:
+        """Run the tool on the graph's export. Raises ToolError."""
+        raise NotImplementedError

@@ -1,0 +1,150 @@
+"""A pass that is an optimizer of others: the whole model goes through it, what it changed comes back as rewrites."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import quoted
+from workbench.external.running import ToolCall, ToolError, ToolRunner
+from workbench.ir import Graph, Node
+from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
+from workbench.rewrite.core.pass_context import PassContext
+from workbench.rewrite.core.passes import Pass, option
+from workbench.rewrite.core.rule import Rewrite
+
+if TYPE_CHECKING:
+    from workbench.external.difference import Change
+
+MEGABYTE = 10**6
+_MOST_NAMED = 3  # nodes named in a sentence
+
+
+@dataclass(frozen=True)
+class ToolFacts:
+    """One run of a tool.
+
+    failed:       why there is no result; "" if there is one.
+    seconds, peak_bytes: its wall time, and the largest resident memory of its process.
+    said:         what the tool said of itself, as a part of a sentence.
+    other_values: names that mean other numbers in its result; these values have got names of their own.
+    uncompared:   why values were matched by their names alone; "" if their numbers were compared.
+    """
+
+    tool: str
+    version: str = ""
+    failed: str = ""
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    said: str = ""
+    other_values: tuple[str, ...] = ()
+    uncompared: str = ""
+
+    @property
+    def sentence(self) -> str:
+        if self.failed:
+            return f"failed, and the step changes nothing: {self.failed}"
+        version = f"version {self.version}, " if self.version else ""
+        text = f"{version}{self.seconds:.1f} s, {self.peak_bytes / MEGABYTE:,.0f} MB of memory"
+        if self.said:
+            text += f"; {self.said}"
+        if self.other_values:
+            named = quoted(self.other_values, _MOST_NAMED)
+            text += f"; these values have other numbers in its result, there under the same name: {named}"
+        if self.uncompared:
+            text += f"; values are matched by their names alone, for their numbers were not compared: {self.uncompared}"
+        return text
+
+
+@dataclass(frozen=True)
+class ToolPass(Pass):
+    """Base of the passes in `passes/tools/`: each gives its packages, of which the first is the tool, and `convert`."""
+
+    exactness = Exactness.ROUNDING
+
+    seconds: int = option(300, "How many seconds the tool may take.", least=1)
+    megabytes: int = option(16_000, "How many megabytes of memory its process may take.", least=100)
+
+    def convert(self, source: Path, target: Path) -> str | None:
+        """Read the model in one file, write the optimized one to the other; in the tool's own process.
+
+        Returns what the tool said of itself, to be a part of a sentence.
+        """
+        raise NotImplementedError(f"tool {self.name} does not define `convert`")
+
+    @classmethod
+    def switches(cls, message: str) -> list[str]:
+        """What its option `without` can switch off, one at a time, of the parts of it that `convert` said acted."""
+        return []
+
+    @classmethod
+    def version(cls) -> str:
+        from importlib import metadata
+
+        return metadata.version(cls.packages[0]) if cls.packages else ""
+
+    @property
+    def call(self) -> ToolCall:
+        """How to run it; a process needs the class alone, and the values of the fields."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        cls = type(self)
+        limit = self.megabytes * MEGABYTE
+        return ToolCall(self.title, cls.__module__, cls.__qualname__, fields, self.seconds, limit)
+
+    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
+        """Each change of the tool is a rewrite, which can be left out alone."""
+        if not self.exactness.runs_in(context.mode):
+            return iter(())
+        return self._changes(graph, context, leave_out)
+
+    def _changes(self, graph: Graph, context: PassContext, leave_out: LeaveOut) -> Generator[Rewrite, None, ToolFacts]:
+        from workbench.external.difference import difference
+
+        tool = self.title
+        try:
+            runner = context.find(ToolRunner)
+            if self.missing() or runner is None:
+                raise ToolError(self.missing() or "there is no process for tools here")
+            result = runner.run(graph, self.call)
+            outcome = difference(graph, result.graph, result.same)
+        except ToolError as error:
+            return ToolFacts(tool, failed=str(error).rstrip("."))
+        for change in outcome.changes:
+            proposed = Rewrite(change.edit, _sentence(change), tuple(node.name for node in change.removed))
+            if proposed not in leave_out:
+                yield proposed
+        ran, uncompared = result.run, result.reason.rstrip(".")
+        version = self.version()
+        return ToolFacts(tool, version, "", ran.seconds, ran.peak_bytes, ran.said, outcome.other_values, uncompared)
+
+
+def _sentence(change: Change) -> str:
+    removed, inserted = len(change.removed), len(change.inserted)
+    new = _named(change.inserted)
+    if change.folded:
+        constants = f"{'constants' if len(change.folded) > 1 else 'constant'} {_listed(map(repr, change.folded))}"
+        new = f"{new} and {constants}" if inserted else constants
+    if not new:
+        return f"{_named(change.removed)} {'goes' if removed == 1 else 'go'}; {_count(removed)} less"
+    fewer = removed - inserted
+    balance = "" if fewer == 0 else f"; {_count(abs(fewer))} {'less' if fewer > 0 else 'more'}"
+    return f"{_named(change.removed)} {'becomes' if removed == 1 else 'become'} {new}{balance}"
+
+
+def _named(nodes: Sequence[Node]) -> str:
+    return _listed(str(node) for node in nodes)
+
+
+def _listed(words: Any) -> str:
+    every = list(words)
+    if len(every) > _MOST_NAMED + 1:
+        every = [*every[:_MOST_NAMED], f"{len(every) - _MOST_NAMED:,} more"]
+    return " and ".join(filter(None, [", ".join(every[:-1]), *every[-1:]]))
+
+
+def _count(nodes: int) -> str:
+    return f"{nodes:,} node{'s' if nodes != 1 else ''}"

@@ -1,0 +1,65 @@
+"""Shapes with the numbers that are bound to symbolic dims: for costs, not for rules."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from workbench.inference.shapes import infer_types
+from workbench.ir import Graph, TensorType
+
+
+def bound_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
+    """The value's shape with the symbolic dims bound; for costs only, since rules must hold for all sizes.
+
+    Its rank is `graph.rank_of(value)`. None if that or a size is unknown.
+    """
+    rank = graph.rank_of(value)
+    return None if rank is None else _shape_of_rank(graph, value, rank)
+
+
+def _shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
+    result = _known_shape(graph, value, rank)
+    return result if result is not None else _shape_by_reshape(graph, value)
+
+
+def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
+    """Bound sizes can change the rank: a Squeeze without axes then removes a batch of 1 too."""
+    for type_ in (graph.tensor_type(value), graph.bound_types.get(value)):
+        shape = _bound(type_, graph)
+        if shape is not None and len(shape) == rank:
+            return shape
+    return None
+
+
+def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
+    """For a result or operand of a Reshape: its symbolic dims, as far as the known other side has them too."""
+    maker = graph.producer(value)
+    beside = [maker.inputs[0]] if maker is not None and maker.op == "Reshape" else []
+    beside += [user.outputs[0] for user in graph.users(value) if user.op == "Reshape"]
+    for other in beside:
+        dims = graph.shape(other)
+        known = None if dims is None else _known_shape(graph, other, len(dims))
+        if dims is None or known is None:
+            continue
+        lengths = dict(zip(dims, known, strict=True))
+        sizes = [lengths.get(dim) if isinstance(dim, str) else dim for dim in graph.shape(value) or (None,)]
+        if None not in sizes:
+            return tuple(size for size in sizes if isinstance(size, int))
+    return None
+
+
+def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
+    if type_ is None or type_.shape is None:
+        return None
+    shape = tuple([graph.dims.get(d) if isinstance(d, str) else d for d in type_.shape])
+    return None if None in shape else cast(tuple[int, ...], shape)
+
+
+def infer_sizes(graph: Graph) -> bool:
+    """Infer unknown sizes from the inputs and store them on the graph, for costs only; whether any was found."""
+    open_ = [v for v in graph.values() if isinstance(graph.types.get(v), TensorType) and bound_shape(graph, v) is None]
+    if not open_:
+        return False
+    result = infer_types(graph, graph.dims, again=True)
+    graph.bound_types.update((value, result[value]) for value in open_ if value in result)
+    return any(bound_shape(graph, value) is not None for value in open_)

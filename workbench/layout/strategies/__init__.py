@@ -1,0 +1,1 @@
+"""Layout strategies: their base, and what several of them share."""

@@ -1,0 +1,60 @@
+"""A layout strategy: a pass that chooses the layout of every value, for the target of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from workbench.inference.bound_shapes import infer_sizes
+from workbench.ir import Graph, Node
+from workbench.layout.conversion.convert import permuted_call
+from workbench.layout.infer import infer_layouts, is_cnn
+from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.profile import Profile, load_profile
+from workbench.ops import NotPermutable
+from workbench.ops.blocked import block_of
+from workbench.rewrite.core.pass_context import PassContext
+from workbench.rewrite.core.passes import Pass
+from workbench.rewrite.core.rule import Example
+
+
+@dataclass(frozen=True)
+class LayoutStrategy(Pass):
+    """Base of the layout strategies, of which a pipeline runs one: `layout{strategy=optimal}`.
+
+    strategy: its name there and for `--layout`.
+    """
+
+    strategy: ClassVar[str] = ""
+    live_only: ClassVar[bool] = True
+
+    def prepare(self, graph: Graph) -> bool:
+        """Costs need the sizes of values that earlier passes created."""
+        return infer_sizes(graph)
+
+    def refused_nodes(
+        self, graph: Graph, context: PassContext, names: Collection[str] | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Operators whose results are images in another layout than the target's, and what their contracts say."""
+        target = context.get(Profile)
+        if block_of(target.layout):
+            return  # blocked channels are no permutation
+        layouts = infer_layouts(graph)
+        nodes: Iterable[Node] = graph.nodes if names is None else filter(None, map(graph.find, names))
+        for node in nodes:
+            layout = layouts.get(node.outputs[0], "") if node.outputs else ""
+            wanted = target.layout_for(len(layout)) if is_cnn(layout) else None
+            if not wanted or layout == wanted or sorted(layout) != sorted(wanted) or node.op == "Transpose":
+                continue
+            try:
+                permuted_call(graph, node, tuple(map(layout.index, wanted)), target)
+            except NotPermutable as no:
+                yield node.name, str(no)
+            else:
+                yield node.name, f"{node} could run in {wanted}, and the strategy left it in {layout}"
+
+
+def example_context(example: Example) -> PassContext:
+    """The context of an example: its target and mode, and a timer that returns the times that it states."""
+    return PassContext(load_profile(example.target), GivenTimes(example.times_us), mode=example.mode)

@@ -1,0 +1,89 @@
+"""What LayoutPresetToNPU's two strategies share: the layout that a node should have, and the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import Permutation
+from workbench.layout.conversion.convert import Conversion, is_ours, mark_restored
+from workbench.layout.infer import is_cnn, perm_between
+from workbench.layout.profile import Profile
+from workbench.metrics.transpose_cost import elements, moved_by_node
+from workbench.ops import layout_of
+from workbench.ops.channels_last import plain_op
+
+
+def way_to_target(own: str, target: Profile, op: str | None = None) -> tuple[str, Permutation] | None:
+    """The layout that the target wants for a CNN value, or for an operand of `op`, and the permutation to it.
+
+    None if the value has that layout already, or is a Tensor.
+    """
+    if not is_cnn(own):
+        return None
+    layout = target.layout_for(len(own), op)
+    if layout is None or layout == own or sorted(layout) != sorted(own):
+        return None
+    return layout, perm_between(own, layout)
+
+
+def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
+    """The layout wanted for the node's CNN operands, and the permutation to it; None if they have it already."""
+    ways = (way_to_target(layouts.get(value, ""), target, plain_op(node)) for value in node.inputs if value)
+    return next((way for way in ways if way is not None), None)
+
+
+def reshapes(node: Node) -> bool:
+    """Whether LayoutPresetToNPU treats the node as CNN to Tensor, whatever its shapes."""
+    return layout_of(node).kind == "reshape-like"
+
+
+def restored_operands(
+    graph: Graph, node: Node, layouts: Mapping[str, str], why: str
+) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
+    """Mark the restoring Transposes that this node needs with the reason, each once: (edit, sentence, nodes)."""
+    for value in node.operands:
+        maker = _restoring(graph, value)
+        if maker is None:
+            continue
+        said_why = why.replace("{layout}", layouts[value])
+        sentence = f"{said_why}; transposed back, {elements(moved_by_node(graph, maker))}"
+        yield mark_restored(graph, maker, sentence), sentence, (node.name, maker.name)
+
+
+def restored_outputs(graph: Graph, layouts: Mapping[str, str]) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
+    """The same for the restoring Transposes before the graph's outputs, which keep their layout."""
+    for value in graph.outputs:
+        maker = _restoring(graph, value)
+        if maker is None:
+            continue
+        moved = elements(moved_by_node(graph, maker))
+        sentence = f"output '{value}' is {layouts[value]} by its declaration; transposed back, {moved}"
+        yield mark_restored(graph, maker, sentence), sentence, (maker.name,)
+
+
+def why_kept(node: Node, case: str, target: Profile) -> str:
+    """Why a node keeps the layout that its operands had, although it could follow them: the target wants it."""
+    return f"{case}: {node} {'demands' if plain_op(node) in target.required_layouts else 'is wanted in'} {{layout}}"
+
+
+def _restoring(graph: Graph, value: str) -> Node | None:
+    maker = graph.producer(value)
+    return maker if maker is not None and is_ours(maker) else None
+
+
+def said(node: Node, conversion: Conversion, layout: str, layouts: Mapping[str, str], demanded: bool) -> str:
+    """The sentence of a conversion, without the case."""
+    moved = ", ".join(
+        f"'{value}' arrives as {layouts.get(value, 'Tensor')}; transposed, {elements(number)}"
+        for value, number in conversion.moved.items()
+    )
+    here = " and ".join(f"'{value}'" for value in conversion.at_hand)
+    others = conversion.others_said()
+    if not moved and demanded:
+        return f"{node} demands {layout}, in which {here} exists already; nothing moved{others}"
+    if not moved:
+        return f"{node} takes {layout} from its operands; nothing moved{others}"
+    if demanded:
+        return f"{node} demands {layout}, {moved}{others}"
+    return f"{node} has inputs in two layouts, brought to {layout}: {moved}{others}"

@@ -1,0 +1,82 @@
+"""Offsets told as a story: what is allocated, reused and freed at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from workbench.memory.blocks.packing import Packing
+from workbench.memory.blocks.planner import Action, Packed
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """Bytes of the arena, and the block that was there last."""
+
+    begin: int
+    end: int
+    block: int
+
+
+def played(packing: Packing, offsets: Sequence[int], labels: Sequence[int] | None = None) -> tuple[Action, ...]:
+    """The actions that these offsets mean, in order of steps; at a step blocks are freed before others are placed.
+
+    labels: of blocks, if the planner gives them.
+    """
+    blocks = packing.blocks
+    events = [(block.dies, 0, i) for i, block in enumerate(blocks)] + [(b.born, 1, i) for i, b in enumerate(blocks)]
+    held: list[_Segment] = []
+    actions = []
+    for step, placed, i in sorted(events):
+        block, offset, label = blocks[i], offsets[i], None if labels is None else labels[i]
+        where = f"bytes {offset:,} to {offset + block.bytes:,}" + ("" if label is None else f", label {label}")
+        if not placed:
+            actions.append(
+                Action(step, "free", i, offset, f"'{block.name}' is not read any more: {where} are free", label)
+            )
+            continue
+        before = [one for one in held if one.begin < offset + block.bytes and offset < one.end]
+        held = [*_outside(held, offset, offset + block.bytes), _Segment(offset, offset + block.bytes, i)]
+        if before:
+            names = ", ".join(f"'{blocks[one.block].name}'" for one in before[:3]) + (
+                ", ..." if len(before) > 3 else ""
+            )
+            actions.append(Action(step, "reuse", i, offset, f"'{block.name}' gets {where}, where {names} lay", label))
+        else:
+            actions.append(Action(step, "allocate", i, offset, f"'{block.name}' gets {where}, unused so far", label))
+    return tuple(actions)
+
+
+def _outside(segments: Sequence[_Segment], begin: int, end: int) -> Iterator[_Segment]:
+    """The parts of the segments outside of these bytes."""
+    for one in segments:
+        if one.begin < min(one.end, begin):
+            yield _Segment(one.begin, min(one.end, begin), one.block)
+        if max(one.begin, end) < one.end:
+            yield _Segment(max(one.begin, end), one.end, one.block)
+
+
+def in_sequence(packing: Packing, born: Callable[[int], None], dies: Callable[[int], None]) -> None:
+    """Calls `dies` and `born` with blocks in execution order; at a step blocks die before others are born."""
+    blocks = packing.blocks
+    events = [(block.dies, 0, i) for i, block in enumerate(blocks)] + [(b.born, 1, i) for i, b in enumerate(blocks)]
+    for _, is_born, i in sorted(events):
+        (born if is_born else dies)(i)
+
+
+def labels_of(packed: Packed) -> dict[int, int]:
+    """By block, the label that the planner gave it; empty for a planner that gives none."""
+    return {action.block: action.label for action in packed.actions if action.label is not None}
+
+
+def free_labels(packed: Packed, step: int) -> list[int]:
+    """The labels that were given and are free at a step, before whose end others may have been given."""
+    free: dict[int, None] = {}
+    for action in packed.actions:
+        if action.label is None or action.step > step:
+            continue
+        if action.does == "free":
+            free[action.label] = None
+        else:
+            free.pop(action.label, None)
+    return sorted(free)

@@ -1,0 +1,62 @@
+"""A pool of bytes with offsets: blocks are taken from it and given back, and free neighbours merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from workbench.memory.blocks.actions import in_sequence
+from workbench.memory.blocks.packing import Packing
+
+Choose = Callable[[list[tuple[int, int]]], tuple[int, int]]
+
+
+@dataclass
+class Pool:
+    """free: the pieces, as offset and size, in order of offsets. end: where the pool ends."""
+
+    free: list[tuple[int, int]] = field(default_factory=list)
+    end: int = 0
+
+    def take(self, size: int, choose: Choose) -> int:
+        """The offset of a piece of that size: from a free piece by `choose`, else at the end, which grows."""
+        fits = [piece for piece in self.free if piece[1] >= size]
+        if fits:
+            begin, length = choose(fits)
+            self.free.remove((begin, length))
+            if length > size:
+                self._add(begin + size, length - size)
+            return begin
+        begin = self.end
+        if self.free and sum(self.free[-1]) == self.end:  # a free piece at the end grows
+            begin, _ = self.free.pop()
+        self.end = begin + size
+        return begin
+
+    def give_back(self, begin: int, size: int) -> None:
+        """Free these bytes; they merge with free neighbours."""
+        before = next((piece for piece in self.free if sum(piece) == begin), None)
+        after = next((piece for piece in self.free if piece[0] == begin + size), None)
+        for piece in filter(None, (before, after)):
+            self.free.remove(piece)
+            begin, size = min(begin, piece[0]), size + piece[1]
+        self._add(begin, size)
+
+    def _add(self, begin: int, size: int) -> None:
+        self.free = sorted([*self.free, (begin, size)])
+
+
+def pooled(packing: Packing, choose: Choose) -> tuple[int, ...]:
+    """Offsets of blocks that are taken from a pool in execution order."""
+    pool, offsets = Pool(), [0] * len(packing.blocks)
+
+    def born(i: int) -> None:
+        if packing.blocks[i].bytes:
+            offsets[i] = pool.take(packing.blocks[i].bytes, choose)
+
+    def dies(i: int) -> None:
+        if packing.blocks[i].bytes:
+            pool.give_back(offsets[i], packing.blocks[i].bytes)
+
+    in_sequence(packing, born, dies)
+    return tuple(offsets)

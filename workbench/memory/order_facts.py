@@ -1,0 +1,37 @@
+"""What the search for an execution order found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OrderFacts:
+    """Most bytes in use at once, in the order before and after, and in any order at least; None if a size is unknown.
+
+    unknown: the value whose size is not known, "" for none. states: sets of operators that the search visited.
+    """
+
+    before_bytes: int | None = None
+    after_bytes: int | None = None
+    bound_bytes: int | None = None
+    states: int = 0
+    unknown: str = ""
+
+    @property
+    def certified(self) -> bool:
+        """Whether no order has a lower peak."""
+        return self.after_bytes is not None and self.after_bytes == self.bound_bytes
+
+    @property
+    def sentence(self) -> str:
+        if self.after_bytes is None or self.bound_bytes is None:
+            return f"the order stays: the size of '{self.unknown}' is not known; bind dims"
+        result = (
+            f"in this order the most in use at once is {self.after_bytes:,} bytes, where results overwrite operands,"
+            " views share memory and a Concat copies"
+        )
+        if self.certified:
+            return f"{result}; no order has less"
+        gap = 1 - self.bound_bytes / self.after_bytes
+        return f"{result}; every order has at least {self.bound_bytes:,}, a gap of {gap:.1%}"

@@ -1,0 +1,111 @@
+"""The cost of transposes: elements whose position in memory changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from workbench.inference.bound_shapes import _shape_of_rank
+from workbench.inference.called_functions import called_function
+from workbench.ir import DataType, Graph, Node
+from workbench.ir.liveness import unread_nodes
+from workbench.ir.permutation import Permutation, inverse, moves_data, perm_of, permuted
+
+
+@dataclass(frozen=True)
+class Counts:
+    """transposes: those of computed values, also in bodies and functions. elements_moved, bytes_moved: what they move.
+    unknown: transposes of unknown shape."""
+
+    transposes: int
+    elements_moved: int
+    bytes_moved: int
+    unknown: int = 0
+
+
+def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:
+    """Elements that a Transpose of `value` by `perm` moves; 0 if only axes of size 1 move, None if unknown."""
+    shape = _shape_of_rank(graph, value, len(perm))
+    if shape is None or len(shape) != len(perm):
+        return None
+    return math.prod(shape) if moves_data(perm, shape) else 0
+
+
+def moved_by_node(graph: Graph, node: Node) -> int | None:
+    """Elements that the Transpose `node` moves; None if no shape is known."""
+    perm = perm_of(graph, node)
+    if perm is None:
+        return None
+    moved = moved_by(graph, node.inputs[0], perm)
+    if moved is not None:
+        return moved
+    result = _shape_of_rank(graph, node.outputs[0], len(perm))
+    if result is None or len(result) != len(perm):
+        return None
+    return math.prod(result) if moves_data(perm, permuted(result, inverse(perm))) else 0
+
+
+def element_bytes(graph: Graph, value: str) -> int:
+    """Bytes of one element; 4 if the element type is unknown or of no fixed size, as strings are."""
+    type_ = graph.tensor_type(value)
+    if type_ is None or type_.dtype in (DataType.UNDEFINED, DataType.STRING):
+        return 4
+    return max(math.ceil(type_.dtype.itemsize), 1)
+
+
+def count(graph: Graph) -> Counts:
+    """The transposes and what they move, with those of bodies and functions, but without those of constants and those
+    whose results nothing reads."""
+    transposes = moved = size = unknown = 0
+    for body in (*(body for node in graph.with_bodies for body in node.bodies.values()), *_called(graph)):
+        inner = count(body)
+        transposes, unknown = transposes + inner.transposes, unknown + inner.unknown
+        moved, size = moved + inner.elements_moved, size + inner.bytes_moved
+    result = graph.nodes_of(("Transpose",))
+    fixed = follow_from_constants(graph) if result else set()
+    unread = unread_nodes(graph) if result else {}
+    for node in result:
+        if node.inputs[0] in fixed or node.name in unread:
+            continue
+        cost = moved_by_node(graph, node)
+        transposes, moved, unknown = transposes + 1, moved + (cost or 0), unknown + (cost is None)
+        size += (cost or 0) * element_bytes(graph, node.inputs[0])
+    return Counts(transposes, moved, size, unknown)
+
+
+def _called(graph: Graph) -> Iterator[Graph]:
+    """The body of each call of a model-local function, functions with a contract apart."""
+    for node in graph.nodes if graph.functions else ():
+        function = called_function(graph, node)
+        if function is not None:
+            yield function.graph
+
+
+def follow_from_constants(graph: Graph) -> set[str]:
+    """The constants and what is computed from constants only: values whose transposes do not count."""
+    fixed = set(graph.constants)
+    for node in graph.nodes:
+        if node.operands and fixed.issuperset(node.operands):
+            fixed.update(node.outputs)
+    return fixed
+
+
+def known_sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum; None if one of the numbers is unknown."""
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def no_longer_moved(graph: Graph, *transposes: Node) -> str:
+    """What removing these Transposes saves, in words."""
+    return f"{elements(known_sum(moved_by_node(graph, node) for node in transposes))} no longer moved"
+
+
+def elements(number: int | None) -> str:
+    """The number of elements in words."""
+    return "an unknown number of elements" if number is None else f"{number:,} element{'' if number == 1 else 's'}"

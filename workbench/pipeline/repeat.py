@@ -1,0 +1,63 @@
+"""Run passes again, in their order, until a whole round changes nothing: the last step of a fixpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from workbench.ir import Graph
+from workbench.rewrite import Example, Pass, PassContext, Rewrite
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut, LeaveOutOfRounds
+
+ROUNDS = 10  # at most; passes that still change the graph then undo each other
+
+
+@dataclass(frozen=True)
+class Repeat(Pass):
+    """The rounds of a `Fixpoint` behind its first: its passes run again, in their order, until a whole round changes
+    nothing. A second run of the same list then has nothing to do.
+
+    Passes before a layout strategy are not repeated, since the strategy has chosen for their result.
+
+    Source: fixpoint iteration, as in LLVM's "instcombine" and XLA's pass pipelines.
+
+    passes: what is repeated. rounds: at most.
+    """
+
+    title = "Repeat until nothing changes"
+
+    passes: tuple[Pass, ...] = ()
+    rounds: int = ROUNDS
+
+    own_examples = (  # of remove_neutral and algebra_constants
+        Example(
+            title="A product that turns out to be by 1",
+            before="""g (float[N] x) => (float[N] y) <float a = {2}, float b = {0.5}> {
+                p = Mul(x, a)
+                q = Mul(p, b)
+                y = Neg(q)
+            }""",
+            after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
+            sentences=(
+                "algebra_constants, round 1: the constants of Mul 'Mul_p' and Mul 'Mul_q' become one, 1; 1 node less",
+                "remove_neutral, round 2: Mul 'Mul_q' multiplies by 'q_mul', which is neutral; replaced by 'x'",
+            ),
+        ),
+    )
+
+    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
+        rewrites = 0
+        idle_since: dict[int, int] = {}  # the number of rewrites when the pass had nothing more to do
+        for round_ in range(1, self.rounds + 1):
+            before = rewrites
+            for index, pass_ in enumerate(self.passes):
+                if idle_since.get(index) == rewrites:
+                    continue
+                idle_since[index] = rewrites
+                for proposed in pass_.run(graph, context, LeaveOutOfRounds(leave_out, pass_.name)):
+                    rewrites += 1
+                    sentence = f"{pass_.name}, round {round_}: {proposed.sentence}"
+                    exactness = proposed.exactness or pass_.exactness
+                    yield replace(proposed.within(pass_.name), sentence=sentence, exactness=exactness)
+            if rewrites == before:
+                return

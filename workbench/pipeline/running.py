@@ -1,0 +1,152 @@
+"""Runs a pipeline on a copy of a graph, pass by pass, and records the history."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from workbench.ir import Graph
+from workbench.layout.profile import Profile
+from workbench.metrics import measurements_of
+from workbench.pipeline.pipeline import Part, Pipeline, Planned
+from workbench.pipeline.repeat import Repeat
+from workbench.rewrite.core.driver import run_pass
+from workbench.rewrite.core.exactness import DEFAULT_MODE
+from workbench.rewrite.core.history import History, LeftOut, Step
+from workbench.rewrite.core.identity import RewriteId
+from workbench.rewrite.core.pass_context import PassContext
+from workbench.rewrite.core.passes import Pass
+from workbench.rewrite.core.rule import AppliedRewrite
+
+LOADED = "as loaded"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a pipeline: pass `index` of `count`, what it does in a sentence, and its rewrites so far."""
+
+    index: int
+    count: int
+    pass_name: str
+    title: str
+    about: str
+    rewrites: int
+
+    @property
+    def words(self) -> str:
+        done = f", {self.rewrites:,} rewrites" if self.rewrites else ""
+        return f"pass {self.index + 1} of {self.count}: {self.title}{done}"
+
+    @property
+    def share(self) -> float:
+        """Of the passes that are done, from 0 to 1."""
+        return self.index / self.count
+
+
+OnProgress = Callable[[Progress], None]
+AfterStep = Callable[[History], None]
+
+
+def run_pipeline(
+    graph: Graph,
+    pipeline: Pipeline | Sequence[Part],
+    context: PassContext,
+    *,
+    after_step: AfterStep | None = None,
+    on_progress: OnProgress | None = None,
+    check_each: bool = False,
+    left_out: Sequence[LeftOut] = (),
+) -> History:
+    """Run its passes in order, with the rewrites that the context's mode allows; `graph` is not changed.
+
+    `after_step` is called when a step was added to the history (to verify it).
+    `on_progress` is called after each rewrite, and may raise to cancel.
+    `left_out` holds rewrites to leave out.
+    """
+    history = start(graph, context.get(Profile), context.mode)
+    history.left_out, history.limits = list(left_out), context.limits
+    planned = without(pipeline if isinstance(pipeline, Pipeline) else Pipeline(pipeline), left_out)
+    for index, (label, pass_) in enumerate(planned):
+        hear = reporter(on_progress, index, len(planned), pass_)
+        extend(history, pass_, context, hear, check_each, left_out_of(label, left_out), label)
+        if after_step is not None:
+            after_step(history)
+    return history
+
+
+def without(pipeline: Pipeline, left_out: Sequence[LeftOut]) -> list[Planned]:
+    """The passes that run: all but those that are left out as a whole, in a fixpoint's further rounds too."""
+    whole = {out.step for out in left_out if out.rewrite is None}
+    names = {out.step.partition("#")[0] for out in left_out if out.rewrite is None}
+    kept = [planned for planned in pipeline.planned if planned.label not in whole]
+    return [Planned(label, _without_rounds(pass_, names)) for label, pass_ in kept]
+
+
+def _without_rounds(pass_: Pass, names: Collection[str]) -> Pass:
+    if not isinstance(pass_, Repeat):
+        return pass_
+    return dataclasses.replace(pass_, passes=tuple(one for one in pass_.passes if one.name not in names))
+
+
+def left_out_of(label: str, left_out: Sequence[LeftOut]) -> list[RewriteId]:
+    """The rewrites that the step of that label leaves out."""
+    return [out.rewrite for out in left_out if out.step == label and out.rewrite is not None]
+
+
+def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
+    """A history with step 0 only: the graph as loaded."""
+    measured = measurements_of(graph)
+    first = Step(LOADED, "As loaded", {}, (), measured, measured, 0.0)
+    return History(graph.copy(), graph.copy(), target.name, [first], mode)
+
+
+def branch(history: History) -> History:
+    """A copy of the history, which can be continued independently."""
+    return dataclasses.replace(
+        history, graph=history.graph.copy(), steps=list(history.steps), left_out=list(history.left_out)
+    )
+
+
+def extend(
+    history: History,
+    pass_: Pass,
+    context: PassContext,
+    on_rewrite: Callable[[AppliedRewrite], None] | None = None,
+    check_each: bool = False,
+    leave_out: Collection[RewriteId] = (),
+    label: str = "",
+) -> Step:
+    """Run one more pass and add its step, under the pass's name if there is no other label."""
+    new = pass_.new_dims(history.graph)
+    for graph in (history.initial, history.graph) if new else ():
+        graph.dims = {**graph.dims, **new}
+    step = run_pass(
+        pass_,
+        history.graph,
+        context,
+        before=history.steps[-1].after,
+        check_each=check_each,
+        on_rewrite=on_rewrite,
+        leave_out=leave_out,
+    )
+    step.label = label or pass_.name
+    history.steps.append(step)
+    return step
+
+
+def reporter(
+    on_progress: OnProgress | None, index: int, count: int, pass_: Pass
+) -> Callable[[AppliedRewrite], None] | None:
+    """Tells the progress before the pass `index` of `count`, and returns what tells it after each rewrite."""
+    if on_progress is None:
+        return None
+    about, done = type(pass_).summary(), 0
+
+    def report(rewrite: AppliedRewrite) -> None:
+        nonlocal done
+        done += 1
+        on_progress(Progress(index, count, pass_.name, pass_.title, about, done))
+
+    on_progress(Progress(index, count, pass_.name, pass_.title, about, 0))
+    return report

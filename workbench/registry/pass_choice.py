@@ -1,0 +1,88 @@
+"""The pipeline that runs, as users choose it: its passes, its layout strategy, what runs before and after them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from workbench.pipeline.pipeline import Part, Pipeline
+from workbench.registry.pass_registry import library
+from workbench.registry.reading import layout_strategy, read_pipeline
+from workbench.registry.reading import preset as preset_pipeline
+from workbench.rewrite import OptionError, Pass, with_options
+
+DEFAULT_PRESET = "default"
+FIX = "fix_dims"  # the pass that writes bound dims into the graph
+FREE_DIMS = "free_dims"  # the pass that makes the sizes of a batch symbols
+FEED = "feed_inputs"  # the pass that takes inputs in the layout that is used
+GIVE = "give_outputs"  # the pass that returns outputs in that layout
+
+Passes = str | Sequence[str | Part] | Pipeline  # text, names and parts, or a pipeline
+
+
+def choose(
+    passes: Passes | None = None,
+    *,
+    preset: str = DEFAULT_PRESET,
+    layout: str | None = None,
+    fix_dims: bool = False,
+    free_dims: str = "",
+    feed_inputs: bool = False,
+    give_outputs: bool = False,
+    export_for: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """The pipeline to run; `options` maps "pass.field" to a value, for every place of that pass.
+
+    passes: a pipeline, its text, or texts and parts in order; None for those of the preset.
+    layout: the strategy at the place "layout", else behind the passes; without one nothing runs at that place.
+    fix_dims: whether the pass of this name runs first; free_dims: axes for the pass of this name, which then does.
+    feed_inputs, give_outputs: whether the passes of these names run last.
+    export_for: a runtime ("onnxruntime") whose own operators the passes behind all others write.
+    Raises PassError, PipelineError or OptionError with one sentence.
+    """
+    chosen = preset_pipeline(preset) if passes is None else as_pipeline(passes)
+    chosen = chosen.with_layout(None if layout is None else layout_strategy(layout))
+    first = [FIX] * fix_dims + [FREE_DIMS] * bool(free_dims)
+    kept = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
+    last = [FEED] * feed_inputs + [GIVE] * give_outputs
+    runtime = () if export_for is None else read_pipeline(library.runtime_preset(export_for)).parts
+    made: list[Part] = [library.find_pass(name)() for name in first]
+    whole = Pipeline((*made, *kept.parts, *(library.find_pass(name)() for name in last), *runtime))
+    given = {f"{FREE_DIMS}.axes": free_dims} if free_dims else {}
+    return with_pass_options(whole, {**given, **(options or {})})
+
+
+def as_pipeline(passes: Passes) -> Pipeline:
+    """What a user gives as passes, as a pipeline."""
+    if isinstance(passes, Pipeline):
+        return passes
+    if isinstance(passes, str):
+        return read_pipeline(passes)
+    if all(isinstance(one, str) for one in passes):
+        return read_pipeline(",".join(map(str, passes)))
+    parts: list[Part] = []
+    for one in passes:
+        parts += read_pipeline(one).parts if isinstance(one, str) else (one,)
+    return Pipeline(parts)
+
+
+def with_pass_options(pipeline: Pipeline, options: Mapping[str, Any]) -> Pipeline:
+    """The pipeline with the options "pass.field". Raises OptionError for a pass that does not run."""
+    by_pass: dict[str, dict[str, Any]] = defaultdict(dict)
+    names = dict.fromkeys(pass_.name for pass_ in pipeline.passes)
+    for key, value in options.items():
+        name, dot, field = key.partition(".")
+        if not dot or name not in names:
+            raise OptionError(
+                f"option '{key}' is for no pass that runs; write pass.field, the pass one of: {', '.join(names)}"
+            )
+        by_pass[name][field] = value
+
+    def changed(part: Part) -> Iterable[Part]:
+        if not isinstance(part, Pass) or part.name not in by_pass:
+            return (part,)
+        return (with_options(type(part), {**part.options(), **by_pass[part.name]}),)
+
+    return pipeline.mapped(changed)

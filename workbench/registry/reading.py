@@ -1,0 +1,163 @@
+"""Reads the text of a pipeline, the inverse of `str(pipeline)`.
+
+    pipeline = part ("," part)*
+    part     = name options? | "layout" options? | "fixpoint" options? "(" pipeline ")"
+    options  = "{" (key "=" value)* "}"        value: bare, or in double quotes as in JSON
+
+A name is that of a pass or of a preset, which stands for its parts. "layout" without options is the place of the
+strategy that is chosen when the pipeline runs. Space and line breaks do not matter. "repeat", as older versions wrote
+it, makes a fixpoint of all before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+
+from workbench.errors import closest
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.pipeline.pipeline import FIXPOINT, LAYOUT, Fixpoint, LayoutSlot, Part, Pipeline, part_text
+from workbench.pipeline.repeat import ROUNDS
+from workbench.registry.pass_registry import library
+from workbench.rewrite import OptionError, with_options
+
+LEGACY_REPEAT = "repeat"
+_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[{}(),=]|[^\s{}(),="]+)')
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_DEEPEST = 20  # fixpoints in each other
+
+
+class PipelineError(OptionError):
+    """The text of a pipeline cannot be read, or names what does not exist."""
+
+
+def read_pipeline(text: str) -> Pipeline:
+    """The pipeline of a text. Raises PipelineError, PassError or OptionError with one sentence."""
+    reader = _Reader(text)
+    parts = reader.parts(depth=0) if reader.next is not None else []
+    if reader.next is not None:
+        raise reader.error(f"'{reader.next}' stands where a comma or the end is expected")
+    return Pipeline(parts)
+
+
+@cache
+def preset(name: str) -> Pipeline:
+    """The pipeline of a preset. Raises PassError if there is none of that name."""
+    return read_pipeline(library.preset_text(name))
+
+
+def shortest_text(pipeline: Pipeline) -> str:
+    """The pipeline's text, with the name of a preset in the place of its parts."""
+    named = {str(preset(name)): name for name, entry in library.presets().items() if "alias" not in entry}
+    texts = ((part, part_text(part)) for part in pipeline.parts)
+    shortened = (named.get(text, text) if isinstance(part, Fixpoint) else text for part, text in texts)
+    return named.get(str(pipeline), ",".join(shortened))
+
+
+def layout_strategy(name: str, options: Mapping[str, object] | None = None) -> LayoutStrategy:
+    """The layout strategy of that name. Raises PassError or OptionError."""
+    return with_options(library.find_strategy(name), options or {})
+
+
+class _Reader:
+    """Reads parts from the left; `next` is the token that comes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._split(text)
+        self.next: str | None = next(self._tokens, None)
+
+    def _split(self, text: str) -> Iterator[str]:
+        place = 0
+        while text[place:].strip():
+            match = _TOKEN.match(text, place)
+            if match is None:
+                raise self.error(f"{text[place:].strip()[:20]!r} is no part of a pipeline")
+            yield match.group().strip()
+            place = match.end()
+
+    def error(self, why: str) -> PipelineError:
+        shown = self._text if len(self._text) <= 80 else f"{self._text[:77]}..."
+        return PipelineError(f"the pipeline '{' '.join(shown.split())}' cannot be read: {why}")
+
+    def _take(self, wanted: str = "") -> str:
+        token = self.next
+        if token is None or (wanted and token != wanted):
+            where = "at the end" if token is None else f"before '{token}'"
+            raise self.error(f"'{wanted}' is missing {where}" if wanted else f"a name is missing {where}")
+        self.next = next(self._tokens, None)
+        return token
+
+    def parts(self, depth: int) -> list[Part]:
+        """Parts between commas; a comma at the end is allowed."""
+        if depth > _DEEPEST:
+            raise self.error(f"more than {_DEEPEST} fixpoints stand in each other")
+        parts: list[Part] = []
+        while self.next is not None and self.next != ")":
+            if self.next == LEGACY_REPEAT:
+                self._take()
+                parts = [Fixpoint(parts)]
+            else:
+                parts += self._part(depth)
+            if self.next != ",":
+                break
+            self._take()
+        return parts
+
+    def _part(self, depth: int) -> Sequence[Part]:
+        name = self._take()
+        if not _NAME.fullmatch(name):
+            raise self.error(f"'{name}' stands where a pass is expected")
+        options = self._options()
+        if name == FIXPOINT:
+            return [self._fixpoint(options, depth)]
+        if name == LAYOUT:
+            return [self._layout(options)]
+        if name not in library.presets() or name in library.all_names():
+            return [with_options(library.find_pass(name), options)]
+        if options:
+            raise self.error(f"'{name}' is a preset, which has no options")
+        return preset(name).parts
+
+    def _fixpoint(self, options: Mapping[str, str], depth: int) -> Fixpoint:
+        others = options.keys() - {"rounds"}
+        if others:
+            raise self.error(f"a fixpoint has no option '{min(others)}', only rounds")
+        rounds = options.get("rounds", str(ROUNDS))
+        if not rounds.isdecimal() or int(rounds) < 1:
+            raise self.error(f"rounds is a number from 1 on, not '{rounds}'")
+        self._take("(")
+        parts = self.parts(depth + 1)
+        self._take(")")
+        return Fixpoint(parts, int(rounds))
+
+    def _layout(self, options: Mapping[str, str]) -> Part:
+        if not options:
+            return LayoutSlot()
+        if "strategy" not in options:
+            raise self.error(f"layout needs strategy=NAME{closest('', library.strategies())}")
+        own = {key: value for key, value in options.items() if key != "strategy"}
+        return layout_strategy(options["strategy"], own)
+
+    def _unquoted(self, value: str) -> str:
+        try:
+            return str(json.loads(value)) if value.startswith('"') else value
+        except json.JSONDecodeError:
+            raise self.error(f"{value} is no text as in JSON") from None
+
+    def _options(self) -> dict[str, str]:
+        options: dict[str, str] = {}
+        if self.next != "{":
+            return options
+        self._take()
+        while self.next != "}":
+            key = self._take()
+            self._take("=")
+            value = self._take()
+            options[key] = self._unquoted(value)
+            if self.next == ",":
+                self._take()
+        self._take("}")
+        return options

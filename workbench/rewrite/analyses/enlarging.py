@@ -1,0 +1,67 @@
+"""What passes share that enlarge weights by zeros: more FLOPs, for fewer bytes and kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node, constant_shape
+from workbench.ops.windows import Window
+from workbench.rewrite.analyses.parallel import constant_weights
+from workbench.rewrite.core.passes import Pass, option
+from workbench.rewrite.core.rule import NoMatch
+
+# Multiply-adds count 2. A core of a CPU computes some 10 while it moves a byte; an NVIDIA H200 14 in float32, 103 in
+# TF32 (its data sheet: 67 and 494 TFLOP/s, 4.8 TB/s).
+_FLOPS_PER_BYTE = 20
+ZERO_TIMES_INFINITY = "the weight 0 makes NaN of an infinity"
+
+
+@dataclass(frozen=True)
+class Enlarging(Pass):
+    """Base of these passes, with the options that say what it may cost. Starting a kernel counts nothing."""
+
+    flops_per_byte: int = option(
+        _FLOPS_PER_BYTE,
+        "The FLOPs that the device computes while it moves a byte; the roofline of the page Measure has it.",
+        least=0,
+    )
+    force: bool = option(False, "Enlarge wherever the results stay the same, whatever it costs.")
+
+
+def window_of(graph: Graph, node: Node) -> Window:
+    """The window of a convolution, with explicit padding."""
+    kernel = constant_shape(constant_weights(graph, node))[2:]
+    sizes = (graph.shape(node.inputs[0]) or ())[2:]
+    known = tuple(size for size in sizes if isinstance(size, int))
+    if node.attr("auto_pad").startswith("SAME") and len(known) < len(kernel):
+        raise NoMatch(f"{node} computes its padding from the size of the image, which is not known")
+    return Window.of(node, kernel, known if len(known) == len(kernel) else (0,) * len(kernel))
+
+
+def taps(graph: Graph, conv: Node) -> int:
+    """The number of elements in its window."""
+    return math.prod(constant_shape(constant_weights(graph, conv))[2:])
+
+
+def require_gain(flops: int | None, saved: int | None, what: str, options: Enlarging) -> None:
+    """Raises NoMatch if the FLOPs cost more than is saved.
+
+    flops: how many more. saved: bytes that are not moved. what: takes those FLOPs, as the beginning of a sentence.
+    """
+    if options.force:
+        return
+    if flops is None or saved is None:
+        raise NoMatch(f"{what} takes FLOPs whose number is not known; the option force does it nevertheless")
+    if flops > saved * options.flops_per_byte:
+        raise NoMatch(
+            f"{what} takes {flops:,} FLOPs more and moves {saved:,} bytes less, which pays up to "
+            f"{saved * options.flops_per_byte:,} FLOPs; the option force does it nevertheless"
+        )
+
+
+def more_flops(flops: Sequence[int | None]) -> str:
+    """The sum of these FLOPs, in words."""
+    known = [count for count in flops if count is not None]
+    return f"{sum(known):,} FLOPs more" if len(known) == len(flops) else "FLOPs whose number is not known"

@@ -1,0 +1,60 @@
+"""Values that hold no NaN and no infinity, unless something overflows: computed from finite constants and integers."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from workbench.ir import Constant, Graph, Node
+
+# Operators whose results of finite numbers are finite, unless they overflow. Of divisions only those by something that
+# cannot be 0 belong here, as in Softmax, and in LayerNormalization with an epsilon.
+_CLOSED = frozenset(
+    (
+        "Abs", "Add", "AveragePool", "Cast", "Ceil", "Clip", "Concat", "Conv", "Cos", "Elu", "Erf", "Exp", "Expand",
+        "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "HardSigmoid",
+        "HardSwish", "Identity", "LayerNormalization", "LeakyRelu", "LogSoftmax", "MatMul", "Max", "Min", "Mul", "Neg",
+        "PRelu", "Pad", "RMSNormalization", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape",
+        "Round", "Selu", "Sigmoid", "Sin", "Slice", "Softmax", "Softplus", "Split", "Squeeze", "Sub", "Sum", "Tanh",
+        "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
+    )
+)  # fmt: skip
+_DIVIDED = ("LayerNormalization", "RMSNormalization")
+_known: WeakKeyDictionary[Constant, bool] = WeakKeyDictionary()
+
+
+def why_not_finite(graph: Graph, value: str) -> str | None:
+    """Why a value may hold NaN or an infinity though nothing overflows, as a sentence; None if it cannot."""
+    waiting, seen = [value], {value}
+    while waiting:
+        value = waiting.pop()
+        held = graph.constant(value)
+        if held is not None:
+            if not _is_finite(held):
+                return f"constant '{value}' holds NaN or an infinity"
+            continue
+        type_ = graph.tensor_type(value)
+        if type_ is not None and not type_.dtype.is_floating_point():
+            continue
+        node = graph.producer(value)
+        if node is None:
+            return f"'{value}' is given, and may hold NaN or an infinity"
+        if node.op not in _CLOSED or (node.op in _DIVIDED and not _epsilon(node) > 0):
+            return f"{node} may make NaN or an infinity of finite numbers"
+        new = [operand for operand in node.inputs if operand and operand not in seen]
+        seen.update(new)
+        waiting += new
+    return None
+
+
+def _epsilon(node: Node) -> float:
+    return float(node.attr("epsilon"))
+
+
+def _is_finite(held: Constant) -> bool:
+    if not held.dtype.is_floating_point():
+        return True
+    if held not in _known:
+        _known[held] = bool(np.isfinite(held.numpy().astype(np.float32, copy=False)).all())
+    return _known[held]

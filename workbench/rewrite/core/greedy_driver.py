@@ -1,0 +1,140 @@
+"""Tries rules on every node of a graph and of its bodies, until none applies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Protocol
+
+from workbench.errors import UserError
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite.core.bodies import closed_body, opened_body, with_body
+from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
+from workbench.rewrite.core.value_types import with_inferred_types
+
+IsAllowed = Callable[[Graph, Rewrite], bool]
+_MOST_REWRITES_A_NODE = 20  # beyond this, a pass has two rules that undo each other
+_MOST_READERS = 64  # of a value, revisited when it changes; with more, n users would be tried n times each
+
+
+class Options(Protocol):
+    """What rules are given besides the graph: a pass, whose options they read and whose name errors give."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class RunawayError(UserError):
+    """A pass rewrites without end, which is a bug of the pass."""
+
+
+def follow_rules(
+    rules: Sequence[Rule], graph: Graph, options: Options, is_allowed: IsAllowed = lambda *_: True
+) -> Iterator[Rewrite]:
+    """Try the rules on every node in topological order, and again around each change; then in bodies."""
+    yield from _in_graph(rules, graph, options, is_allowed)
+    while graph.with_bodies:
+        changed = False
+        for name in [node.name for node in graph.with_bodies]:
+            for result in _in_bodies(rules, graph, name, options, is_allowed):
+                changed = True
+                yield result
+        if not changed:
+            return
+        yield from _in_graph(rules, graph, options, is_allowed)  # a value that a body captured may have lost its user
+
+
+def _in_graph(rules: Sequence[Rule], graph: Graph, options: Options, is_allowed: IsAllowed) -> Iterator[Rewrite]:
+    candidates = _by_operator(rules)
+    operators = {op for rule in rules for op in rule.operators}
+    queue = deque(node.name for node in (graph.nodes if "*" in operators else graph.nodes_of(operators)))
+    waiting = set(queue)
+    left = _MOST_REWRITES_A_NODE * len(graph) + 100
+    while queue:
+        name = queue.popleft()
+        waiting.remove(name)
+        node = graph.find(name)
+        result = None if node is None else _first_match(candidates(node.op), graph, node, options, is_allowed)
+        if result is None:
+            continue
+        growth = len(result.edit.insert) - len(result.edit.remove)  # nodes of an inlined function are to be visited too
+        left += _MOST_REWRITES_A_NODE * max(growth, 0) - 1
+        if left < 0:
+            raise RunawayError(f"pass {options.name} does not come to an end; last: {result.sentence}")
+        gone = [graph.node(removed) for removed in result.edit.remove]
+        changed = [reader.name for value in result.edit.replace for reader in graph.users(value)]
+        yield result
+        for near in (*(name for name in changed if name in graph), *_around(graph, result, gone)):
+            if near not in waiting:
+                waiting.add(near)
+                queue.append(near)
+
+
+def _in_bodies(
+    rules: Sequence[Rule], graph: Graph, name: str, options: Options, is_allowed: IsAllowed
+) -> Iterator[Rewrite]:
+    """Rewrites inside the node's bodies, each as a replacement of the node."""
+    for key in graph.node(name).bodies:
+        body = graph.node(name).bodies[key]
+        inside = opened_body(graph, body)
+        where = f"in {key} of {graph.node(name)}: "
+
+        def outside(inner: Rewrite, where: str = where, path: str = f"{name}/{key}") -> Rewrite:
+            return replace(inner, sentence=where + inner.sentence, matched_at=f"{path}/{inner.root}")
+
+        def is_allowed_inside(graph: Graph, inner: Rewrite) -> bool:
+            return is_allowed(graph, outside(inner))
+
+        for inner in follow_rules(rules, inside, options, is_allowed_inside):
+            inside.apply(inner.edit)
+            node = graph.node(name)
+            changed = with_body(node, key, closed_body(inside, body, graph))
+            edit = Edit(remove=(name,), insert=(changed,))
+            yield replace(outside(inner), edit=edit, nodes=(name,))
+
+
+def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
+    """The rules for an operator, in order; cached."""
+
+    @cache
+    def looking_at(op: str) -> list[Rule]:
+        return [rule for rule in rules if op in rule.operators or "*" in rule.operators]
+
+    return looking_at
+
+
+def _first_match(
+    rules: Sequence[Rule], graph: Graph, node: Node, options: Options, is_allowed: IsAllowed
+) -> Rewrite | None:
+    for rule in rules:
+        if rule.may_match is not None and not rule.may_match(graph, node):
+            continue
+        try:
+            rewrite = rule.match(graph, node, options)
+        except NoMatch:
+            continue
+        proposed = replace(rewrite, by=rule, exactness=rule.exactness, matched_at=node.name)
+        if is_allowed(graph, proposed):
+            return replace(proposed, edit=with_inferred_types(graph, proposed.edit))
+    return None
+
+
+def _around(graph: Graph, rewrite: Rewrite, removed: list[Node]) -> Iterator[str]:
+    """Nodes near the change: new ones, and producers and users of their values and of newly typed values.
+
+    Users of constants, and of values with very many users, are skipped: no rule depends on them.
+    """
+    values = dict.fromkeys((*rewrite.edit.replace.values(), *rewrite.edit.types))
+    for node in (*rewrite.edit.insert, *removed):
+        if node.name in graph:
+            yield node.name
+        values.update(dict.fromkeys(value for value in node.operands if graph.constant(value) is None))
+        values.update(dict.fromkeys(node.outputs))
+    for value in values:
+        producer = graph.producer(value)
+        if producer is not None:
+            yield producer.name
+        if graph.count_users(value) <= _MOST_READERS:
+            yield from (user.name for user in graph.users(value))

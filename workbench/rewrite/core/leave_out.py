@@ -1,0 +1,54 @@
+"""The rewrites that a step must leave out, since results differ with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from workbench.rewrite.core.identity import RewriteId
+from workbench.rewrite.core.rule import Rewrite
+
+
+class LeaveOut:
+    """What a step must leave out, and the count of the rewrites that it has done, by rule and node.
+
+    A rule that may not do its next rewrite at a node does none there from then on, since what it leaves out is not
+    counted.
+    """
+
+    def __init__(self, ids: Collection[RewriteId] = ()) -> None:
+        self._ids = frozenset(ids)
+        self._done: Counter[tuple[str, str]] = Counter()
+
+    def id_of(self, rewrite: Rewrite) -> RewriteId:
+        """The identity of a rewrite that would be the next one."""
+        rule, node = rewrite.rule_name, rewrite.root
+        return RewriteId(rule, node, self._done[rule, node])
+
+    def __contains__(self, rewrite: Rewrite) -> bool:
+        return bool(self._ids) and self.id_of(rewrite) in self._ids
+
+    def add_done(self, rewrite: Rewrite) -> RewriteId:
+        """Count a rewrite that was applied; returns its identity."""
+        done = self.id_of(rewrite)
+        self._done[done.rule, done.node] += 1
+        return done
+
+    def names(self, rule: str, node: str) -> bool:
+        """Whether a rewrite by that rule at that node is left out."""
+        return any((one.rule, one.node) == (rule, node) for one in self._ids)
+
+
+class LeaveOutOfRounds(LeaveOut):
+    """The same for a pass that runs within another one, whose rewrites bear its name."""
+
+    def __init__(self, outer: LeaveOut, pass_name: str) -> None:
+        super().__init__()
+        self._outer = outer
+        self._pass_name = pass_name
+
+    def __contains__(self, rewrite: Rewrite) -> bool:
+        return rewrite.within(self._pass_name) in self._outer
+
+
+NOTHING_LEFT_OUT = LeaveOut()

@@ -1,0 +1,193 @@
+"""A pass: a frozen dataclass whose fields are its options.
+
+Its docstring lists its cases, its source, and when it must not act. The form
+in the app, the options of the command line and the documentation come from
+the fields. A pass holds rules, or overrides `rewrites`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import types
+import typing
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from workbench.errors import UserError
+from workbench.ir import Graph
+from workbench.rewrite.core.exactness import EXACT, Exactness
+from workbench.rewrite.core.greedy_driver import follow_rules
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
+from workbench.rewrite.core.packing import packed_anew
+from workbench.rewrite.core.pass_context import PassContext
+from workbench.rewrite.core.rule import Example, Refusal, Rewrite, Rule
+from workbench.rewrite.core.unread import without_unread
+
+
+class OptionError(UserError):
+    """An unknown option of a pass, or an invalid value."""
+
+
+def option(default: Any, help: str, **metadata: Any) -> Any:
+    """A field of a pass that is an option; `help` is one sentence for form, command line and documents.
+
+    called: the option's name, if the field has another one.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, **metadata})
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Base of all passes. Its options are the fields that `option` makes.
+
+    title:         one line.
+    exactness:     of a pass without rules; otherwise each rule has its own.
+    demonstration: it is wrong on purpose, to show a failing verification; in no preset and no comparison.
+    live_only:     nodes that nothing reads are removed before it looks at the graph: it decides by costs or by who
+                   reads a value, which such nodes would distort.
+    packages:      what must be installed besides, as in `pip install`; without it the step says so, and does nothing
+                   or ends the run.
+    """
+
+    title: ClassVar[str] = ""
+    exactness: ClassVar[Exactness] = Exactness.ROUNDING
+    demonstration: ClassVar[bool] = False
+    live_only: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ()
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    own_examples: ClassVar[tuple[Example, ...]] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the file that holds the pass."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        return (*(rule.example for rule in cls.rules), *cls.own_examples)
+
+    @classmethod
+    def refusals(cls) -> tuple[Refusal, ...]:
+        return tuple(refusal for rule in cls.rules for refusal in rule.refusals)
+
+    @classmethod
+    def option_fields(cls) -> dict[str, dataclasses.Field[Any]]:
+        """The fields that are options, by the name of the option."""
+        return {f.metadata.get("called", f.name): f for f in dataclasses.fields(cls) if "help" in f.metadata}
+
+    def options(self) -> dict[str, Any]:
+        return {name: getattr(self, field.name) for name, field in self.option_fields().items()}
+
+    def prepare(self, graph: Graph) -> bool:
+        """Compute on the graph what the pass needs before it runs; whether what a graph measures changed by it."""
+        return False
+
+    def refused_nodes(
+        self, graph: Graph, context: PassContext, names: Collection[str] | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Of a pass without rules: nodes that it left as they are, and a sentence each that says why.
+
+        graph: as the pass left it. names: only nodes with these names, if given.
+        """
+        return iter(())
+
+    def new_dims(self, graph: Graph) -> Mapping[str, int]:
+        """The numbers with which symbols that it introduces run, such as the size that was there before."""
+        return {}
+
+    @classmethod
+    def missing(cls) -> str:
+        """Why it cannot act here; "" if it can."""
+        absent = [package for package in cls.packages if importlib.util.find_spec(package) is None]
+        return f"{' and '.join(absent)} is not installed; pip install {' '.join(absent)}" if absent else ""
+
+    @classmethod
+    def summary(cls) -> str:
+        """What it does: the first sentence of its module docstring; and what it misses here."""
+        first = (sys.modules[cls.__module__].__doc__ or cls.title).strip().partition("\n\n")[0]
+        return f"{first} Not here: {cls.missing()}." if cls.missing() else first
+
+    @classmethod
+    def is_bit_equal(cls) -> bool:
+        """Whether all its rewrites keep results bit-equal."""
+        kinds = {rule.exactness for rule in cls.rules} or {cls.exactness}
+        return kinds == {Exactness.BITS}
+
+    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
+        """Yield the rewrites that the context's mode allows; each is applied to `graph` before the next is requested.
+
+        leave_out: what rules must not propose.
+        """
+        if not self.rules:
+            if not self.exactness.runs_in(context.mode):
+                return iter(())
+            return self._on_live_nodes(graph, context) if self.live_only else self.rewrites(graph, context)
+
+        def is_allowed(graph: Graph, proposed: Rewrite) -> bool:
+            if proposed in leave_out or (context.mode == EXACT and packed_anew(graph, proposed.edit)):
+                return False
+            return not context.limits.refusal(graph, proposed.edit)
+
+        rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
+        return follow_rules(rules, graph, self, is_allowed)
+
+    def _on_live_nodes(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        yield from without_unread(graph)
+        return (yield from self.rewrites(graph, context))
+
+    def rules_of_run(self) -> tuple[Rule, ...]:
+        """The rules for one run; a pass whose rules keep state creates them for each run."""
+        return self.rules
+
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        """Yield the rewrites of a pass without rules, one at a time.
+
+        The generator may return facts about the whole run (`PassFacts`), which the step keeps.
+        """
+        raise NotImplementedError(f"pass {self.name} defines neither rules nor `rewrites`")
+
+
+_P = TypeVar("_P", bound=Pass)
+
+
+def with_options(cls: type[_P], values: Mapping[str, Any]) -> _P:
+    """The pass with these options; text is read as the field's type.
+
+    Raises OptionError with one sentence for an unknown option or a bad value.
+    """
+    if not values:
+        return cls()
+    fields = cls.option_fields()
+    hints = typing.get_type_hints(cls)
+    name = cls().name
+    chosen = {}
+    for key, value in values.items():
+        if key not in fields:
+            known = ", ".join(fields) or "none"
+            raise OptionError(f"pass {name} has no option '{key}'; its options are: {known}")
+        read = chosen[fields[key].name] = _read(value, hints[fields[key].name], f"option {name}.{key}")
+        choices = fields[key].metadata.get("choices")
+        if choices and read not in choices:
+            raise OptionError(f"option {name}.{key} must be one of {', '.join(map(str, choices))}, not '{value}'")
+        least = fields[key].metadata.get("least")
+        if least is not None and read < least:
+            raise OptionError(f"option {name}.{key} must be at least {least:,}, not {value}")
+    return cls(**chosen)
+
+
+def _read(value: Any, hint: Any, what: str) -> Any:
+    if isinstance(hint, types.UnionType):
+        hint = next(t for t in typing.get_args(hint) if t is not type(None))
+    if not isinstance(value, str) or hint is str:
+        return value
+    if hint is bool:
+        if value.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
+            return value.lower() in ("true", "yes", "on", "1")
+        raise OptionError(f"{what} is on or off, not '{value}'")
+    try:
+        return hint(value.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise OptionError(f"{what} must be a number, not '{value}'") from None

@@ -1,0 +1,94 @@
+"""Why a pass left nodes as they are: what each of its rules says of them.
+
+Nothing is kept while a pass runs: the sentences of NoMatch are asked for again, on the graph that it left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node
+from workbench.rewrite.core.bodies import opened_body
+from workbench.rewrite.core.exactness import EXACT
+from workbench.rewrite.core.identity import RewriteId
+from workbench.rewrite.core.leave_out import LeaveOut
+from workbench.rewrite.core.packing import packed_anew
+from workbench.rewrite.core.pass_context import PassContext
+from workbench.rewrite.core.passes import Pass
+from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
+
+
+@dataclass(frozen=True)
+class RuleRefusal:
+    """What a rule said of a node; rule: "" for a pass without rules.
+
+    node: its name, or that of the If, Loop or Scan of the main graph that holds it.
+    """
+
+    rule: str
+    node: str
+    sentence: str
+
+
+def refused_by(
+    pass_: Pass,
+    graph: Graph,
+    context: PassContext,
+    names: Collection[str] | None = None,
+    left_out: Collection[RewriteId] = (),
+) -> Iterator[RuleRefusal]:
+    """What the pass says of each node that it looks at, bodies included; of those with these names, if given.
+
+    graph:    as the pass left it.
+    left_out: rewrites that were left out.
+    """
+    if pass_.rules:
+        yield from _by_rules(pass_, graph, context, names, LeaveOut(left_out))
+    else:
+        for node, sentence in pass_.refused_nodes(graph, context, names):
+            yield RuleRefusal("", node, sentence)
+
+
+def _by_rules(
+    pass_: Pass, graph: Graph, context: PassContext, names: Collection[str] | None, left_out: LeaveOut
+) -> Iterator[RuleRefusal]:
+    rules = pass_.rules_of_run() if names is None else pass_.rules  # for a run a pass may enter all nodes in a table
+    for node in _chosen(graph, names):
+        for rule in rules:
+            if node.op in rule.operators or "*" in rule.operators:
+                yield RuleRefusal(rule.name, node.name, _sentence(rule, graph, node, pass_, context, left_out))
+        for key, body in node.bodies.items():
+            for refused in _by_rules(pass_, opened_body(graph, body), context, None, left_out):
+                yield RuleRefusal(refused.rule, node.name, f"in {key} of {node}: {refused.sentence}")
+
+
+def _chosen(graph: Graph, names: Collection[str] | None) -> Iterable[Node]:
+    return graph.nodes if names is None else filter(None, map(graph.find, names))
+
+
+def rewrite_or_refusal(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str) -> Rewrite | str:
+    """What the rule would do at the node, or why it does nothing there."""
+    try:
+        rewrite = rule.match(graph, node, pass_)
+    except NoMatch as no:
+        return str(no)
+    except Exception as error:  # a fault of the rule: shown beside the refusals of the others
+        return f"the rule failed with {type(error).__name__}: {error}"
+    if not rule.exactness.runs_in(mode):
+        return f"would act here, but not in mode {mode}, since its results are {rule.results}"
+    return rewrite
+
+
+def _sentence(rule: Rule, graph: Graph, node: Node, pass_: Pass, context: PassContext, left_out: LeaveOut) -> str:
+    mode = context.mode
+    result = rewrite_or_refusal(rule, graph, node, pass_, mode)
+    if isinstance(result, str):
+        return result
+    if left_out.names(rule.name, node.name):
+        return f"left out, since results differ with it: {result.sentence}"
+    packed = packed_anew(graph, result.edit) if mode == EXACT else None
+    if packed is not None:
+        return f"would act here, but in mode exact {packed} must keep its operand computed, or its last bit changes"
+    limit = context.limits.refusal(graph, result.edit)
+    return f"would act here, but {limit}" if limit else f"would act here: {result.sentence}"

@@ -1,0 +1,52 @@
+"""Removal of nodes that nothing reads, for the pass that does it and for passes that must not see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.liveness import unread_nodes
+from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.core.rule import Rewrite
+
+
+def without_unread(graph: Graph) -> Iterator[Rewrite]:
+    """The rewrites that remove all nodes that nothing reads, a dead chain in one."""
+    unread = unread_nodes(graph)
+    for node in [graph.node(name) for name in unread]:
+        if node.name in graph and not any(map(graph.count_users, node.outputs)):
+            yield removal(graph, node)
+
+
+def removal(graph: Graph, node: Node) -> Rewrite:
+    """The rewrite that removes the unread node with what nothing else reads before it."""
+    removed = _with_what_fed_it(graph, node)
+    others = ""
+    if len(removed) > 1:
+        which = f"{removed[1]}" if len(removed) == 2 else f"{len(removed) - 1:,} nodes"
+        others = f" with {which} before it, which nothing else reads"
+    names = tuple(other.name for other in removed)
+    return Rewrite(Edit(remove=names), f"{node} is unused; removed{others}", names, exactness=Exactness.BITS)
+
+
+def _with_what_fed_it(graph: Graph, node: Node) -> list[Node]:
+    """The node, and those before it whose results are read only by nodes of this list."""
+    removed = {node.name: node}
+    waiting = [node]
+    while waiting:
+        for value in waiting.pop().operands:
+            maker = graph.producer(value)
+            if maker is not None and maker.name not in removed and _is_read_by(graph, maker, removed):
+                removed[maker.name] = maker
+                waiting.append(maker)
+    return list(removed.values())
+
+
+def _is_read_by(graph: Graph, node: Node, readers: Mapping[str, Node]) -> bool:
+    """Whether only these nodes read its results."""
+    for value in filter(None, node.outputs):
+        if graph.is_output(value) or graph.count_users(value) > len(readers):
+            return False
+        if any(user.name not in readers for user in graph.users(value)):
+            return False
+    return True

@@ -1,0 +1,216 @@
+"""Builds the right side of a pattern from a match of its left side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from workbench.ir import Constant, Edit, Graph, Node, constant
+from workbench.rewrite.core.guards import forward_operand
+from workbench.rewrite.core.rule import MayMatch, NoMatch, Rewrite
+from workbench.rewrite.patterns.matching import Match, Pattern, matches
+from workbench.rewrite.patterns.outlines import Outline
+from workbench.rewrite.patterns.schemas import later_opset
+from workbench.rewrite.patterns.searching import Misses
+from workbench.rewrite.patterns.terms import Absent, Datum, Operation, Result, Term, Variable
+
+_WHOLE = 1e6  # deeper than any match of a part of a pattern
+
+Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
+
+
+def first_rewrite(
+    patterns: Sequence[Pattern], constraints: Sequence[Constraint], sentence: str
+) -> Callable[[Graph, Node, Any], Rewrite]:
+    """A rule's match function: the rewrite of the first pattern that matches at a node and meets the constraints.
+
+    If none does, its NoMatch gives the reason of the attempt that matched most.
+    """
+    by_operator = _by_operator(patterns)
+
+    def match(graph: Graph, node: Node, options: Any) -> Rewrite:
+        misses = Misses()
+        makers = [maker.op for value in node.inputs if (maker := graph.producer(value)) is not None]
+        for pattern in by_operator[node.op]:
+            missing = pattern.missing(node, makers)
+            if missing:
+                misses.note_operators(1, node, missing)
+                continue
+            for result in matches(pattern, graph, node, misses):
+                met = 0
+                try:
+                    for constraint in constraints:
+                        constraint(result)
+                        met += 1
+                    return _rewritten(result, sentence)
+                except NoMatch as no:
+                    misses.note(_WHOLE + met, str(no))
+        raise NoMatch(misses)  # formatted only when it is shown
+
+    return match
+
+
+def may_match_first(patterns: Sequence[Pattern]) -> MayMatch:
+    """A rule's quick look: whether one of the patterns may match at a node."""
+    by_operator = _by_operator(patterns)
+
+    @cache
+    def outlines(operator: str) -> list[Outline]:
+        return [outline for pattern in by_operator[operator] for outline in pattern.outlines[operator]]
+
+    def may_match(graph: Graph, node: Node) -> bool:
+        return any(outline.fits(graph, node) for outline in outlines(node.op))
+
+    return may_match
+
+
+def _by_operator(patterns: Sequence[Pattern]) -> dict[str, list[Pattern]]:
+    operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
+    return {one: [pattern for pattern in patterns if one in pattern.operators] for one in operators}
+
+
+def _rewritten(match: Match, sentence: str) -> Rewrite:
+    pattern = match.pattern
+    if pattern.condition is not None:
+        holds = match.array(pattern.condition)
+        if holds is None or not np.all(holds):
+            raise NoMatch(
+                f"a constant of {match.root} does not meet the condition of {pattern.text}: {pattern.condition}"
+            )
+    if not isinstance(pattern.right, Operation | Result) or pattern.right in match.values:
+        message = sentence.format(**_words(match, 1))
+        return forward_operand(match.graph, match.root, match.values[pattern.right], message, match.nodes[:-1])
+    removed = match.removed
+    match = replace(match, data={**match.data, **{name: of(match) for name, of in pattern.computed.items()}})
+    build = _Builder(match, donors=list(removed[::-1]))
+    build.results()
+    edit = Edit(tuple(node.name for node in removed), tuple(build.nodes), constants=build.constants)
+    fewer = len(removed) - len(build.nodes)
+    return Rewrite(edit, sentence.format(**_words(match, fewer)), tuple(node.name for node in match.nodes))
+
+
+def _words(match: Match, fewer: int) -> dict[str, Any]:
+    """The names that a sentence may use."""
+    right, array = match.pattern.right, match.combined
+    words: dict[str, Any] = {**match.data}
+    words |= {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
+    words |= {name: match.values[term] for name, term in match.pattern.names.items() if term in match.values}
+    words |= {"root": match.root, "nodes": match.nodes, "count": len(match.nodes), "fewer": fewer}
+    words["new"] = right.operator if isinstance(right, Operation) else ""
+    if array is not None:
+        words["constant"] = f"of shape {list(array.shape)}" if array.shape else f"{array:g}"
+    return words
+
+
+def element_operand(node: Node) -> str:
+    """An operand with the element type of the law."""
+    return node.inputs[1] if node.op == "Where" else node.inputs[0]
+
+
+@dataclass
+class _Builder:
+    """Builds the right side. donors: removed nodes, whose names and metadata new nodes take, same operator first."""
+
+    match: Match
+    donors: list[Node]
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Constant] = field(default_factory=dict)
+    made: dict[Term, str] = field(default_factory=dict)
+
+    def results(self) -> None:
+        """Build everything that replaces a result."""
+        for left, right in self.match.pattern.results:
+            self.made[right] = self.match.values[left]
+        for _, right in self.match.pattern.results:
+            call = right.call if isinstance(right, Result) else right
+            if isinstance(call, Operation) and not any(self.made[right] in node.outputs for node in self.nodes):
+                self._call(call)
+
+    def _call(self, call: Operation) -> None:
+        domain, _, operator = call.operator.rpartition(".")
+        self._refuse_older_opset(call.operator)
+        donor = self._donor(call.operator)
+        inputs = [self._operand(operand) for operand in call.operands]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        attributes = {key: self._attribute(value) for key, value in call.attributes}
+        further = {
+            term.index: name for term, name in self.made.items() if isinstance(term, Result) and term.call == call
+        }
+        outputs = {0: self.made.get(call, ""), **further}
+        node = donor.replace(
+            op_type=operator,
+            domain=domain,
+            overload="",
+            inputs=tuple(inputs),
+            outputs=tuple(outputs.get(index, "") for index in range(max(outputs) + 1)),
+            attributes={**self.match.data.get(call.rest, {}), **attributes},
+        )
+        self.nodes.append(node)
+
+    def _refuse_older_opset(self, operator: str) -> None:
+        has = self.match.graph.opset_imports.get("", 0)
+        needs = later_opset(operator, has)
+        if needs:
+            raise NoMatch(f"{operator} came with opset {needs}; this model is of opset {has}")
+
+    def _donor(self, operator: str) -> Node:
+        if not self.donors:
+            return self.match.root.replace(name=self._fresh(f"{self.match.root.name}_{operator}"))
+        donor = next((node for node in self.donors if node.op == operator), self.donors[0])
+        self.donors.remove(donor)
+        return donor
+
+    def _attribute(self, value: Any) -> Any:
+        """The value of an attribute: a literal, a named datum, or computed from numbers."""
+        if isinstance(value, Datum):
+            return self.match.data[value.name]
+        return float(np.asarray(self.match.array(value))) if isinstance(value, Operation) else value
+
+    def _operand(self, term: Term) -> str:
+        """The name of the value of a term, built if needed; "" for an omitted operand."""
+        if term in self.match.values:
+            return self.match.values[term]
+        datum = self.match.data[term.name] if isinstance(term, Datum) else None
+        if isinstance(datum, str):
+            return datum
+        if isinstance(term, Variable | Absent) or (isinstance(term, Datum) and datum is None):
+            return ""
+        if term not in self.made:
+            self.made[term] = self._fresh(f"{self.match.root.outputs[0]}_{_word(term)}")
+            self._make(term, self.made[term])
+        return self.made[term]
+
+    def _make(self, term: Term, name: str) -> None:
+        array = self.match.array(term)
+        if isinstance(term, Datum) and isinstance(array, np.ndarray):
+            self.constants[name] = constant(array, name)
+        elif array is not None:
+            self.constants[name] = constant(np.asarray(array).astype(self._element_type()), name)
+        elif isinstance(term, Operation):
+            self._call(term)
+        elif isinstance(term, Result) and not any(name in node.outputs for node in self.nodes):
+            self._call(term.call)
+
+    def _element_type(self) -> np.dtype:
+        operand = element_operand(self.match.root)
+        type_ = self.match.graph.tensor_type(operand)
+        if type_ is None:
+            raise NoMatch(f"the element type of '{operand}', an operand of {self.match.root}, is not known")
+        return type_.dtype.numpy()
+
+    def _fresh(self, base: str) -> str:
+        taken = [*self.constants, *self.made.values(), *(v for node in self.nodes for v in (node.name, *node.outputs))]
+        return self.match.graph.fresh(base, taken)
+
+
+def _word(term: Term) -> str:
+    """The suffix of a new value's name."""
+    if isinstance(term, Operation | Result):
+        call = term.call if isinstance(term, Result) else term
+        return call.operator.rpartition(".")[2].lower()
+    return term.name if isinstance(term, Datum) else "number"

@@ -1,0 +1,149 @@
+"""Rules that are small graphs: the graph before is matched, the graph after replaces it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from workbench.ir import Graph, Node
+from workbench.rewrite.core.counterexamples import Counterexample, WrongLaw
+from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.core.rule import Example, FindRewrite, NoMatch, Refusal, Rewrite, Rule
+from workbench.rewrite.patterns.building import Constraint, first_rewrite, may_match_first
+from workbench.rewrite.patterns.graph_patterns import GraphText, read_after, read_before
+from workbench.rewrite.patterns.matching import Match, Pattern
+from workbench.rewrite.patterns.terms import Either, Operation, Result, Term, operators_of, terms_of
+
+
+def graph_rule(
+    name: str,
+    before: str,
+    after: str,
+    sentence: str,
+    example: Example,
+    refusals: tuple[Refusal, ...] = (),
+    *,
+    exactness: Exactness,
+    further: Sequence[tuple[str, str]] = (),
+    constants: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    where: Sequence[Constraint] = (),
+    computed: Mapping[str, Callable[[Match], Any]] | None = None,
+    shared: bool = False,
+    law: str = "",
+    counterexample: Counterexample | None = None,
+    wrong_laws: tuple[WrongLaw, ...] = (),
+) -> Rule:
+    """The rule that replaces one graph by another; see `workbench.rewrite.patterns.graph_patterns` for the notation.
+
+    A name that both graphs define is a result and may have other users; other removed values may not.
+    If the last nodes are optional, the longest match is rewritten.
+
+    sentence:  for the user; in braces it may use {root}, {nodes[0]}, names of the pattern, {new}, the operator that
+               comes last, {count}, the number of matched nodes, and {fewer}, how many nodes are saved.
+    further:   pairs like `before` and `after`, for other forms of the same; the first pair that matches is taken.
+    constants: names of values that must be constants.
+    numbers:   names of scalar constants.
+    where:     functions of the match that raise NoMatch with a sentence.
+    computed:  names of the graph after that are functions of the match. They return an attribute, or for an operand
+               an array, the name of a value, or None for an omitted one, and may raise NoMatch.
+    shared:    matched nodes may have other users, for which they stay.
+    law, counterexample, wrong_laws: see `Rule`.
+
+    Raises ValueError if the pattern is not valid.
+    """
+    patterns = [
+        _pattern(*pair, frozenset(constants), frozenset(numbers), computed or {}, shared)
+        for pair in ((before, after), *further)
+    ]
+    operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
+    match = first_rewrite(patterns, tuple(where), sentence)
+    if any(isinstance(one, Operation | Either) for pattern in patterns for one in _ends(pattern.left)):
+        match = _longest(match, frozenset(operators))
+    return Rule(
+        name,
+        operators,
+        match,
+        example,
+        refusals,
+        may_match=may_match_first(patterns),
+        exactness=exactness,
+        law=law,
+        counterexample=counterexample,
+        wrong_laws=wrong_laws,
+    )
+
+
+def _pattern(
+    before: str,
+    after: str,
+    constants: frozenset[str],
+    numbers: frozenset[str],
+    computed: Mapping[str, Callable[[Match], Any]],
+    shared: bool,
+) -> Pattern:
+    left = read_before(before, numbers)
+    known = left.data | set(computed)
+    right = read_after(after, left, known)
+    both = left.variables & left.data
+    if both:
+        raise ValueError(f"'{min(both)}' of '{left.text}' stands for a value and for an attribute")
+    missing = (constants - left.variables) | (numbers - left.data)
+    if missing:
+        raise ValueError(f"'{min(missing)}' does not occur in '{left.text}'")
+    unknown = (right.variables - left.variables) | (right.data - known)
+    if unknown:
+        raise ValueError(f"'{min(unknown)}' of '{right.text}' does not occur in '{left.text}'")
+    results = _results(left, right)
+    return Pattern(results, None, constants, shared, "the pattern", left.names, computed)
+
+
+def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]:
+    """Pairs of replaced and replacing terms: the last first, further results of operators at the end.
+
+    Raises ValueError if the graphs do not fit together.
+    """
+    results = [(left.names[name], right.names[name]) for name in left.names if name in right.names]
+    if not results:
+        raise ValueError(f"'{right.text}' names no result of '{left.text}'")
+    replaced = {term for term, _ in results}
+    reached = {part for term in replaced for part in terms_of(term)}
+    lost = next((name for name, term in left.names.items() if term not in reached), None)
+    if lost is not None:
+        raise ValueError(f"'{lost}' of '{left.text}' is unused, and '{right.text}' does not replace it")
+    for name, term in left.names.items():
+        if term in replaced and not operators_of(term):
+            raise ValueError(f"'{name}' of '{left.text}' is not the result of an operator")
+        if term in replaced and any(term in terms_of(made) for _, made in results):
+            raise ValueError(f"'{right.text}' reads '{name}', which it replaces")
+    if len(results) > 1 and not all(isinstance(made, Operation | Result) for _, made in results):
+        raise ValueError(f"'{right.text}' replaces one of several results by a value that is not new")
+    last_first = results[::-1]
+    return tuple(sorted(last_first, key=lambda pair: isinstance(pair[0], Result)))
+
+
+def _ends(term: Term) -> tuple[Term, ...]:
+    """The alternatives of the last node that are operands of other alternatives: possible last nodes too."""
+    if not isinstance(term, Either):
+        return ()
+    return tuple(one for one in term.terms if any(one in terms_of(other) for other in term.terms if other != one))
+
+
+def _longest(match: FindRewrite, operators: frozenset[str]) -> Callable[[Graph, Node, Any], Rewrite]:
+    """The match, unless its only user would be matched with it."""
+
+    def longest(graph: Graph, node: Node, options: Any) -> Rewrite:
+        rewrite = match(graph, node, options)
+        readers = graph.users(node.outputs[0])
+        if len(readers) == 1 and readers[0].op in operators and _includes(match, graph, readers[0], node, options):
+            raise NoMatch(f"{readers[0]} after {node} matches with it")
+        return rewrite
+
+    return longest
+
+
+def _includes(match: FindRewrite, graph: Graph, reader: Node, node: Node, options: Any) -> bool:
+    try:
+        return node.name in match(graph, reader, options).nodes
+    except NoMatch:
+        return False

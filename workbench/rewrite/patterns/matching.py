@@ -1,0 +1,298 @@
+"""Matches the left side of an equation, or the first of two graphs, in a graph.
+
+Variables stand for values, numbers for constants that hold them, operators
+for nodes; operands of commutative operators match in both orders, and two
+operators of a pattern never match the same node.
+
+The search is depth-first with backtracking over the orders of operands and over alternatives, as in
+e-matching (de Moura, Bjorner, "Efficient E-Matching for SMT Solvers", CADE
+2007) on a graph without equivalences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.ir import Graph, Node
+from workbench.rewrite.core.guards import refuse_other_readers
+from workbench.rewrite.core.rule import NoMatch
+from workbench.rewrite.patterns.outlines import Outline, outlines_of
+from workbench.rewrite.patterns.searching import Misses, Search
+from workbench.rewrite.patterns.terms import (
+    Datum,
+    Either,
+    Number,
+    Operation,
+    Term,
+    Variable,
+    needed_by,
+    operators_of,
+    terms_of,
+)
+
+_ON_CONSTANTS: dict[str, Callable[..., np.ndarray]] = {
+    "Abs": np.abs,
+    "Add": np.add,
+    "And": np.logical_and,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseNot": np.bitwise_not,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+    "Div": np.divide,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "Reciprocal": np.reciprocal,
+    "Sub": np.subtract,
+    "Xor": np.logical_xor,
+}
+_OF_FLOATS = ("Div", "Reciprocal")  # on integers they round
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A rewrite as data: the terms to match, and those that replace them.
+
+    results:   pairs of a replaced and a replacing term; the first is matched at a node, the others from there.
+    condition: on constants only; None if there is none.
+    constants: variables that must be constants.
+    shared:    whether matched nodes may have other users, for which they stay.
+    text:      the left side as written.
+    names:     the named terms of the left side.
+    computed:  functions of the match whose results the right side uses, by name.
+    """
+
+    results: tuple[tuple[Term, Term], ...]
+    condition: Term | None
+    constants: frozenset[str]
+    shared: bool
+    text: str
+    names: Mapping[str, Term] = field(default_factory=dict)
+    computed: Mapping[str, Callable[[Match], Any]] = field(default_factory=dict)
+
+    @property
+    def left(self) -> Term:
+        return self.results[0][0]
+
+    @property
+    def right(self) -> Term:
+        return self.results[0][1]
+
+    @cached_property
+    def operators(self) -> tuple[str, ...]:
+        """The operators of the nodes at which it may match."""
+        return operators_of(self.left)
+
+    @property
+    def forms(self) -> Iterator[Term]:
+        """The left side; if it is an alternative, each of its terms."""
+        waiting = [self.left]
+        while waiting:
+            form = waiting.pop(0)
+            if isinstance(form, Either):
+                waiting += form.terms
+            else:
+                yield form
+
+    @cached_property
+    def needs(self) -> Mapping[str, list[list[tuple[str, ...]]]]:
+        """By operator of the node, for each form: the required producers of operands, each a tuple of alternatives."""
+        needs: dict[str, list[list[tuple[str, ...]]]] = {operator: [] for operator in self.operators}
+        for form in self.forms:
+            operands = form.operands if isinstance(form, Operation) else ()
+            for operator in operators_of(form):
+                needs[operator].append([needed for operand in operands if (needed := needed_by(operand))])
+        return needs
+
+    def missing(self, node: Node, makers: Collection[str]) -> list[str]:
+        """Required producers that are not among `makers`, the operators before the node; empty if it may match."""
+        missing: list[str] = []
+        for form in self.needs[node.op]:
+            needed = next((one for one in form if not any(operator in makers for operator in one)), None)
+            if needed is None:
+                return []
+            missing += needed
+        return missing
+
+    @cached_property
+    def outlines(self) -> Mapping[str, list[Outline]]:
+        """By operator of the node, what may match there, by operators and constants alone."""
+        outlines: dict[str, list[Outline]] = {operator: [] for operator in self.operators}
+        for form in self.forms:
+            anything = Outline(operators_of(form), False, ())
+            for outline in outlines_of(form, self.constants) or (anything,):
+                for operator in outline.operators:
+                    outlines[operator].append(outline)
+        return outlines
+
+    @cached_property
+    def kept(self) -> frozenset[Term]:
+        """Terms of the left side that the right side uses: their nodes stay, whatever their other users."""
+        replaced = {left for left, _ in self.results}
+        known = {term for left in replaced for term in terms_of(left) if operators_of(term)}
+        return frozenset(known - replaced) & {term for _, right in self.results for term in terms_of(right)}
+
+
+@dataclass(frozen=True)
+class Match:
+    """A match of a pattern at the node `root`.
+
+    values: the value bound to each term of the left side.
+    data:   numbers, attributes and computed data, by name.
+    found:  the matched nodes, by name.
+    """
+
+    graph: Graph
+    root: Node
+    pattern: Pattern
+    values: Mapping[Term, str]
+    data: Mapping[str, Any]
+    found: Mapping[str, Node]
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The matched nodes, operands first, `root` last."""
+        ordered: dict[str, Node] = {}
+
+        def visit(node: Node) -> None:
+            for value in node.inputs:
+                maker = self.graph.producer(value) if value else None
+                if maker is not None and maker.name in self.found and maker.name not in ordered:
+                    visit(maker)
+            ordered[node.name] = node
+
+        for left, _ in reversed(self.pattern.results):
+            last = self.graph.producer(self.values[left]) or self.root
+            if last.name not in ordered:
+                visit(last)
+        return tuple(ordered.values())
+
+    @cached_property
+    def removed(self) -> tuple[Node, ...]:
+        """The matched nodes that the rewrite removes. Raises NoMatch if one is needed elsewhere and must not stay."""
+        stay = self._staying()
+        made = {self.values[left] for left, _ in self.pattern.results}
+        removed = tuple(node for node in self.nodes if made.intersection(node.outputs) or self._goes(node, stay))
+        lost = {value: node for node in removed for value in node.outputs if value not in made}
+        for term, value in self.values.items():
+            if isinstance(term, Variable) and value in lost:
+                raise NoMatch(f"'{value}' of {lost[value]} is read twice")
+        for node in removed:
+            if made.intersection(node.outputs):
+                refuse_other_readers(self.graph, node, self.nodes, made)
+        if len(self.pattern.results) > 1:
+            self._refuse_cycle()
+        return removed
+
+    def _goes(self, node: Node, stay: frozenset[str]) -> bool:
+        if node.name in stay or not any(operators_of(right) for _, right in self.pattern.results):
+            return False  # if no node is created, only the last one is removed
+        try:
+            refuse_other_readers(self.graph, node, self.nodes)
+        except NoMatch:
+            if self.pattern.shared:
+                return False
+            raise
+        return True
+
+    def _staying(self) -> frozenset[str]:
+        """Names of the matched nodes from which the kept terms are computed."""
+        values = [self.values[term] for term in self.pattern.kept if term in self.values]
+        stay: set[str] = set()
+        while values:
+            maker = self.graph.producer(values.pop())
+            if maker is not None and maker.name in self.found and maker.name not in stay:
+                stay.add(maker.name)
+                values += [value for value in maker.inputs if value]
+        return frozenset(stay)
+
+    def _refuse_cycle(self) -> None:
+        """Raises NoMatch if nodes outside the match compute an operand from a matched value.
+
+        New nodes for several results could then form a cycle.
+        """
+        first = min(self.graph.position(name) for name in self.found)
+        operands = [value for term, value in self.values.items() if isinstance(term, Variable) and value]
+        seen = set(operands)
+        while operands:
+            value = operands.pop()
+            maker = self.graph.producer(value)
+            if maker is None or self.graph.position(maker.name) < first:
+                continue
+            if maker.name in self.found:
+                raise NoMatch(f"one result is computed from '{value}' of {maker}, another")
+            operands += [read for read in maker.operands if read not in seen]
+            seen.update(maker.operands)
+
+    def __getitem__(self, name: str) -> str:
+        """The value bound to a name of the pattern."""
+        return self.values[self._term(name)]
+
+    def get(self, name: str) -> str | None:
+        """The same; None for an omitted optional term."""
+        return self.values.get(self._term(name))
+
+    def node(self, name: str) -> Node:
+        """The node that produces it."""
+        result = self.graph.producer(self[name])
+        assert result is not None, f"'{name}' of {self.pattern.text} is not the result of a node"
+        return result
+
+    def _term(self, name: str) -> Term:
+        return self.pattern.names.get(name, Variable(name))
+
+    def array(self, term: Term) -> np.ndarray | float | None:
+        """The value of a term that depends on constants only, floats as float64; None otherwise."""
+        if isinstance(term, Number):
+            return term.value
+        if isinstance(term, Datum):
+            result: np.ndarray | float = self.data[term.name]
+            return result
+        if term in self.values:
+            tensor = self.graph.constant(self.values[term])
+            if tensor is None:
+                return None
+            return tensor.numpy().astype(np.float64) if tensor.dtype.is_floating_point() else tensor.numpy()
+        if not isinstance(term, Operation) or term.operator not in _ON_CONSTANTS:
+            return None
+        operands = [self.array(operand) for operand in term.operands]
+        if any(operand is None for operand in operands):
+            return None
+        if term.operator in _OF_FLOATS and all(np.asarray(operand).dtype.kind != "f" for operand in operands):
+            return None
+        with np.errstate(all="ignore"):
+            return _ON_CONSTANTS[term.operator](*operands)
+
+    @cached_property
+    def combined(self) -> np.ndarray | None:
+        """The constant that the right side computes, as `array` returns it; None if it computes none."""
+        return self._combined(self.pattern.right)
+
+    def _combined(self, term: Term) -> np.ndarray | None:
+        if not isinstance(term, Operation) or term in self.values:
+            return None
+        array = self.array(term)
+        if array is not None:
+            return np.asarray(array)
+        result = (self._combined(operand) for operand in term.operands)
+        return next((array for array in result if array is not None), None)
+
+
+def matches(pattern: Pattern, graph: Graph, root: Node, misses: Misses) -> Iterator[Match]:
+    """Each match of the pattern at `root`; failed attempts are noted in `misses`."""
+    search = Search(graph, pattern.constants, pattern.text, misses)
+    for state in search.all_of([left for left, _ in pattern.results], root):
+        yield Match(graph, root, pattern, state.values, state.data, state.nodes)

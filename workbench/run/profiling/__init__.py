@@ -1,0 +1,1 @@
+"""One profiled run, and the progress of long work."""

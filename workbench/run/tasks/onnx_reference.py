@@ -1,0 +1,36 @@
+"""ONNX's own evaluator, slow and for the CPU, for models of which ONNX Runtime lacks a kernel, as of bfloat16."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.run.held_inputs import sequence_items
+from workbench.run.worker.failures import TaskError
+
+_NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)")
+
+
+def why_by_reference(error: TaskError) -> str | None:
+    """Why the model is run by ONNX's evaluator instead, for the user; None for any other failure of loading."""
+    match = _NO_KERNEL.search(str(error.cause))
+    return None if match is None else f"onnx.reference, since ONNX Runtime has no kernel for this {match[1]}"
+
+
+def run_by_reference(model: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of the file by name; a sequence `s` becomes `s[0]`, `s[1]`, ..."""
+    from onnx.reference import ReferenceEvaluator
+
+    session = ReferenceEvaluator(model)
+    fed = {name: inputs[name] if name in inputs else sequence_items(name, inputs) for name in session.input_names}
+    outputs: dict[str, np.ndarray] = {}
+    results: Any = session.run(None, fed)
+    for name, result in zip(session.output_names, results, strict=True):
+        items = enumerate(result) if isinstance(result, list) else ()
+        outputs |= {f"{name}[{index}]": np.asarray(item) for index, item in items}
+        if not isinstance(result, list):
+            outputs[name] = np.asarray(result)
+    return outputs

@@ -1,0 +1,66 @@
+"""What the worker can be asked for, by the kind of the request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.run.measurement.isolated import answering
+from workbench.run.measurement.operator_times import operator_times
+from workbench.run.measurement.timing import measure_variants
+from workbench.run.onnxruntime.sessions import opened_anew, run_session, session_of
+from workbench.run.tasks.onnx_reference import run_by_reference, why_by_reference
+from workbench.run.tasks.tool_tasks import convert_by_tool, same_values
+from workbench.run.torch.executor.opening import check_device, open_executor
+from workbench.run.torch.packaging import write_package
+from workbench.run.worker.failures import TaskError
+from workbench.run.worker.machine import devices, versions
+from workbench.run.worker.tensors import load_tensors, save_tensors
+
+_Report = Callable[[dict[str, Any]], None]
+
+
+def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
+    """Run `model` on the tensors in `inputs`, write the results to `outputs`."""
+    inputs = load_tensors(request["inputs"])
+    fallbacks: dict[str, str] = {}
+    by = ""
+    check_device(request["device"])
+    if request["backend"] == "torch":
+        executor = open_executor(request["model"], request["device"], request["dtype"])
+        run, fallbacks = executor.run, executor.fallbacks
+    else:
+        open_one = opened_anew if request["anew"] else session_of
+        try:
+            session = open_one(request["model"], request["level"])
+            run = lambda tensors: run_session(session, tensors)  # noqa: E731
+        except TaskError as error:
+            by = why_by_reference(error) or ""
+            if not by:
+                raise
+            run = lambda tensors: run_by_reference(request["model"], tensors)  # noqa: E731
+    start = time.perf_counter()
+    try:
+        results = run(inputs)
+    except Exception as error:
+        raise TaskError(error, "run") from error
+    seconds = time.perf_counter() - start
+    save_tensors(request["outputs"], results)
+    return {"seconds": seconds, "fallbacks": dict(fallbacks), "by": by}
+
+
+def _devices(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
+    return {"devices": devices(), "versions": versions()}
+
+
+TASKS: Mapping[str, Callable[[Mapping[str, Any], _Report], dict[str, Any]]] = {
+    "outputs": _outputs,
+    "measure": measure_variants,
+    "operator_times": operator_times,
+    "devices": _devices,
+    "apart": answering(),
+    "package": write_package,
+    "tool": convert_by_tool,
+    "same_values": same_values,
+}

@@ -1,0 +1,109 @@
+"""What the worker does for a tool: it runs its `convert`, and compares the values of two models."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ValueInfoProto
+
+from workbench.errors import UserError
+from workbench.run.compare import compare
+from workbench.run.onnxruntime.sessions import open_session
+from workbench.run.tolerances import Tolerance
+from workbench.run.worker.failures import TaskError, reason_of, shortened
+from workbench.run.worker.process_memory import peak
+from workbench.run.worker.tensors import load_tensors
+
+_FEW = 16  # elements that are compared first
+_KILOBYTE = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss
+_Report = Callable[[dict[str, Any]], None]
+
+
+class ConversionError(UserError):
+    """The tool raised an error, or wrote nothing."""
+
+
+def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
+    """Have the tool read `source` and write `target`."""
+    target = Path(request["target"])
+    started = time.perf_counter()
+    try:
+        tool = getattr(importlib.import_module(request["module"]), request["factory"])(**request["fields"])
+        message = tool.convert(Path(request["source"]), target)
+    except MemoryError:
+        raise
+    except Exception as error:  # of whatever class the tool has
+        raise ConversionError(f"it ended with {type(error).__name__}: {reason_of(error)}") from error
+    if not target.is_file():
+        raise ConversionError("it wrote no model")
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "peak_bytes": max(peak(), _peak_of_children()), "said": message or ""}
+
+
+def _peak_of_children() -> int:
+    """The largest resident memory of a command that the tool ran, in bytes."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _KILOBYTE
+
+
+def same_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
+    """Which of the second model's `values` have the numbers of one of the first's, which has the same name or none
+    that the second has; both `models` are run once by ONNX Runtime, unoptimized."""
+    inputs = load_tensors(request["inputs"])
+    allowed = {name: Tolerance(**words) for name, words in request["tolerances"].items()}
+    (first, second), (mine, its) = request["models"], request["values"]
+    before = values_of(Path(first), inputs, mine)
+    try:
+        after = values_of(Path(second), inputs, its)
+    except Exception as error:  # onnxruntime's own classes have no common base but Exception
+        sentence = f"ONNX Runtime does not run what the tool wrote ({shortened(str(error), 200)})"
+        raise TaskError(ConversionError(sentence), "load") from error
+    same = {name: name for name in after if name in before and _is_same(before[name], after[name], allowed[name])}
+    left = defaultdict(list)
+    for name, array in before.items():
+        if name not in same and _tells_apart(array):
+            left[array.dtype, array.shape].append(name)
+    for name, array in after.items():
+        near = left.get((array.dtype, array.shape), []) if name not in same else []
+        result = next((other for other in near if _is_same(before[other], array, allowed[other])), None)
+        if result is not None:
+            same[name] = result
+            near.remove(result)
+    return {"same": same}
+
+
+def _is_same(a: np.ndarray, b: np.ndarray, tolerance: Tolerance) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    few, as_few = ({"": array.reshape(-1)[:_FEW]} for array in (a, b))  # most arrays that differ do so there
+    return compare(few, as_few, tolerance).ok and compare({"": a}, {"": b}, tolerance).ok
+
+
+def _tells_apart(array: np.ndarray) -> bool:
+    """Whether equal numbers mean the same value: not those of a mask, a size or a constant."""
+    return array.dtype.kind == "f" and array.size >= _FEW and bool((array != array.reshape(-1)[0]).any())
+
+
+def values_of(file: Path, inputs: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The tensors of these names in one run of the model in the file, constants too. Names it lacks are left out."""
+    model = onnx.load(file, load_external_data=False)
+    made = {value for node in model.graph.node for value in node.output} | {t.name for t in model.graph.initializer}
+    outputs = {output.name for output in model.graph.output}
+    model.graph.output.extend(ValueInfoProto(name=name) for name in names if name in made - outputs)
+    beside = file.with_name(f"values-{file.name}")  # external data stays where it is
+    onnx.save(model, beside)
+    session = open_session(str(beside), "disabled", arena=False)
+    given = {read.name: inputs[read.name] for read in session.get_inputs()}
+    wanted = [output.name for output in session.get_outputs() if output.name in {*names}]
+    return dict(zip(wanted, session.run(wanted, given), strict=True))

@@ -1,0 +1,1 @@
+"""A graph as a list of torch calls, and its runs."""

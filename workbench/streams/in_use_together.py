@@ -1,0 +1,78 @@
+"""Which blocks of memory may be in use at the same time, if operators run side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from workbench.ir import Graph
+from workbench.memory.blocks.packing import Packing
+from workbench.memory.lifetimes import Kind
+from workbench.memory.planning import Sharing, sharing_of
+from workbench.memory.shared_memory import Alias
+from workbench.streams.problem import ParallelProblem
+from workbench.streams.scheduling import Schedule
+
+
+def sharing_of_lanes(graph: Graph, problem: ParallelProblem, schedule: Schedule, alignment: int = 1) -> Sharing:
+    """Shared memory of a graph whose operators run side by side. Its packing has the pairs of blocks that may be in use
+    together: all but those of which the lanes and their waits say that all operators that use the one have ended before
+    any that uses the other begins. Bodies are not included. alignment: of blocks, in bytes."""
+    step_of = {node.name: number for number, node in enumerate(graph.nodes)}
+    steps = [step_of[node.name] for node in problem.operators]
+    ended = {
+        step: frozenset(steps[other] for other in range(len(steps)) if mask >> other & 1)
+        for step, mask in zip(steps, schedule.before, strict=True)
+    }
+    sharing = sharing_of(graph, "lanes", inner=False, alignment=alignment, before=ended)
+    return replace(sharing, packing=_packing(sharing, problem, schedule))
+
+
+@dataclass(frozen=True)
+class _Use:
+    """Of a block: `running` is the operators that use it as a mask, `before` those that have ended when any of them
+    begins. stays: whether it is in use to the end, as results of the graph are, or used by what is no operator here."""
+
+    running: int
+    before: int
+    stays: bool
+
+    def has_ended(self, later: _Use) -> bool:
+        """Whether nothing uses this block any more when the later one is first used."""
+        return not self.stays and self.running & ~later.before == 0
+
+
+def _packing(sharing: Sharing, problem: ParallelProblem, schedule: Schedule) -> Packing:
+    number = {node.name: i for i, node in enumerate(problem.operators)}
+    uses = [_use(sharing, name, number, schedule) for name in sharing.blocks]
+    pairs = frozenset(
+        (i, j)
+        for i, one in enumerate(uses)
+        for j, other in enumerate(uses[i + 1 :], i + 1)
+        if not one.has_ended(other) and not other.has_ended(one)
+    )
+    return replace(sharing.packing, partial_order=pairs)
+
+
+def _use(sharing: Sharing, block: str, number: dict[str, int], schedule: Schedule) -> _Use:
+    """What uses a block. What constants alone determine counts as in use all the time."""
+    values, steps = sharing.lifetimes.values, sharing.lifetimes.steps
+    members = [values[name] for name in sharing.memory.members(block)]
+    used = {step for value in members for step in (value.producer, *value.reads) if step is not None}
+    running = {number[steps[step].label] for step in used if steps[step].label in number}
+    if any(steps[step].label not in number and not _is_seen_through(sharing, step) for step in used):
+        return _Use(0, 0, stays=True)
+    before = -1
+    for one in running:
+        before &= schedule.before[one]
+    stays = any(value.kind == Kind.OUTPUT for value in members)
+    return _Use(sum(1 << one for one in running), before if running else 0, stays)
+
+
+def _is_seen_through(sharing: Sharing, step: int) -> bool:
+    """Whether the step only makes views, which touch no memory."""
+    node = sharing.lifetimes.steps[step].node
+    return all(
+        (shared := sharing.memory.parent.get(value)) is not None and shared.how == Alias.VIEW
+        for value in node.outputs
+        if value
+    )

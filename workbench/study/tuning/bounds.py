@@ -1,0 +1,84 @@
+"""The searches for the least memory and the smallest file, which know bounds before they measure.
+
+For memory, the bound is weights, inputs, and the most bytes that planned values need at once in this order. It holds
+for backends that compute operator by operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from workbench.ir import Graph
+from workbench.memory.planning import sharing_of
+from workbench.run.measurement.statistics import Ratio
+from workbench.run.worker.memory import weight_bytes
+from workbench.study.tuning.halving import WITHIN, Dropped, NothingRanError, Standing
+from workbench.study.tuning.latency import Arms
+from workbench.study.tuning.measuring import LotMeasurer
+
+_LOT = 4
+_BOUNDED = ("torch", "arena")
+
+
+def search_memory(arms: Arms, measurer: LotMeasurer) -> Iterator[Standing]:
+    """One run of each, those with the least bound first, until no other can take less by more than WITHIN."""
+    original, dims = measurer.verifier.original, measurer.verifier.dims
+    as_bound = all(original.dims.get(name) == size for name, size in dims.items())  # else sizes are those of no run
+    bounds = {label: memory_bound(made.graph, c.backend) if as_bound else 0 for label, (c, made) in arms.items()}
+    waiting = sorted(arms, key=lambda label: bounds[label])
+    peaks: dict[str, int] = {}
+    dropped: dict[str, Dropped] = {}
+    while waiting:
+        lot, waiting = waiting[:_LOT], waiting[_LOT:]
+        measurer(lot, 1)
+        for label in lot:
+            answer = measurer.found[label]
+            if answer.failed or answer.peak_bytes is None:
+                dropped[label] = Dropped(1, f"it does not run: {answer.failed}")
+            else:
+                peaks[label] = answer.peak_bytes
+        if not peaks:
+            continue
+        best = min(peaks, key=peaks.__getitem__)
+        hopeless = [label for label in waiting if bounds[label] > (1 - WITHIN) * peaks[best]]
+        dropped |= {
+            label: Dropped(1, f"it needs at least {bounds[label]:,} bytes, and the best takes {peaks[best]:,}")
+            for label in hopeless
+        }
+        waiting = [label for label in waiting if label not in hopeless]
+        yield _standing_of(peaks, dropped, waiting)
+    if not peaks:
+        raise NothingRanError(next(iter(dropped.values())).why)
+
+
+def search_size(arms: Arms) -> Iterator[Standing]:
+    """The bytes of the files tell; nothing runs."""
+    yield _standing_of({label: made.bytes for label, (_, made) in arms.items()}, {}, [])
+
+
+def _standing_of(sizes: Mapping[str, int], dropped: Mapping[str, Dropped], waiting: Sequence[str]) -> Standing:
+    """The standing of numbers that have no noise."""
+    best = min(sizes, key=sizes.__getitem__)
+    ratios = {label: _exact(size / max(sizes[best], 1)) for label, size in sizes.items()}
+    worse = {
+        label: Dropped(1, f"it takes {size:,} bytes, and the best {sizes[best]:,}")
+        for label, size in sizes.items()
+        if size > sizes[best]
+    }
+    left = tuple(sorted((label for label in sizes if label not in worse), key=lambda label: label != best))
+    done = not waiting
+    return Standing(1, 1, best, ratios, (*left, *waiting), {**dropped, **worse}, done, done)
+
+
+def _exact(value: float) -> Ratio:
+    return Ratio(value, value, value, False)
+
+
+def memory_bound(graph: Graph, backend: str) -> int:
+    """Bytes that a run needs at least, beside what operators take in passing; 0 for a backend that may fuse operators,
+    or reorder them."""
+    if backend not in _BOUNDED:
+        return 0
+    types = (graph.tensor_type(name) for name in graph.inputs)
+    given = sum(type_.bytes or 0 for type_ in types if type_ is not None)
+    return weight_bytes(graph) + given + sharing_of(graph, inner=False).packing.lower_bound

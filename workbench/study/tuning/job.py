@@ -1,0 +1,58 @@
+"""A tuning as a job: one model on one device, where all its turns are, since only they can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from workbench.io import load_model, load_torch
+from workbench.layout.declared import parse_layouts
+from workbench.layout.infer import declare
+from workbench.run.inputs import read_inputs
+from workbench.study.cluster.jobs import Site
+from workbench.study.tuning.recipe import Recipe
+from workbench.study.tuning.tune import TuneRequest, tune
+from workbench.verification.verifier import Verifier
+
+
+@dataclass(frozen=True)
+class TuningAnswer:
+    """warnings: of loading the model."""
+
+    recipe: Recipe
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TuneJob:
+    """model: a file, or `package.module:factory` if it `is_program`. layouts: as `--input-layout` takes them.
+    inputs: a file of the user's, or None for random ones from `seed`. record: see `tune`."""
+
+    model: str
+    request: TuneRequest
+    dims: tuple[tuple[str, int], ...] = ()
+    layouts: tuple[str, ...] = ()
+    inputs: str | None = None
+    seed: int = 0
+    record: str | None = None
+    is_program: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        model = () if self.is_program else (self.model,)
+        return model if self.inputs is None else (*model, self.inputs)
+
+    def run(self, site: Site) -> TuningAnswer:
+        """Raises UserError, see `tune`."""
+        dims = dict(self.dims)
+        graph = load_torch(self.model, dims) if self.is_program else load_model(site.path_of(self.model), dims)
+        declare(graph, parse_layouts(list(self.layouts)))
+        inputs = None if self.inputs is None else read_inputs(str(site.path_of(self.inputs)), graph)
+        verifier = Verifier(graph, inputs, self.seed, worker=site.worker, given=dims)
+        recipe = tune(
+            graph,
+            replace(self.request, device=site.device),
+            verifier,
+            record=None if self.record is None else site.path_of(self.record),
+            on_words=lambda words: site.hear({"stage": words, "done": 0, "total": 1}),
+        )
+        return TuningAnswer(replace(recipe, device=self.request.device), tuple(graph.warnings))

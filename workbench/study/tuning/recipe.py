@@ -1,0 +1,279 @@
+"""A recipe: what a tuning chose, as a TOML file that `optimize --recipe` runs anywhere, with the evidence."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import UserError, reading
+from workbench.layout.profile import load_profile
+from workbench.registry.pass_choice import choose
+from workbench.rewrite.core.exactness import MODES
+from workbench.run.measurement.variants import BACKENDS
+from workbench.run.tolerances import DTYPES
+from workbench.study.tuning.evidence import Evidence
+from workbench.support.files import SPECIAL, is_special, write_text
+
+VERSION = 1
+_LARGEST = 10_000_000  # bytes of a file
+_LARGEST_NUMBER = 1e300
+_TABLES = ("version", "model", "tuned", "run", "pipeline", "evidence")
+
+
+BUDGET_ENDED, STOPPED_EARLY = "the budget ended", "it was stopped"  # why a tuning ended before it came to its end
+
+
+class RecipeError(UserError):
+    """A recipe cannot be read or run."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What was chosen, for what, and why.
+
+    passes, options, target, mode, export_for: the arguments of `api.optimize`.
+    backend, dtype: with what to run the result.
+    label:          of the candidate that was chosen.
+    model_sha256:   of the model's file, see `records.store.model_hash`.
+    objective:      "latency", "memory" or "size", on `device`; max_error: the relative error that was allowed.
+    ended:          why the tuning ended, in words; seconds: what it took.
+    """
+
+    model_name: str
+    model_sha256: str
+    objective: str
+    device: str
+    device_name: str
+    versions: Mapping[str, str]
+    max_error: float
+    seconds: float
+    ended: str
+    label: str
+    backend: str
+    dtype: str
+    passes: tuple[str, ...]
+    options: Mapping[str, Any]
+    target: str
+    mode: str
+    export_for: str | None
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the tuning ended too early, so that the same goes on from what was measured."""
+        return self.ended in (BUDGET_ENDED, STOPPED_EARLY)
+
+    def pipeline(self) -> dict[str, Any]:
+        """The arguments of `api.optimize`."""
+        return {
+            "passes": list(self.passes),
+            "options": dict(self.options),
+            "target": self.target,
+            "mode": self.mode,
+            "export_for": self.export_for,
+        }
+
+    def table(self) -> dict[str, Any]:
+        """The recipe as the file has it; what is None is absent."""
+        pipeline = {"passes": list(self.passes), "target": self.target, "mode": self.mode}
+        if self.export_for is not None:
+            pipeline["export_for"] = self.export_for
+        return {
+            "version": VERSION,
+            "model": {"name": self.model_name, "sha256": self.model_sha256},
+            "tuned": {
+                "objective": self.objective,
+                "device": self.device,
+                "device_name": self.device_name,
+                "max_error": self.max_error,
+                "seconds": self.seconds,
+                "ended": self.ended,
+                "chosen": self.label,
+                "versions": dict(self.versions),
+            },
+            "run": {"backend": self.backend, "dtype": self.dtype},
+            "pipeline": {**pipeline, "options": dict(self.options)},
+            "evidence": [{k: v for k, v in one.row().items() if v is not None} for one in self.evidence],
+        }
+
+
+def save_recipe(recipe: Recipe, path: str | Path) -> None:
+    """Raises UserError."""
+    write_text(path, toml_text(recipe.table()))
+
+
+def load_recipe(path: str | Path) -> Recipe:
+    """The recipe in the file, whose passes exist here. Raises RecipeError with one sentence."""
+    what = f"the recipe '{path}'"
+    with reading(what, RecipeError, "tune again"):
+        return _loaded(path, what)
+
+
+def _loaded(path: str | Path, what: str) -> Recipe:
+    table = _parsed(Path(path), what)
+    version = table.get("version")
+    if version != VERSION:
+        raise RecipeError(
+            f"{what} is of version {str(version)[:20]}, and this program reads version {VERSION}; tune again, or use "
+            "the program that wrote it"
+        )
+    unknown = next((key for key in table if key not in _TABLES), None)
+    if unknown is not None:
+        raise RecipeError(f"{what} has the unknown key '{unknown[:60]}'; its keys are {', '.join(_TABLES)}")
+    read = _Reader(what, table)
+    recipe = Recipe(
+        model_name=read.text("model", "name"),
+        model_sha256=read.text("model", "sha256"),
+        objective=read.text("tuned", "objective"),
+        device=read.text("tuned", "device"),
+        device_name=read.text("tuned", "device_name"),
+        versions=read.words("tuned", "versions"),
+        max_error=read.number("tuned", "max_error"),
+        seconds=read.number("tuned", "seconds"),
+        ended=read.text("tuned", "ended"),
+        label=read.text("tuned", "chosen"),
+        backend=read.one_of("run", "backend", BACKENDS),
+        dtype=read.one_of("run", "dtype", DTYPES),
+        passes=read.texts("pipeline", "passes"),
+        options=read.table("pipeline", "options"),
+        target=read.text("pipeline", "target"),
+        mode=read.one_of("pipeline", "mode", MODES),
+        export_for=read.text("pipeline", "export_for") if "export_for" in read.part("pipeline") else None,
+        evidence=read.evidence(),
+    )
+    try:
+        choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
+        load_profile(recipe.target)
+    except UserError as error:
+        raise RecipeError(f"{what} cannot be run here: {error}") from None
+    return recipe
+
+
+def _parsed(path: Path, what: str) -> dict[str, Any]:
+    try:
+        if is_special(path):
+            raise RecipeError(f"{what} cannot be read, for {SPECIAL}; name another")
+        if path.stat().st_size > _LARGEST:
+            raise RecipeError(f"{what} has more than {_LARGEST:,} bytes, so it is none; name another file")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(f"{what} cannot be read: {error.strerror or error}; name another file") from None
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise RecipeError(f"{what} is not TOML: {error}; correct the file, or tune again") from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the keys of a recipe; each that is missing or of another type is a RecipeError."""
+
+    what: str
+    whole: Mapping[str, Any]
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        result = self.whole.get(name)
+        if not isinstance(result, dict):
+            raise RecipeError(f"{self.what} lacks the table [{name}]; tune again, or put it back")
+        return result
+
+    def _value(self, part: str, key: str, kinds: tuple[type, ...], words: str) -> Any:
+        result = self.part(part).get(key)
+        if not isinstance(result, kinds) or isinstance(result, bool):
+            raise RecipeError(f"{self.what}: {part}.{key} must be {words}; correct it, or tune again")
+        return result
+
+    def text(self, part: str, key: str) -> str:
+        return str(self._value(part, key, (str,), "a text"))
+
+    def number(self, part: str, key: str) -> float:
+        result = self._value(part, key, (int, float), "a number")
+        if abs(result) > _LARGEST_NUMBER:
+            raise RecipeError(f"{self.what}: {part}.{key} is too large a number; correct it, or tune again")
+        return float(result)
+
+    def table(self, part: str, key: str) -> Mapping[str, Any]:
+        return dict(self._value(part, key, (dict,), "a table"))
+
+    def words(self, part: str, key: str) -> Mapping[str, str]:
+        return {name: str(value) for name, value in self.table(part, key).items()}
+
+    def texts(self, part: str, key: str) -> tuple[str, ...]:
+        result = self._value(part, key, (list,), "a list of names")
+        if not all(isinstance(name, str) for name in result):
+            raise RecipeError(f"{self.what}: {part}.{key} must be a list of names; correct it, or tune again")
+        return tuple(result)
+
+    def one_of(self, part: str, key: str, allowed: Sequence[str] | Mapping[str, Any]) -> str:
+        result = self.text(part, key)
+        if result not in allowed:
+            raise RecipeError(f"{self.what}: {part}.{key} must be one of {', '.join(allowed)}, not '{result[:60]}'")
+        return result
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        rows, known = self.whole.get("evidence", []), {field.name for field in fields(Evidence)}
+        try:
+            if not all({*row} <= known for row in rows):
+                raise TypeError
+            return tuple(Evidence(**row) for row in rows)
+        except TypeError:
+            raise RecipeError(
+                f"{self.what}: a row of [[evidence]] lacks a key or has an unknown one; tune again"
+            ) from None
+
+
+# ---- TOML ----------------------------------------------------------------------------------
+
+
+def toml_text(table: Mapping[str, Any]) -> str:
+    """TOML 1.0 of texts, numbers, booleans, lists of these, tables and lists of tables.
+
+    The standard library reads TOML (tomllib) and does not write it.
+    """
+    return "\n".join(_lines(table, "")).lstrip("\n") + "\n"
+
+
+def _lines(table: Mapping[str, Any], path: str) -> list[str]:
+    """Plain keys first, since a key behind a table's heading belongs to it."""
+    plain = {key: value for key, value in table.items() if not _is_table(value) and not _is_tables(value)}
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, value in table.items():
+        place = f"{path}.{_key(key)}" if path else _key(key)
+        if _is_table(value):
+            lines += ["", f"[{place}]", *_lines(value, place)]
+        elif _is_tables(value):
+            for row in value:
+                lines += ["", f"[[{place}]]", *_lines(row, place)]
+    return lines
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_table, value))
+
+
+def _key(key: str) -> str:
+    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return key if bare else _text(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int | float):
+        return repr(value)  # inf and nan are written as Python writes them
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    raise TypeError(f"TOML has no value for {type(value).__name__}")
+
+
+def _text(text: str) -> str:
+    """A basic string: JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,1 @@
+"""What the server does before and around pages: origins, browsers, startup and shutdown."""
