@@ -21,6 +21,7 @@ from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite.core.passes import Pass
 
 RUNTIMES = ("onnxruntime",)
+RESERVED = ("fixpoint", "layout", "repeat")  # words of a pipeline's text
 
 
 class PassError(UserError):
@@ -60,9 +61,14 @@ def _pass_in(name: str) -> type[Pass]:
     return classes[0]
 
 
+def _taken() -> Collection[str]:
+    """Names that no tool of the user may have: those of our passes and presets, and the words of pipelines' text."""
+    return {*_modules(), *presets(), *RESERVED}
+
+
 def _every() -> Mapping[str, type[Pass] | str]:
     """Every pass by name, or what is wrong with its file."""
-    return {**{name: _loaded(name) for name in _modules()}, **own_tools(_modules())}
+    return {**{name: _loaded(name) for name in _modules()}, **own_tools(_taken())}
 
 
 def all_passes() -> Mapping[str, type[Pass]]:
@@ -90,12 +96,12 @@ def compared_strategies() -> Mapping[str, type[LayoutStrategy]]:
 
 def all_names() -> Collection[str]:
     """The names of all files of passes and of the user's own tools; no file is imported."""
-    return {*_modules(), *own_tools(_modules())}
+    return {*_modules(), *own_tools(_taken())}
 
 
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name. Raises PassError, with the existing names, if there is none."""
-    result = _loaded(name) if name in _modules() else own_tools(_modules()).get(name)
+    result = _loaded(name) if name in _modules() else own_tools(_taken()).get(name)
     if result is None:
         others = {"preset": presets(), "layout strategy": strategies()}
         raise PassError(f"there is no pass '{name}'{closest(name, all_passes(), others)}")

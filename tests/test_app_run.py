@@ -189,7 +189,7 @@ def test_export_with_a_certificate_that_holds(optimized, tmp_path):
     out.write_bytes(content)
     proof.write_bytes(evidence)
     assert wb.check_certificate(optimized.path, out, proof)
-    assert any(code.value.startswith("graph-workbench check ") for code in at.code)
+    assert any(code.value.startswith("python -m workbench check ") for code in at.code)
     assert offered(at)[-2].label == "Download the certificate"
 
 

@@ -64,7 +64,7 @@ def test_a_sample_brings_its_pipeline_and_the_next_one_does_not_keep_it(page):
     open_sample(page, "npu_path")
     page.wait_for_url(lambda url: "passes=" in url)  # the script of the page writes it, after the page that opened it
     asked = query(page)
-    assert (asked["passes"], asked["target"]) == (["layout_record_then_insert"], ["npu"])
+    assert (asked["passes"], asked["target"]) == (["layout{strategy=record-then-insert}"], ["npu"])
     page.reload()
     settle(page)
     go(page, "Open")
@@ -109,7 +109,7 @@ def test_a_lesson_is_gone_through_by_keys_and_tried_on_optimize(page):
     page.wait_for_url(lambda url: "passes=" in url and "rewrite=1" in url and "node=to_nhwc_input" in url)
     asked = query(page)
     assert (asked["passes"], asked["rewrite"], asked["node"]) == (
-        ["layout_record_then_insert"],
+        ["layout{strategy=record-then-insert}"],
         ["1"],
         ["to_nhwc_input"],
     )

@@ -100,7 +100,7 @@ BEHIND = {
 }
 
 
-@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("epilogue", BEHIND)
 @pytest.mark.parametrize(
     "product",
     [
@@ -124,7 +124,7 @@ def test_a_convolution_takes_along_what_is_behind_it(product, epilogue, library)
     )
 
 
-@pytest.mark.parametrize("behind", [name for name in BEHIND if name != "Add"])
+@pytest.mark.parametrize("epilogue", [name for name in BEHIND if name != "Add"])
 @pytest.mark.parametrize("op", ["Conv", "workbench.Conv_NHWC"])
 def test_a_convolution_of_single_elements_is_a_product(op, epilogue, library):
     """NaN stays NaN but in oneDNN, whose Relu makes it 0."""

@@ -7,13 +7,16 @@ import pytest
 import passes
 from tests.running import typed
 from workbench import api
+from workbench.layout.profile import load_profile
 from workbench.pipeline.pipeline import Fixpoint, LayoutSlot, Pipeline
 from workbench.pipeline.repeat import Repeat
+from workbench.pipeline.running import run_pipeline
 from workbench.registry.pass_choice import choose
 from workbench.registry.reading import PipelineError, layout_strategy, preset, read_pipeline, shortest_text
-from workbench.rewrite import OptionError, with_options
+from workbench.rewrite import LeftOut, OptionError, PassContext, with_options
 from workbench.rewrite.core.identity import RewriteId, read_rewrite_id
-from workbench.ui.state.rows import LAYOUT, pipeline_of, to_rows
+from workbench.rewrite.core.refusing import refused_by
+from workbench.ui.state.rows import pipeline_of, to_rows
 
 PASSES = passes.all_passes()
 STRATEGIES = passes.strategies()
@@ -60,17 +63,19 @@ def test_the_text_of_a_pipeline_reads_back(seed):
 
 @pytest.mark.parametrize("seed", range(100))
 def test_the_rows_of_a_pipeline_make_it_again(seed):
-    """But for a second layout strategy, whose options are those of its pass, and places without one."""
+    """But for places of a strategy beside the first strategy: there is one."""
     pipeline = any_pipeline(seed)
     rows = to_rows(pipeline)
     again = pipeline_of(rows.keys, lambda key: True, rows.options, rows.rounds, rows.strategy)
-    slots = [key for key in rows.keys if key.startswith(LAYOUT)]
-    if len(slots) == 1 and rows.strategy is not None:
-        assert again.passes == pipeline.passes
-    if not slots:
-        assert [p for p in again.passes if not isinstance(p, Repeat)] == [
-            p for p in pipeline.passes if not isinstance(p, Repeat)
-        ]
+    assert len(set(rows.keys)) == len(rows.keys)
+    wanted = [one for one in pipeline.passes if not isinstance(one, Repeat)]
+    assert [one for one in again.passes if not isinstance(one, Repeat)] == wanted
+
+
+def test_one_place_for_the_strategy_and_rows_of_their_own_for_others():
+    rows = to_rows(read_pipeline("layout,layout_greedy,dead_nodes,layout_optimal,layout_greedy"))
+    assert rows.keys == ["layout", "dead_nodes", "layout_optimal#2", "layout_greedy#2"]
+    assert rows.strategy == layout_strategy("greedy")
 
 
 @pytest.mark.parametrize("name", passes.presets())
@@ -143,6 +148,10 @@ REFUSED = {
     "simplify{rounds=2}": "'simplify' is a preset, which has no options",
     "{": "'{' stands where a pass is expected",
     "fixpoint(" * 30 + "dead_nodes" + ")" * 30: "more than 20 fixpoints stand in each other",
+    "dead_nodes" + ",repeat" * 400: "more than 20 fixpoints stand in each other",
+    f"fixpoint{{rounds={'9' * 5000}}}(dead_nodes)": "rounds is a number from 1 on",
+    "fuse_groups{max_operators=1 max_operators=2}": "the option 'max_operators' is given twice",
+    'fuse_groups{device="a\nb': "is no part of a pipeline",
 }
 
 
@@ -169,6 +178,88 @@ def test_an_identity_reads_back(one):
     assert read_rewrite_id(str(one)) == one
 
 
-@pytest.mark.parametrize("text", ["", "fold_pad", "a@b", "a@b#", "a@b#-1", "a: a sentence of an older version"])
+@pytest.mark.parametrize(
+    "text", ["", "a@b#" + "9" * 5000, "a@b#٣", "fold_pad", "a@b", "a@b#", "a@b#-1", "a: a sentence of an older version"]
+)
 def test_other_texts_are_no_identity(text):
     assert read_rewrite_id(text) is None
+
+
+LEFT = (
+    """g (float[N] x) => (float[N] y) <float a = {2}, float b = {0.5}> { p = Mul(x, a)  q = Mul(p, b)  y = Neg(q) }"""
+)
+
+
+def rewrites_without(text: str, *left_out: LeftOut) -> dict[str, int]:
+    """How many rewrites each step does without those."""
+    context = PassContext(load_profile("cuda"))
+    history = run_pipeline(typed(LEFT), read_pipeline(text), context, left_out=left_out)
+    return {step.label: len(step.rewrites) for step in history.steps[1:]}
+
+
+def first_rewrite(text: str) -> LeftOut:
+    step = run_pipeline(typed(LEFT), read_pipeline(text), PassContext(load_profile("cuda"))).steps[1]
+    return LeftOut(step.label, step.rewrites[0].id)
+
+
+def test_what_one_place_leaves_out_is_done_by_no_other_and_in_no_round():
+    out = first_rewrite("algebra_constants")
+    alike = "fixpoint(algebra_constants,remove_neutral)"
+    assert rewrites_without(alike) != rewrites_without(alike, out)
+    assert set(rewrites_without(alike, out).values()) == {0}
+    assert set(rewrites_without("algebra_constants,dead_nodes,algebra_constants", out).values()) == {0}
+    second = LeftOut("algebra_constants#2", out.rewrite)
+    assert rewrites_without("algebra_constants,dead_nodes,algebra_constants", second)["algebra_constants"] == 0
+
+
+def test_a_pass_that_is_left_out_as_a_whole_runs_nowhere():
+    whole = LeftOut("algebra_constants", None)
+    assert rewrites_without("fixpoint(algebra_constants,remove_neutral),algebra_constants", whole) == {
+        "remove_neutral": 0,
+        "repeat": 0,
+    }
+
+
+def test_what_is_left_out_in_a_body_is_said_of_it_there():
+    graph = typed(
+        """g (bool c, float[N] x) => (float[N] y) <float a = {2}, float b = {0.5}> {
+            y = If (c) <
+                then_branch = t () => (float[N] r) { p = Mul(x, a)  q = Mul(p, b)  r = Neg(q) },
+                else_branch = e () => (float[N] s) { s = Identity(x) }
+            >
+        }"""
+    )
+    pass_, context = PASSES["algebra_constants"](), PassContext(load_profile("cuda"))
+    (done,) = run_pipeline(graph, [pass_], context).steps[1].rewrites
+    assert done.id.node.startswith("If_y/then_branch/")
+    refused = [one.sentence for one in refused_by(pass_, graph, context, left_out=[done.id])]
+    assert any("left out, since results differ with it" in sentence for sentence in refused)
+    other = RewriteId(done.id.rule, done.id.node.rpartition("/")[2], 0)  # of the main graph
+    assert not any("left out" in one.sentence for one in refused_by(pass_, graph, context, left_out=[other]))
+
+
+@pytest.mark.parametrize("parts", [["dead_nodes"], [PASSES["dead_nodes"]], [None]], ids=str)
+def test_what_is_no_part_is_refused(parts):
+    with pytest.raises(TypeError, match="is no part of a pipeline"):
+        Pipeline(parts)
+    if not isinstance(parts[0], str):
+        with pytest.raises(TypeError, match="is no part of a pipeline"):
+            choose(parts)
+
+
+def test_texts_and_parts_in_one_list():
+    dead = PASSES["dead_nodes"]()
+    assert choose(iter(["dead_nodes", dead, "repeat"])) == Pipeline([Fixpoint([dead, dead])])
+    assert choose([" dead_nodes ", "", "cancel_pairs,"]) == choose("dead_nodes,,cancel_pairs")
+    with pytest.raises(ValueError, match="at least one round"):
+        Fixpoint([dead], rounds=0)
+    assert str(Pipeline([Pipeline(), dead])) == "dead_nodes"
+
+
+def test_the_rounds_have_no_options_by_name():
+    with pytest.raises(OptionError, match=r"names no pass that runs|is for no pass that runs"):
+        choose(["dead_nodes", "repeat"], options={"repeat.rounds": 3})
+
+
+def test_the_rounds_can_be_explained():
+    assert "Repeat until nothing changes" in api.explain("repeat")

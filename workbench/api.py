@@ -27,6 +27,7 @@ from workbench.layout.profile import Profile, load_profile, machine_target, prof
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.pipeline.pipeline import Fixpoint as Fixpoint
 from workbench.pipeline.pipeline import Pipeline as Pipeline
+from workbench.pipeline.repeat import Repeat
 from workbench.pipeline.run_limits import limits_of
 from workbench.pipeline.running import OnProgress, branch, extend, run_pipeline, start
 from workbench.registry.contexts import pass_context
@@ -242,7 +243,7 @@ def explain(pass_name: str) -> str:
     """A description of the pass: its cases, options, each example before and after with its sentences, each refusal."""
     from workbench.explanations.explanation import explain_pass
 
-    return explain_pass(library.find_pass(pass_name))
+    return explain_pass(Repeat if pass_name == Repeat().name else library.find_pass(pass_name))
 
 
 def verify(

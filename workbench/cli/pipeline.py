@@ -262,7 +262,7 @@ def _row(index: int, step: Step) -> tuple[str, ...]:
     error = "" if verdict is None or verdict.max_rel_error is None else error_text(verdict)
     return (
         str(index),
-        step.pass_name,
+        step.label,
         f"{len(step.rewrites):,}" if index else "-",
         *(step.after.text(name) for name in ("nodes", "transposes", "elements_moved")),
         error,

@@ -47,6 +47,7 @@ def history_report(history: History) -> dict[str, Any]:
 def step_report(step: Step) -> dict[str, Any]:
     return {
         "pass": step.pass_name,
+        "step": step.label,
         "options": dict(step.options),
         "rewrites": len(step.rewrites),
         **_measured(step.before, step.after),

@@ -43,12 +43,15 @@ class Fixpoint:
     rounds: int
 
     def __init__(self, parts: Iterable[Part], rounds: int = ROUNDS) -> None:
-        object.__setattr__(self, "parts", tuple(parts))
+        """Raises ValueError for less than one round, TypeError for what is no part."""
+        if rounds < 1:
+            raise ValueError(f"a fixpoint has at least one round, not {rounds}")
+        object.__setattr__(self, "parts", _checked(parts))
         object.__setattr__(self, "rounds", rounds)
 
     def __str__(self) -> str:
         options = "" if self.rounds == ROUNDS else _options_text({"rounds": self.rounds})
-        return f"{FIXPOINT}{options}({','.join(map(part_text, self.parts))})"
+        return f"{FIXPOINT}{options}({_joined(self.parts)})"
 
 
 class Planned(NamedTuple):
@@ -65,10 +68,11 @@ class Pipeline:
     parts: tuple[Part, ...]
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
-        object.__setattr__(self, "parts", tuple(parts))
+        """Raises TypeError for what is no part."""
+        object.__setattr__(self, "parts", _checked(parts))
 
     def __str__(self) -> str:
-        return ",".join(map(part_text, self.parts))
+        return _joined(self.parts)
 
     @property
     def passes(self) -> tuple[Pass, ...]:
@@ -113,6 +117,18 @@ class Pipeline:
 
 
 Part: TypeAlias = Pass | LayoutSlot | Fixpoint | Pipeline
+
+
+def _checked(parts: Iterable[Part]) -> tuple[Part, ...]:
+    checked = tuple(parts)
+    for part in checked:
+        if not isinstance(part, Pass | LayoutSlot | Fixpoint | Pipeline):
+            raise TypeError(f"{part!r} is no part of a pipeline, as a Pass is; `read_pipeline` reads a text")
+    return checked
+
+
+def _joined(parts: Iterable[Part]) -> str:
+    return ",".join(filter(None, map(part_text, parts)))
 
 
 def part_text(part: Part) -> str:

@@ -55,9 +55,11 @@ class Repeat(Pass):
                     continue
                 idle_since[index] = rewrites
                 for proposed in pass_.run(graph, context, LeaveOutOfRounds(leave_out, pass_.name)):
+                    inner = proposed.within(pass_.name)
+                    if inner in leave_out:
+                        break  # a pass without rules ends there, as the driver would end it
                     rewrites += 1
                     sentence = f"{pass_.name}, round {round_}: {proposed.sentence}"
-                    exactness = proposed.exactness or pass_.exactness
-                    yield replace(proposed.within(pass_.name), sentence=sentence, exactness=exactness)
+                    yield replace(inner, sentence=sentence, exactness=proposed.exactness or pass_.exactness)
             if rewrites == before:
                 return

@@ -14,7 +14,7 @@ from workbench.pipeline.repeat import Repeat
 from workbench.rewrite.core.driver import run_pass
 from workbench.rewrite.core.exactness import DEFAULT_MODE
 from workbench.rewrite.core.history import History, LeftOut, Step
-from workbench.rewrite.core.identity import RewriteId
+from workbench.rewrite.core.identity import ANY, RewriteId
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.rule import AppliedRewrite
@@ -67,20 +67,24 @@ def run_pipeline(
     history = start(graph, context.get(Profile), context.mode)
     history.left_out, history.limits = list(left_out), context.limits
     planned = without(pipeline if isinstance(pipeline, Pipeline) else Pipeline(pipeline), left_out)
-    for index, (label, pass_) in enumerate(planned):
-        hear = reporter(on_progress, index, len(planned), pass_)
-        extend(history, pass_, context, hear, check_each, left_out_of(label, left_out), label)
+    for index, one in enumerate(planned):
+        hear = reporter(on_progress, index, len(planned), one.pass_)
+        extend(history, one.pass_, context, hear, check_each, left_out_of(one, left_out), one.label)
         if after_step is not None:
             after_step(history)
     return history
 
 
 def without(pipeline: Pipeline, left_out: Sequence[LeftOut]) -> list[Planned]:
-    """The passes that run: all but those that are left out as a whole, in a fixpoint's further rounds too."""
-    whole = {out.step for out in left_out if out.rewrite is None}
-    names = {out.step.partition("#")[0] for out in left_out if out.rewrite is None}
-    kept = [planned for planned in pipeline.planned if planned.label not in whole]
+    """The passes that run: all but those that are left out as a whole, wherever they stand."""
+    names = {_pass_of(out) for out in left_out if out.rewrite is None}
+    kept = [planned for planned in pipeline.planned if planned.pass_.name not in names]
     return [Planned(label, _without_rounds(pass_, names)) for label, pass_ in kept]
+
+
+def _pass_of(out: LeftOut) -> str:
+    """The pass of the step, without the number of its place."""
+    return out.step.partition("#")[0]
 
 
 def _without_rounds(pass_: Pass, names: Collection[str]) -> Pass:
@@ -89,9 +93,25 @@ def _without_rounds(pass_: Pass, names: Collection[str]) -> Pass:
     return dataclasses.replace(pass_, passes=tuple(one for one in pass_.passes if one.name not in names))
 
 
-def left_out_of(label: str, left_out: Sequence[LeftOut]) -> list[RewriteId]:
-    """The rewrites that the step of that label leaves out."""
-    return [out.rewrite for out in left_out if out.step == label and out.rewrite is not None]
+def left_out_of(planned: Planned, left_out: Sequence[LeftOut]) -> list[RewriteId]:
+    """The rewrites that the step leaves out: its own, and in whatever number those of another place of its pass.
+
+    What one place leaves out, another one or the rounds of a fixpoint would do in its place.
+    """
+    label, pass_ = planned
+    repeated = {inner.name for inner in pass_.passes} if isinstance(pass_, Repeat) else set()
+    ids = []
+    for out in left_out:
+        if out.rewrite is None:
+            continue
+        if out.step == label:
+            ids.append(out.rewrite)
+        elif _pass_of(out) == pass_.name:
+            ids.append(out.rewrite._replace(ordinal=ANY))
+        elif _pass_of(out) in repeated:
+            rule = ".".join(filter(None, (_pass_of(out), out.rewrite.rule)))
+            ids.append(RewriteId(rule, out.rewrite.node, ANY))
+    return ids
 
 
 def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.pipeline.pipeline import Part, Pipeline
+from workbench.pipeline.pipeline import Fixpoint, Part, Pipeline
+from workbench.pipeline.repeat import Repeat
 from workbench.registry.pass_registry import library
-from workbench.registry.reading import layout_strategy, read_pipeline
+from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, read_pipeline
 from workbench.registry.reading import preset as preset_pipeline
 from workbench.rewrite import OptionError, Pass, with_options
 
@@ -60,18 +61,19 @@ def as_pipeline(passes: Passes) -> Pipeline:
         return passes
     if isinstance(passes, str):
         return read_pipeline(passes)
-    if all(isinstance(one, str) for one in passes):
-        return read_pipeline(",".join(map(str, passes)))
     parts: list[Part] = []
     for one in passes:
-        parts += read_pipeline(one).parts if isinstance(one, str) else (one,)
+        if isinstance(one, str) and one.strip() == LEGACY_REPEAT:
+            parts = [Fixpoint(parts)]
+        else:
+            parts += read_pipeline(one).parts if isinstance(one, str) else (one,)
     return Pipeline(parts)
 
 
 def with_pass_options(pipeline: Pipeline, options: Mapping[str, Any]) -> Pipeline:
     """The pipeline with the options "pass.field". Raises OptionError for a pass that does not run."""
     by_pass: dict[str, dict[str, Any]] = defaultdict(dict)
-    names = dict.fromkeys(pass_.name for pass_ in pipeline.passes)
+    names = dict.fromkeys(pass_.name for pass_ in pipeline.passes if not isinstance(pass_, Repeat))
     for key, value in options.items():
         name, dot, field = key.partition(".")
         if not dot or name not in names:

@@ -25,7 +25,8 @@ from workbench.rewrite import OptionError, with_options
 
 LEGACY_REPEAT = "repeat"
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[{}(),=]|[^\s{}(),="]+)')
-_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
+_ROUNDS = re.compile("[1-9][0-9]{0,5}")
 _DEEPEST = 20  # fixpoints in each other
 
 
@@ -50,7 +51,8 @@ def preset(name: str) -> Pipeline:
 
 def shortest_text(pipeline: Pipeline) -> str:
     """The pipeline's text, with the name of a preset in the place of its parts."""
-    named = {str(preset(name)): name for name, entry in library.presets().items() if "alias" not in entry}
+    presets = (name for name, entry in library.presets().items() if "alias" not in entry)
+    named = {str(preset(name)): name for name in presets if name not in library.all_names()}
     texts = ((part, part_text(part)) for part in pipeline.parts)
     shortened = (named.get(text, text) if isinstance(part, Fixpoint) else text for part, text in texts)
     return named.get(str(pipeline), ",".join(shortened))
@@ -80,7 +82,7 @@ class _Reader:
 
     def error(self, why: str) -> PipelineError:
         shown = self._text if len(self._text) <= 80 else f"{self._text[:77]}..."
-        return PipelineError(f"the pipeline '{' '.join(shown.split())}' cannot be read: {why}")
+        return PipelineError(" ".join(f"the pipeline '{shown}' cannot be read: {why}".split()))
 
     def _take(self, wanted: str = "") -> str:
         token = self.next
@@ -91,16 +93,19 @@ class _Reader:
         return token
 
     def parts(self, depth: int) -> list[Part]:
-        """Parts between commas; a comma at the end is allowed."""
-        if depth > _DEEPEST:
-            raise self.error(f"more than {_DEEPEST} fixpoints stand in each other")
+        """Parts between commas; nothing between two of them is allowed."""
         parts: list[Part] = []
         while self.next is not None and self.next != ")":
+            if self.next == ",":
+                self._take()
+                continue
             if self.next == LEGACY_REPEAT:
                 self._take()
-                parts = [Fixpoint(parts)]
+                parts, depth = [Fixpoint(parts)], depth + 1
             else:
                 parts += self._part(depth)
+            if depth > _DEEPEST:
+                raise self.error(f"more than {_DEEPEST} fixpoints stand in each other")
             if self.next != ",":
                 break
             self._take()
@@ -109,7 +114,7 @@ class _Reader:
     def _part(self, depth: int) -> Sequence[Part]:
         name = self._take()
         if not _NAME.fullmatch(name):
-            raise self.error(f"'{name}' stands where a pass is expected")
+            raise self.error(f"'{name[:60]}' stands where a pass is expected")
         options = self._options()
         if name == FIXPOINT:
             return [self._fixpoint(options, depth)]
@@ -126,8 +131,8 @@ class _Reader:
         if others:
             raise self.error(f"a fixpoint has no option '{min(others)}', only rounds")
         rounds = options.get("rounds", str(ROUNDS))
-        if not rounds.isdecimal() or int(rounds) < 1:
-            raise self.error(f"rounds is a number from 1 on, not '{rounds}'")
+        if not _ROUNDS.fullmatch(rounds):
+            raise self.error(f"rounds is a number from 1 on, not '{rounds[:20]}'")
         self._take("(")
         parts = self.parts(depth + 1)
         self._take(")")
@@ -155,8 +160,9 @@ class _Reader:
         while self.next != "}":
             key = self._take()
             self._take("=")
-            value = self._take()
-            options[key] = self._unquoted(value)
+            if key in options:
+                raise self.error(f"the option '{key}' is given twice")
+            options[key] = self._unquoted(self._take())
             if self.next == ",":
                 self._take()
         self._take("}")

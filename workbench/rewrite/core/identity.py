@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
+
+ANY = -1
+_ORDINAL = re.compile("[0-9]{1,9}")
 
 
 class RewriteId(NamedTuple):
@@ -10,7 +14,7 @@ class RewriteId(NamedTuple):
 
     rule:    the rule that proposed it, "" for a procedure; behind the pass's name and a dot in a fixpoint's rounds.
     node:    the node at which the rule matched, or the first that a procedure named; "loop/body/add" in a body.
-    ordinal: how many rewrites of the step by that rule at that node came before it.
+    ordinal: how many rewrites of the step by that rule at that node came before it; ANY for all of them.
     """
 
     rule: str
@@ -26,4 +30,4 @@ def read_rewrite_id(text: str) -> RewriteId | None:
     """The identity that `str` wrote; None for any other text."""
     rule, at, rest = text.partition("@")
     node, number, ordinal = rest.rpartition("#")
-    return RewriteId(rule, node, int(ordinal)) if at and number and ordinal.isdecimal() else None
+    return RewriteId(rule, node, int(ordinal)) if at and number and _ORDINAL.fullmatch(ordinal) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from workbench.rewrite.core.identity import RewriteId
+from workbench.rewrite.core.identity import ANY, RewriteId
 from workbench.rewrite.core.rule import Rewrite
 
 
@@ -26,7 +26,10 @@ class LeaveOut:
         return RewriteId(rule, node, self._done[rule, node])
 
     def __contains__(self, rewrite: Rewrite) -> bool:
-        return bool(self._ids) and self.id_of(rewrite) in self._ids
+        if not self._ids:
+            return False
+        identity = self.id_of(rewrite)
+        return identity in self._ids or identity._replace(ordinal=ANY) in self._ids
 
     def add_done(self, rewrite: Rewrite) -> RewriteId:
         """Count a rewrite that was applied; returns its identity."""

@@ -51,15 +51,18 @@ def refused_by(
 
 
 def _by_rules(
-    pass_: Pass, graph: Graph, context: PassContext, names: Collection[str] | None, left_out: LeaveOut
+    pass_: Pass, graph: Graph, context: PassContext, names: Collection[str] | None, left_out: LeaveOut, path: str = ""
 ) -> Iterator[RuleRefusal]:
+    """path: of the body that the graph is, "loop/body/"; "" for the main graph."""
     rules = pass_.rules_of_run() if names is None else pass_.rules  # for a run a pass may enter all nodes in a table
     for node in _chosen(graph, names):
         for rule in rules:
             if node.op in rule.operators or "*" in rule.operators:
-                yield RuleRefusal(rule.name, node.name, _sentence(rule, graph, node, pass_, context, left_out))
+                yield RuleRefusal(rule.name, node.name, _sentence(rule, graph, node, pass_, context, left_out, path))
         for key, body in node.bodies.items():
-            for refused in _by_rules(pass_, opened_body(graph, body), context, None, left_out):
+            for refused in _by_rules(
+                pass_, opened_body(graph, body), context, None, left_out, f"{path}{node.name}/{key}/"
+            ):
                 yield RuleRefusal(refused.rule, node.name, f"in {key} of {node}: {refused.sentence}")
 
 
@@ -80,12 +83,14 @@ def rewrite_or_refusal(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: 
     return rewrite
 
 
-def _sentence(rule: Rule, graph: Graph, node: Node, pass_: Pass, context: PassContext, left_out: LeaveOut) -> str:
+def _sentence(
+    rule: Rule, graph: Graph, node: Node, pass_: Pass, context: PassContext, left_out: LeaveOut, path: str
+) -> str:
     mode = context.mode
     result = rewrite_or_refusal(rule, graph, node, pass_, mode)
     if isinstance(result, str):
         return result
-    if left_out.names(rule.name, node.name):
+    if left_out.names(rule.name, f"{path}{node.name}"):
         return f"left out, since results differ with it: {result.sentence}"
     packed = packed_anew(graph, result.edit) if mode == EXACT else None
     if packed is not None:

@@ -1,7 +1,7 @@
 """The state of the view in the URL of the page, so that a link reproduces it.
 
 model, dims, input_layout, target, passes, option, mode: the arguments of `workbench optimize`; the pages write them.
-leave_out: rewrites that the user left out, "step:rule@node#number".
+leave_out: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
 preset: the preset that the list of passes started from, and is reset to.
 verify: what is compared with the original, if not each step.
 left, right: the pipelines side by side on Lockstep.
@@ -104,8 +104,8 @@ def pipeline_in_address() -> Wished | None:
 def left_out_in_address() -> tuple[LeftOut, ...]:
     """The rewrites that the link leaves out."""
     named = (word.partition(":") for word in st.query_params.get_all(_LEAVE_OUT))
-    ids = ((step, read_rewrite_id(identity)) for step, _, identity in named)
-    return tuple(LeftOut(step, identity) for step, identity in ids if identity is not None)
+    ids = ((step, text, read_rewrite_id(text)) for step, _, text in named)
+    return tuple(LeftOut(step, identity) for step, text, identity in ids if identity is not None or not text)
 
 
 def address_of(shows: Shows) -> dict[str, str]:
@@ -195,7 +195,7 @@ def write_verification(how: str, default: str) -> None:
 
 def write_left_out(left_out: Sequence[LeftOut]) -> None:
     """Write the left-out rewrites to the URL."""
-    _write_all(_LEAVE_OUT, [f"{out.step}:{out.rewrite}" for out in left_out if out.rewrite is not None])
+    _write_all(_LEAVE_OUT, [f"{out.step}:{out.rewrite or ''}" for out in left_out])
 
 
 def write_seen(moment: Moment | None, node: str) -> None:

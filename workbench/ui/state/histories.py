@@ -41,7 +41,7 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
             label, pass_ = planned[index]
             hear = pipeline.reporter(lambda at: report(f"{at.words}. {at.about}", at.share), index, len(planned), pass_)
             words = _within(report, index / len(planned))
-            leave_out = pipeline.left_out_of(label, spec.left_out)
+            leave_out = pipeline.left_out_of(planned[index], spec.left_out)
             context = pass_context(spec.target, opened.verifier.worker, words, mode=spec.mode, limits=history.limits)
             pipeline.extend(history, pass_, context, hear, leave_out=leave_out, label=label)
     except (Stopped, CancelledError):

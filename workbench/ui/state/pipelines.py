@@ -98,7 +98,10 @@ def _with_options_of(strategy: LayoutStrategy | None, base: Pipeline) -> LayoutS
 
 def _kept(word: str) -> Pipeline:
     """The pipeline of a kept word: its text, behind which older links have ";pass.option=value"."""
-    text, *options = word.removeprefix(_PASSES).split(";")
+    text = word.removeprefix(_PASSES)
+    if '"' in text:  # no older link has quotes, in which a semicolon may stand
+        return choose(text)
+    text, *options = text.split(";")
     pairs = (option.partition("=") for option in options)
     return choose(text, options={key: value for key, _, value in pairs})
 

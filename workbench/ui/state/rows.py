@@ -23,7 +23,7 @@ OPEN, CLOSE = "fixpoint", "repeat"
 @dataclass
 class Rows:
     """keys: in order. options: of the pass of a row, by key. rounds: of a fixpoint, by the key of its OPEN.
-    strategy: the layout strategy, None for none."""
+    strategy: the layout strategy, None for none; it stands at the one row "layout"."""
 
     keys: list[str] = field(default_factory=list)
     options: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -56,9 +56,13 @@ def to_rows(pipeline: Pipeline) -> Rows:
                 add(CLOSE)
             elif isinstance(part, LayoutStrategy) and rows.strategy is None:
                 rows.strategy = part
-                add(LAYOUT)
+                rows.keys = [key for key in rows.keys if key != LAYOUT]
+                rows.keys.append(LAYOUT)
             elif isinstance(part, LayoutSlot):
-                add(LAYOUT)
+                rows.keys += [] if LAYOUT in rows.keys else [LAYOUT]
+            elif isinstance(part, LayoutStrategy):
+                times[part.name] = max(times[part.name], 1)  # the first number is that of the strategy at its place
+                rows.options[add(part.name)] = part.options()
             else:
                 rows.options[add(part.name)] = part.options()
 

@@ -192,12 +192,12 @@ def _take_over_link() -> None:
 def _wished_pipeline(wished: Wished) -> Pipeline:
     """The pipeline of the link; without the names that do not exist here, if it is a plain list of names."""
     names = [name.strip() for name in wished.pipeline.split(",")]
-    known = [name for name in names if name in library.all_names() or name in (LEGACY_REPEAT, LAYOUT)]
-    text = ",".join(known) if all(map(str.isidentifier, filter(None, names))) and len(known) > 1 else wished.pipeline
+    known = [n for n in names if n in library.all_names() or n in library.presets() or n in (LEGACY_REPEAT, LAYOUT)]
+    text = ",".join(known) if all(map(str.isidentifier, filter(None, names))) else wished.pipeline
     options = dict(pair.partition("=")[::2] for pair in wished.options)
     try:
         pipeline = as_pipeline(text)
-        used = set(pipeline.names)
+        used = {pass_.name for pass_ in pipeline.passes}
         return with_pass_options(pipeline, {k: v for k, v in options.items() if k.partition(".")[0] in used})
     except UserError as error:
         show_error(f"The pipeline of the link is not set: {error}")
