@@ -285,7 +285,7 @@ profiler, on CUDA by its allocator (`benchmarks/peaks.py`). What oneDNN allocate
 
 LANES = """## Operators side by side
 
-`benchmarks/lanes.py`. "bound" is the sum of the operators' times over the longest way through the graph, by the stated
+`benchmarks/lanes.py`. "bound" is the sum of the operators' times over the longest path through the graph, by the stated
 model of an H100 and by times measured here: nothing on any number of lanes gains more. "waits" are events between
 lanes. "of one by one" is the median side by side over the fastest one after the other, of the same operators in the
 same arena, by turns: above 1 it is slower, and the backend `lanes` then runs one after the other. Memory is the plan

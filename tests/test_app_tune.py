@@ -66,7 +66,7 @@ def test_a_tuning_that_is_stopped_goes_on_with_what_it_measured(at, monkeypatch)
     def stopped_after_the_first_round(*words, **how):
         heard = []
         is_enough = lambda: any("round 1" in text for text in heard)  # noqa: E731
-        return real(*words, **{**how, "on_words": heard.append, "is_enough": is_enough})
+        return real(*words, **{**how, "on_progress": heard.append, "is_enough": is_enough})
 
     monkeypatch.setattr(tune_page, "tune", stopped_after_the_first_round)
     at.run()

@@ -344,7 +344,7 @@ def test_numbers_that_no_float_holds_are_sentences(tmp_path):
     recipe.write_text(recipe.read_text().replace("seconds = 9.5", f"seconds = {'9' * 400}"))
     with pytest.raises(RecipeError, match=r"tuned\.seconds is too large a number; correct it"):
         load_recipe(recipe)
-    with pytest.raises(NumbersError, match="is no number; leave it empty"):
+    with pytest.raises(NumbersError, match="is not a number; leave it empty"):
         read_numbers("n.json", json.dumps({"conv": int("9" * 400)}), ["conv"])
 
 

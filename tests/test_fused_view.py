@@ -88,7 +88,7 @@ def test_a_group_is_a_frame_from_its_first_rewrite_on(name):
     view.opened |= {group.id for group in view.root.below()}
     scene = view.scene()
     boxes = {box["id"]: box for box in scene["boxes"]}
-    first = next(c.first for c in view.timeline.chapters if c.pass_name.startswith("fuse_"))
+    first = next(c.first for c in view.timeline.step_spans if c.pass_name.startswith("fuse_"))
     for group in fused:
         frame = boxes[group.id]
         assert frame["open"]

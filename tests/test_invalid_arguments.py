@@ -113,7 +113,7 @@ def test_a_huge_dim(run, refused, unverified, symbolic):
             "no layout strategy 'nope'; there are: blocked, convert-layout, greedy",
         ),
         (["optimize", "MODEL", "-o", "OUT", "--option", "nope"], "pass.field=value"),
-        (["optimize", "MODEL", "-o", "OUT", "--option", "nope.a=1"], "is for no pass that runs"),
+        (["optimize", "MODEL", "-o", "OUT", "--option", "nope.a=1"], "names no pass that runs"),
         (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.a=1"], "has no option 'a'"),
         (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.max_bytes=big"], "must be a number"),
         (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.max_bytes=-1"], "fold_constants.max_bytes"),

@@ -50,7 +50,7 @@ def test_what_others_take_is_seen_and_what_we_take_is_not():
         time.sleep(1)
         theirs = watch.seen(1)
     assert ours is not None and theirs is not None
-    assert theirs.cores > ours.cores and theirs.cores > 0.8 * theirs.of and theirs.crowd
+    assert theirs.cores > ours.cores and theirs.cores > 0.8 * theirs.of and theirs.is_contended
 
 
 def test_too_short_a_time_says_nothing():
@@ -62,7 +62,7 @@ def test_too_short_a_time_says_nothing():
     (1.2, 0.5, 4, 3, False), (0.5, 1.0, 2, 4, True), (1.0, 0.0, 2, 1, True), (1.0, 0.9, 2, 1, False),
 ])  # fmt: skip
 def test_a_crowd_leaves_fewer_cores_than_threads(cores, idle, of, threads, crowd):
-    assert OtherProcesses(cores, idle, of, threads).crowd is crowd
+    assert OtherProcesses(cores, idle, of, threads).is_contended is crowd
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_where_others_crowd_no_factor_is_shown():
         time.sleep(0.3)
         found = wb.measure({"it": typed(TEXT), "again": typed(TEXT)}, device="cpu", repeat=60)
     again = found.ran["again"]
-    assert again.others is not None and again.others.crowd and again.busy and again.ratio.ratio_busy
+    assert again.others is not None and again.others.is_contended and again.busy and again.ratio.ratio_busy
     assert "Other processes used" in " ".join(found.notes) and "no factor is shown" in " ".join(found.notes)
 
 

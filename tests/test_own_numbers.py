@@ -41,7 +41,7 @@ def test_json_of_plain_numbers_and_cells_left_empty():
 def test_unknown_names_are_said():
     own = read("node,x\na,1\n" + "".join(f"q{i},1\n" for i in range(7)))
     assert own.sentence(NODES) == (
-        "n.csv has numbers for 1 node; 7 names in it are no nodes of this model: q0, q1, q2, q3, q4 and 2 more"
+        "n.csv has numbers for 1 node; 7 names in it are not nodes of this model: q0, q1, q2, q3, q4 and 2 more"
     )
 
 
@@ -54,17 +54,20 @@ def test_unknown_names_are_said():
         ("node,x,x\na,1,2", "n.csv has two columns of one name in its first line; give each its own"),
         ("node,x\na,1,2", "line 2 of n.csv has 3 cells, but the heading has 2; quote commas"),
         ("node,x\na,1\n\na,2", "line 4 of n.csv names 'a' a second time; give each node one line"),
-        ("node,x\na,fast", "line 2 of n.csv, column 'x': 'fast' is no number; leave it empty where nothing is known"),
-        ("node,x\na,nan", "line 2 of n.csv, column 'x': 'nan' is no number; leave it empty where nothing is known"),
+        (
+            "node,x\na,fast",
+            "line 2 of n.csv, column 'x': 'fast' is not a number; leave it empty where nothing is known",
+        ),
+        ("node,x\na,nan", "line 2 of n.csv, column 'x': 'nan' is not a number; leave it empty where nothing is known"),
         ("node,x\na,", "n.csv has no numbers; it needs a line for each node, such as conv1,3.5"),
         ("node,x\nq,1", "n.csv names no node of this model; its first name is 'q', and a node of the model is 'a'"),
         ("[1]", 'n.csv must hold an object with a number for each node, such as {"conv1": 3.5}'),
         ('{"a": 1, "a": 2}', "n.csv names 'a' a second time; give each node one entry"),
-        ('{"a": true}', "'number' of 'a' in n.csv: 'True' is no number; leave it empty where nothing is known"),
-        ('{"a": NaN}', "'number' of 'a' in n.csv: 'nan' is no number; leave it empty where nothing is known"),
+        ('{"a": true}', "'number' of 'a' in n.csv: 'True' is not a number; leave it empty where nothing is known"),
+        ('{"a": NaN}', "'number' of 'a' in n.csv: 'nan' is not a number; leave it empty where nothing is known"),
         (
             '{"a": }',
-            'n.csv is no JSON (Expecting value: line 1 column 7 (char 6)); write an object such as {"conv1": 3.5}',
+            'n.csv is not JSON (Expecting value: line 1 column 7 (char 6)); write an object such as {"conv1": 3.5}',
         ),
         ("[" * 200_000, None),
     ],

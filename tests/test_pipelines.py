@@ -129,7 +129,7 @@ def test_the_strategy_comes_to_its_place_or_to_the_end():
 def test_options_by_name_go_to_every_place_of_the_pass():
     chosen = choose("fuse_groups{max_operators=3},fuse_groups", options={"fuse_groups.past_products": "on"})
     assert [(p.max_operators, p.past_products) for p in chosen.passes] == [(3, True), (256, True)]
-    with pytest.raises(OptionError, match=r"option 'dead\.x' is for no pass that runs"):
+    with pytest.raises(OptionError, match=r"option 'dead\.x' names no pass that runs"):
         choose("dead_nodes", options={"dead.x": 1})
 
 

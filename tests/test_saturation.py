@@ -25,7 +25,7 @@ from workbench.rewrite.patterns.terms import COMMUTATIVE, Number, Operation, Var
 from workbench.saturation.choices import Choices, Option, choices_of
 from workbench.saturation.equations import EQUATIONS, SIGN_LAWS, Equation, equations_for
 from workbench.saturation.exact_numbers import ExactNumbers, as_number
-from workbench.saturation.extraction import CircleError, extract, needed_of
+from workbench.saturation.extraction import CycleError, extract, needed_of
 from workbench.saturation.program import ARITIES, program_of, rules_of
 from workbench.saturation.regions import algebraic_groups, algebraic_region
 from workbench.saturation.saturating import EgglogError, ENode, SaturationBudget, saturate
@@ -241,7 +241,7 @@ def _selections(options, roots):
     for every in product(*options.values()):
         try:
             yield needed_of(dict(zip(options, every, strict=True)), roots)
-        except CircleError:
+        except CycleError:
             continue
 
 

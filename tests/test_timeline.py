@@ -70,8 +70,10 @@ def test_versions_of_a_node_do_not_overlap(words):
 def test_steps_stand_on_the_clock_one_after_the_other():
     history = sample_history(*HISTORIES["greedy"])
     timeline = timeline_of(history, load_profile("cuda"))
-    assert [c.rewrites for c in timeline.chapters] == [len(step.rewrites) for step in history.steps]
-    assert [c.first for c in timeline.chapters] == [sum(c.rewrites for c in timeline.chapters[:i]) for i in range(4)]
+    assert [c.rewrites for c in timeline.step_spans] == [len(step.rewrites) for step in history.steps]
+    assert [c.first for c in timeline.step_spans] == [
+        sum(c.rewrites for c in timeline.step_spans[:i]) for i in range(4)
+    ]
     assert [event.sentence for event in timeline.events] == [r.sentence for s in history.steps for r in s.rewrites]
 
 
@@ -116,7 +118,7 @@ def test_two_graphs_are_a_history_of_one_change():
     assert set(alive(timeline, 0)) == {"Relu_a", "Neg_b", "Abs_y"}
     assert set(alive(timeline, 1)) == {"Relu_a", "Abs_y"}
     assert (timeline.last, timeline.events[0].sentence) == (1, "they differ")
-    assert [c.title for c in timeline.chapters] == ["one", "two"]
+    assert [c.title for c in timeline.step_spans] == ["one", "two"]
     assert timeline.edges[Edge("Relu_a", "Abs_y", "a")][0].born == 1
 
 

@@ -456,8 +456,8 @@ def test_what_cannot_be_tuned_is_one_sentence(tmp_path, refused):
     out = tmp_path / "r.toml"
     assert "there is no objective 'speed'" in refused("tune", SMALL, "-o", out, "--for", "speed")
     assert "the budget must be more than nothing" in refused("tune", SMALL, "-o", out, "--budget", "0s")
-    assert "must be a number from 0 up, not -1.0" in refused("tune", SMALL, "-o", out, "--max-error", "-1")
-    assert "must be a number from 0 up, not nan" in refused("tune", SMALL, "-o", out, "--max-error", "nan")
+    assert "must be a number of at least 0, not -1.0" in refused("tune", SMALL, "-o", out, "--max-error", "-1")
+    assert "must be a number of at least 0, not nan" in refused("tune", SMALL, "-o", out, "--max-error", "nan")
     assert "ended before any candidate was measured" in refused("tune", SMALL, "-o", out, "--budget", "0.001s")
     if Path("/proc").is_dir():  # where nobody may write
         assert "'/proc/r.toml' cannot be written" in refused("tune", SMALL, "-o", "/proc/r.toml")
@@ -521,7 +521,7 @@ def test_a_tuning_that_is_stopped_gives_the_best_so_far():
             graph,
             TuneRequest(budget_s=240),
             verifier,
-            on_words=hear,
+            on_progress=hear,
             is_enough=lambda: any("best so far" in words for words in lots),
         )
     assert found.ended == STOPPED_EARLY and found.evidence[0].median_ms is not None

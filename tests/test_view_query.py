@@ -76,7 +76,7 @@ def test_ones_own_numbers_stand_on_the_nodes_in_the_legend_and_in_the_inspector(
     assert narrow.box("n0")["number"] == "12.5 us" and narrow.box("n5")["number"] == ""
     legend = narrow.ask("hook => hook.legend()")
     assert "latency, from mine.csv: 3 us" in legend and "100.25 us" in legend
-    said = "mine.csv has numbers for 3 nodes; 1 name in it is no node of this model: nobody"
+    said = "mine.csv has numbers for 3 nodes; 1 name in it is not a node of this model: nobody"
     page.locator(".gw-message").get_by_text(said).wait_for()
     assert said in legend
     narrow.goto_node("name:n0")

@@ -15,7 +15,7 @@ from workbench.rewrite.patterns.standard import has_negative_zero
 from workbench.rewrite.patterns.terms import Variable
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-_MOST_TIMES = 16  # the largest ratio of the sum of two constants to the smaller one, which then loses at most four bits
+_MAX_RATIO = 16  # the largest ratio of the sum of two constants to the smaller one, which then loses at most four bits
 _SUMS = (
     "(x + a) + b == x + (a + b); (x + a) - b == x + (a - b); (x - a) + b == x + (b - a); "
     "(x - a) - b == x + (-a - b); (a - x) + b == (a + b) - x; (a - x) - b == (a - b) - x; "
@@ -42,32 +42,32 @@ def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def no_larger(match: Match) -> None:
-    """Raises NoMatch if both constants together have more elements than each."""
+    """Raises NoMatch if both constants together have more elements than either."""
     a, b, total = (array.size for array in _constants(match))
     if total > max(a, b):
-        raise NoMatch(f"the constants of {_both(match)} together have more elements than each")
+        raise NoMatch(f"the constants of {_both(match)} together have more elements than either")
 
 
 def _both(match: Match, word: str = "and") -> str:
     return f"{match.nodes[0]} {word} {match.root}"
 
 
-def no_step(match: Match) -> None:
+def feeds_no_discontinuity(match: Match) -> None:
     refuse_discontinuous_users(match.graph, match.root)
 
 
-def keeps_digits(match: Match) -> None:
+def keeps_precision(match: Match) -> None:
     """Raises NoMatch for summands that overflow or cancel, or of which one is lost in the other."""
     constants = _constants(match)
     a, b, total = (np.abs(array) for array in constants)
-    kind = np.finfo(_element_type(match))
-    exponent = int(kind.maxexp) - int(kind.nmant) - 2  # below half an ulp of the largest number: no overflow
+    finfo = np.finfo(_element_type(match))
+    exponent = int(finfo.maxexp) - int(finfo.nmant) - 2  # below half an ulp of the largest number: no overflow
     large, small = np.maximum(a, b), np.minimum(a, b)
     if not (large < 2.0**exponent).all() or not (total < 2.0**exponent).all():
         raise NoMatch(f"a constant of {_both(match, 'or')} is not below 2**{exponent}: a sum may overflow")
     if (total < large / 2).any():
         raise NoMatch(f"the constants of {_both(match)} cancel: in sequence they round, combined they would not")
-    if ((total > _MOST_TIMES * small) & (small > 0)).any():
+    if ((total > _MAX_RATIO * small) & (small > 0)).any():
         raise NoMatch(f"a constant of {_both(match, 'or')} is far smaller than the other, and loses digits")
     if any(has_negative_zero(array) for array in constants[:2]):
         raise NoMatch(f"a constant of {_both(match, 'or')} is -0.0, which keeps the sign of a zero")
@@ -101,16 +101,16 @@ def signs_are_fixed(match: Match) -> None:
 # ---- order -------------------------------------------------------------------------------
 
 
-def _constant_place(graph: Graph, node: Node) -> int:
+def _constant_index(graph: Graph, node: Node) -> int:
     """The index of the operand that is a constant. Raises NoMatch unless exactly one of two is."""
-    places = [index for index, value in enumerate(node.inputs) if value in graph.constants]
-    if len(node.inputs) != 2 or len(places) != 1:
+    indices = [index for index, value in enumerate(node.inputs) if value in graph.constants]
+    if len(node.inputs) != 2 or len(indices) != 1:
         raise NoMatch(f"{node} does not combine one constant and one computed value")
-    return places[0]
+    return indices[0]
 
 
 def match_constant_last(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    if _constant_place(graph, node) == 1:
+    if _constant_index(graph, node) == 1:
         raise NoMatch(f"the constant of {node} is already its second operand")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=node.inputs[::-1]),))
     sentence = f"constant '{node.inputs[0]}' of {node} moves after '{node.inputs[1]}', where rules expect it"
@@ -119,7 +119,7 @@ def match_constant_last(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class AlgebraConstants(Pass):
-    """Eight cases:
+    """Eight rules, of five kinds:
 
     - a constant that is the first operand of a commutative operator becomes the second;
     - consecutive Add and Sub with constants, x + a + b, a - x - b and so on, become one Add or Sub;
@@ -128,7 +128,7 @@ class AlgebraConstants(Pass):
     - Min of Min, Max of Max, And of And, Or of Or, Xor of Xor with constants become one, also bitwise.
 
     Must not act if anything else reads the value between the two; if the two constants together have more elements
-    than each; on sums of floating-point constants that cancel, such as x + 12582912 - 12582912, which rounds; before
+    than either; on sums of floating-point constants that cancel, such as x + 12582912 - 12582912, which rounds; before
     Floor and the like, nor before the Sin of what may be a large angle; on factors so large or so small that a product
     overflows or underflows; on Div of integers, which truncates.
 
@@ -188,7 +188,7 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (int64[3,3] x) => (int64[3,3] y) <int64[3] a = {1, 2, 3}, int64[3,1] b = {1, 2, 3}>"
                     " { s = Add(x, a)  y = Add(s, b) }",
-                    "the constants of Add 'Add_s' and Add 'Add_y' together have more elements than each",
+                    "the constants of Add 'Add_s' and Add 'Add_y' together have more elements than either",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1}> { s = Add(x, a)  y = Add(s, a) }",
@@ -234,7 +234,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.ROUNDING,
             constants=("a", "b"),
-            where=(no_step, keeps_digits, no_larger),
+            where=(feeds_no_discontinuity, keeps_precision, no_larger),
         ),
         algebraic_rule(
             "product of integers",
@@ -297,7 +297,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.ROUNDING,
             constants=("a", "b"),
-            where=(no_step, keeps_range, no_larger),
+            where=(feeds_no_discontinuity, keeps_range, no_larger),
         ),
         algebraic_rule(
             "bounds",
@@ -345,7 +345,7 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (bool[1,2] x) => (bool[3,2] y) <bool[1,2] a = {1, 0}, bool[3,1] b = {1, 0, 1}>"
                     " { s = Xor(x, a)  y = Xor(s, b) }",
-                    "the constants of Xor 'Xor_s' and Xor 'Xor_y' together have more elements than each",
+                    "the constants of Xor 'Xor_s' and Xor 'Xor_y' together have more elements than either",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -48,7 +48,7 @@ def match_multiples(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if not same_way or not np.isfinite(total).all():
         raise NoMatch(f"the factors of the operands of {node} cancel, are zero, or exceed what {dtype} holds")
     if total.size > max(times.size, more.size):
-        raise NoMatch(f"the factors of the operands of {node} together have more elements than each")
+        raise NoMatch(f"the factors of the operands of {node} together have more elements than either")
     name = graph.fresh(f"{node.outputs[0]}_times")
     product = node.replace(op_type="Mul", inputs=(what, name))
     removed = (*(result.name for result in products), node.name)
@@ -329,7 +329,7 @@ class AlgebraFactor(Pass):
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <float[3] a = {1, 2, 3}, float[2,1] b = {1, 2}>"
                     " { p = Mul(x, a)  q = Mul(x, b)  y = Add(p, q) }",
-                    "the factors of the operands of Add 'Add_y' together have more elements than each",
+                    "the factors of the operands of Add 'Add_y' together have more elements than either",
                 ),
             ),
             exactness=Exactness.ROUNDING,

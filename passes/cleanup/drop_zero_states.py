@@ -31,7 +31,7 @@ def match_zero_states(graph: Graph, node: Node, options: Pass) -> Rewrite:
     states = dict.fromkeys(node.inputs[place] for place in zero)
     words = " and ".join(f"'{state}'" for state in states) + (" is" if len(states) == 1 else " are")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=tuple(inputs)),))
-    return Rewrite(edit, f"{node} starts with zeros where {words} left out", (node.name,))
+    return Rewrite(edit, f"{words} left out of {node}, which then starts with zeros", (node.name,))
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class DropZeroStates(Pass):
     """One case: an initial state of GRU, LSTM or RNN that is zero everywhere is left out, since that is what the
     operator starts with; what computed its shape is then unused.
 
-    Zero are constants, ConstantOfShape, and what Expand, Reshape, Slice, Concat and the like make of them. Must not act
+    A zero state is a constant, a ConstantOfShape, or what Expand, Reshape, Slice or Concat make of these. Must not act
     on a state that holds -0.0 or that is computed in another way, nor if the weights of the recurrence are computed or
     hold infinity or NaN: ONNX Runtime multiplies a state that is given, and 0 * inf is NaN.
 
@@ -68,7 +68,7 @@ class DropZeroStates(Pass):
                     h = ConstantOfShape(s)
                     y = RNN<hidden_size=1>(x, w, r)
                 }""",
-                sentences=("RNN 'RNN_y' starts with zeros where 'h' is left out",),
+                sentences=("'h' is left out of RNN 'RNN_y', which then starts with zeros",),
             ),
             refusals=(
                 Refusal(
@@ -109,7 +109,7 @@ class DropZeroStates(Pass):
                 h = Expand(zero, s)
                 y = LSTM<hidden_size=1>(x, w, r)
             }""",
-            sentences=("LSTM 'LSTM_y' starts with zeros where 'h' is left out",),
+            sentences=("'h' is left out of LSTM 'LSTM_y', which then starts with zeros",),
         ),
         Example(
             title="One state of two",
@@ -121,6 +121,6 @@ class DropZeroStates(Pass):
                 <float[1,4,1] r = {1, 2, 3, 4}> {
                 y = LSTM<hidden_size=1>(x, w, r, , , , c)
             }""",
-            sentences=("LSTM 'LSTM_y' starts with zeros where 'h' is left out",),
+            sentences=("'h' is left out of LSTM 'LSTM_y', which then starts with zeros",),
         ),
     )

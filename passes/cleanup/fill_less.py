@@ -49,7 +49,7 @@ def _only_slices(graph: Graph, node: Node) -> tuple[Node, ...]:
     """The readers of the node's result, all of them Slices of it. Raises NoMatch for others."""
     value = node.outputs[0]
     if graph.is_output(value):
-        raise NoMatch(f"{node} makes an output of the graph")
+        raise NoMatch(f"{node} produces an output of the graph")
     for user in graph.users(value):
         if user.op != "Slice" or value in user.inputs[1:]:
             raise NoMatch(f"{user} reads the whole result of {node}")

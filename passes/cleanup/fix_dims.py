@@ -17,8 +17,8 @@ class FixDims(Pass):
     """The symbols in the types of the inputs become the numbers with which the model runs (`--dims`, else common
     sizes); the sizes of all other values follow by inference.
 
-    It runs first, so that the passes behind it see the numbers, and what they make of it is what is compared with
-    the original and written. The model then takes inputs of these sizes only, so the pass is in no preset.
+    It runs first, so that the passes after it see the numbers. Their result is compared with the original and
+    written. The model then takes inputs of these sizes only, so the pass is in no preset.
 
     Must not act if all sizes of the inputs are numbers.
 

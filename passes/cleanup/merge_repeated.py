@@ -10,8 +10,8 @@ from workbench.ir import DataType, Edit, Graph, Node, constant
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.casts import is_one_cast
-from workbench.rewrite.analyses.reshapes import VIEWS, axes_of, past_zeros, shape_operand
-from workbench.rewrite.analyses.slices import Cut, cuts_of, then_cut
+from workbench.rewrite.analyses.reshapes import VIEWS, axes_of, resolve_zeros, shape_operand
+from workbench.rewrite.analyses.slices import Cut, compose_cuts, cuts_of
 from workbench.rewrite.core.guards import is_same_axis, require_constant, require_producer, require_single_use
 
 
@@ -35,14 +35,14 @@ def match_reshape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite
     if node.attr("allowzero"):
         return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
     wanted = tuple(int(n) for n in require_constant(graph, shape, node))
-    message = past_zeros(wanted, graph.shape(source), graph.shape(node.inputs[0]))
-    if message is None:
+    dims = resolve_zeros(wanted, graph.shape(source), graph.shape(node.inputs[0]))
+    if dims is None:
         raise NoMatch(f"{node} copies an axis of '{node.inputs[0]}' whose size is not known")
-    if message == wanted:
+    if dims == wanted:
         return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
     shape = graph.fresh(f"{node.outputs[0]}_shape")
     merged = node.replace(inputs=(source, shape))
-    return _merged(graph, first, node, merged, sentence, **{shape: np.array(message, np.int64)})
+    return _merged(graph, first, node, merged, sentence, **{shape: np.array(dims, np.int64)})
 
 
 def match_axes_together(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -60,13 +60,13 @@ def match_axes_together(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def match_view_of_both(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     require_single_use(graph, node, first)
-    message = shape_operand(graph.shape(first.inputs[0]), graph.shape(node.outputs[0]))
-    if message is None:
+    dims = shape_operand(graph.shape(first.inputs[0]), graph.shape(node.outputs[0]))
+    if dims is None:
         raise NoMatch(f"the shape of '{node.outputs[0]}' cannot be written as a constant operand of Reshape")
     name = graph.fresh(f"{node.outputs[0]}_shape")
     merged = node.replace(op_type="Reshape", inputs=(first.inputs[0], name), attributes={})
-    sentence = f"{first} and {node} become one Reshape to {list(message)}"
-    return _merged(graph, first, node, merged, sentence, **{name: np.array(message, np.int64)})
+    sentence = f"{first} and {node} become one Reshape to {list(dims)}"
+    return _merged(graph, first, node, merged, sentence, **{name: np.array(dims, np.int64)})
 
 
 def match_cast_of_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -96,7 +96,7 @@ def match_slice_of_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
     shape = graph.shape(first.inputs[0])
     for axis, cut in after.items():
         dim = None if shape is None else shape[axis]
-        cuts[axis] = then_cut(cuts[axis], cut, dim) if axis in cuts else cut
+        cuts[axis] = compose_cuts(cuts[axis], cut, dim) if axis in cuts else cut
     both = [cuts[axis] for axis in sorted(cuts)]
     names = [graph.fresh(f"{node.outputs[0]}_{part}") for part in ("starts", "ends", "axes", "steps")]
     table = np.array([(cut.start, cut.end, cut.axis, cut.step) for cut in both], np.int64).reshape(-1, 4)
@@ -110,7 +110,7 @@ def match_slice_of_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def match_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     joined = [m for v in node.inputs if (m := graph.producer(v)) is not None and m.op == "Concat"]
     if not joined:
-        raise NoMatch(f"{node} joins no result of a Concat")
+        raise NoMatch(f"{node} has no Concat among its producers")
     rank = graph.rank_of(node.outputs[0])
     along = [concat for concat in joined if is_same_axis(concat.attr("axis"), node.attr("axis"), rank)]
     if not along:
@@ -145,7 +145,7 @@ def match_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
         kept.pop()
     words = " and ".join(f"'{value}'" for value in kept if value) or "none"
     merged = node.replace(inputs=(first.inputs[0], *kept))
-    return _merged(graph, first, node, merged, f"of the bounds of {first} and {node} the tighter are {words}")
+    return _merged(graph, first, node, merged, f"the tighter bounds of {first} and {node} are {words}")
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class MergeRepeated(Pass):
                 ),
                 Refusal(
                     "g (float[N,1] x) => (float[N,2] y) { y = Concat<axis=1>(x, x) }",
-                    "Concat 'Concat_y' joins no result of a Concat",
+                    "Concat 'Concat_y' has no Concat among its producers",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -332,9 +332,7 @@ class MergeRepeated(Pass):
                     y = Clip(k, c, d)
                 }""",
                 after="g (float[N] x) => (float[N] y) <float c = {0}, float b = {4}> { y = Clip(x, c, b) }",
-                sentences=(
-                    "of the bounds of Clip 'Clip_k' and Clip 'Clip_y' the tighter are 'c' and 'b'; 1 node less",
-                ),
+                sentences=("the tighter bounds of Clip 'Clip_k' and Clip 'Clip_y' are 'c' and 'b'; 1 node less",),
             ),
             refusals=(
                 Refusal(

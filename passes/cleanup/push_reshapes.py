@@ -51,10 +51,10 @@ def match_across(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"{node} follows {above} directly")
     source = above.inputs[0]
     same = is_same_shape(graph.shape(source), result)
-    message = () if same else shape_operand(graph.shape(source), result)
-    if message is None:
+    dims = () if same else shape_operand(graph.shape(source), result)
+    if dims is None:
         raise NoMatch(f"the shape of '{node.outputs[0]}' cannot be written as a constant operand of Reshape")
-    return _merged(graph, above, chain, node, None if same else message)
+    return _merged(graph, above, chain, node, None if same else dims)
 
 
 def _merged(graph: Graph, first: Node, chain: list[Node], node: Node, entries: tuple[int, ...] | None) -> Rewrite:

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, ValueType, constant, constant_shape
 from workbench.ir.permutation import Permutation, inverse, is_identity, then
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.reductions import keeps_axes, order_left, reduced_axes
+from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation
 from workbench.rewrite.core.guards import permutation, require_float_or_double, require_single_use
 
 _JOINING = (
@@ -107,7 +107,7 @@ def _turned(
         axes = reduced_axes(graph, one)
         name = graph.fresh(f"{result}_axes")
         own = constant(np.array(sorted(perm[axis] for axis in axes), np.int64), name)
-        left = order_left(perm, axes, keeps_axes(one))
+        left = remaining_permutation(perm, axes, keeps_axes(one))
         return one.replace(inputs=(value, name), outputs=(result,)), left, {name: own}
     _demand_single(graph, one, one.inputs[1:], len(perm))
     return one.replace(inputs=(value, *one.inputs[1:]), outputs=(result,)), perm, {}

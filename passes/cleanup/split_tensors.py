@@ -45,7 +45,7 @@ def _places(graph: Graph, node: Node, count: int) -> dict[str, int]:
 def match_tensors_of_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
     sizes = _sizes(graph, node)
     if graph.is_output(node.outputs[0]):
-        raise NoMatch(f"{node} makes an output of the graph")
+        raise NoMatch(f"{node} produces an output of the graph")
     places = _places(graph, node, len(sizes))
     if not places:
         raise NoMatch(f"{node} is unused")
@@ -150,7 +150,7 @@ class SplitTensors(Pass):
                 ),
                 Refusal(
                     "g (float[6] x) => (seq(float[3]) s) <int64 size = {3}> { s = SplitToSequence(x, size) }",
-                    "SplitToSequence 'SplitToSequence_s' makes an output of the graph",
+                    "SplitToSequence 'SplitToSequence_s' produces an output of the graph",
                 ),
             ),
             exactness=Exactness.BITS,

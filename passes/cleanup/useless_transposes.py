@@ -11,7 +11,7 @@ from workbench.ir.permutation import inverse, is_identity, moves_data, permuted
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.metrics.transpose_cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.reductions import keeps_axes, order_left, reduced_axes
+from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation
 from workbench.rewrite.analyses.reshapes import VIEWS, shape_operand
 from workbench.rewrite.core.guards import (
     permutation,
@@ -40,17 +40,17 @@ def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
     _demand_view(graph, first)
     _demand_view(graph, node)
     source, result = first.inputs[0], node.outputs[0]
-    message = shape_operand(graph.shape(source), graph.shape(result))
-    if message is None:
+    dims = shape_operand(graph.shape(source), graph.shape(result))
+    if dims is None:
         raise NoMatch(f"the shape of '{result}' cannot be written as a constant operand of Reshape")
     name = graph.fresh(f"{result}_shape")
     reshape = node.replace(op_type="Reshape", inputs=(source, name), attributes={})
     edit = Edit(
         remove=(first.name, node.name),
         insert=(reshape,),
-        constants={name: constant(np.array(message, np.int64), name)},
+        constants={name: constant(np.array(dims, np.int64), name)},
     )
-    sentence = f"{first} and {node} move no element and become one Reshape to {list(message)}; 1 node less"
+    sentence = f"{first} and {node} move no element and become one Reshape to {list(dims)}; 1 node less"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
@@ -69,7 +69,7 @@ def _reduced_first(graph: Graph, node: Node) -> Rewrite:
     name = graph.fresh(f"{result}_axes")
     constants = {name: constant(np.array(own_axes, np.int64), name)}
     matched = (transpose.name, node.name)
-    left = order_left(perm, axes, keeps_axes(node))
+    left = remaining_permutation(perm, axes, keeps_axes(node))
     if is_identity(left) or len(axes) == len(perm):
         edit = Edit(
             remove=matched,

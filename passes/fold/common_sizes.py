@@ -16,12 +16,12 @@ Sizes = tuple[Contents, DataType]
 
 def match_same_sizes(graph: Graph, node: Node, options: Pass) -> Rewrite:
     """For a single node; a run of the pass looks at the graph once."""
-    return FirstMade().match(graph, node, options)
+    return FirstBySizes().match(graph, node, options)
 
 
 @dataclass(frozen=True)
-class FirstMade:
-    """The first value of a graph with given sizes. Rewrites of this pass make no new values, so it stays the first."""
+class FirstBySizes:
+    """The first value of a graph with given sizes. This pass adds no values, so it stays the first."""
 
     by_graph: WeakKeyDictionary[Graph, dict[Sizes, str]] = field(default_factory=WeakKeyDictionary)
 
@@ -35,7 +35,7 @@ class FirstMade:
         if first is None or first.name == node.name:
             raise NoMatch(f"no node before {node} computes the same sizes")
         if graph.is_output(node.outputs[0]):
-            raise NoMatch(f"{node} makes an output of the graph")
+            raise NoMatch(f"{node} produces an output of the graph")
         edit = Edit(remove=(node.name,), replace={node.outputs[0]: first.outputs[0]})
         return Rewrite(
             edit, f"{node} computes the same sizes as {first}; computed once, 1 node less", (first.name, node.name)
@@ -77,7 +77,7 @@ class CommonSizes(Pass):
 
     def rules_of_run(self) -> tuple[Rule, ...]:
         same, *others = self.rules
-        return replace(same, match=FirstMade().match), *others
+        return replace(same, match=FirstBySizes().match), *others
 
     rules = (
         Rule(
@@ -115,7 +115,7 @@ class CommonSizes(Pass):
                 ),
                 Refusal(
                     "g (float[N] x) => (int64[1] y, int64[1] z) { a = Neg(x)  y = Shape(x)  z = Shape(a) }",
-                    "Shape 'Shape_z' makes an output of the graph",
+                    "Shape 'Shape_z' produces an output of the graph",
                 ),
                 Refusal(
                     "g (float[2] x) => (int64[1] y) { y = Shape(x) }",

@@ -70,7 +70,7 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     if node.bodies or contract_of(node) is None:
         raise NoMatch(f"{node} has a body or is an unknown operator")
     if any(graph.is_output(v) for v in node.outputs):
-        raise NoMatch(f"{node} makes an output of the graph")
+        raise NoMatch(f"{node} produces an output of the graph")
     quantized = _quantized_reader(graph, node)
     if quantized is not None:
         raise NoMatch(f"{quantized} can compute on the integers that {node} reads")
@@ -182,7 +182,7 @@ class FoldConstants(Pass):
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}> { z = Neg(a)  y = Add(x, z) }",
-                    "Neg 'Neg_z' makes an output of the graph",
+                    "Neg 'Neg_z' produces an output of the graph",
                 ),
                 Refusal(
                     """g (uint8[2] x) => (float[2] y) <uint8[2] w = {1, 2}, float s = {0.1}> {

@@ -50,7 +50,7 @@ def match_known(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if known is None:
         raise NoMatch(f"the result of {node} depends on the sizes of the inputs")
     if graph.is_output(node.outputs[0]):
-        raise NoMatch(f"{node} makes an output of the graph")
+        raise NoMatch(f"{node} produces an output of the graph")
     type_ = graph.tensor_type(node.outputs[0])
     if type_ is None or type_.dtype not in (DataType.INT64, DataType.INT32):
         raise NoMatch(f"the type of the result of {node} is not known")
@@ -205,7 +205,7 @@ class FoldShapes(Pass):
                 ),
                 Refusal(
                     "g (float[N,3] x) => (int64[1] y) <int64[1] i = {1}> { s = Shape(x)  y = Gather(s, i) }",
-                    "Gather 'Gather_y' makes an output of the graph",
+                    "Gather 'Gather_y' produces an output of the graph",
                 ),
                 Refusal(
                     "g (int64[1] x) => (int64[1] y) { a = Add(x, x)  y = Neg(a) }",

@@ -11,7 +11,7 @@ from workbench.layout.conversion.convert import convert, pending, store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
 from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, desired
+from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, parse_demand
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.layout.strategies.npu_strategy import reshapes, wanted
 from workbench.ops import NotPermutable
@@ -124,7 +124,7 @@ class LayoutConvertLayout(LayoutStrategy):
         if twice is not None:
             raise ProfileError(f"option {self.name}.operators names {twice} twice; give each operator one layout")
         what = f"option {self.name}.operators"
-        pairs = {op: desired(op, (layout or target.layout).split(","), what) for op, _, layout in words}
+        pairs = {op: parse_demand(op, (layout or target.layout).split(","), what) for op, _, layout in words}
         demands = {operator: data for operator, (data, _) in pairs.items()}
         kernels = {operator: kernel for operator, (_, kernel) in pairs.items() if kernel is not None}
         only = set(demands.values())

@@ -17,7 +17,7 @@ from workbench.rewrite.patterns.standard import is_float32, recomposed
 _SPLIT = "first, second = Split(x, sizes | None, axis=-1, **others)"
 _SLICED = """first = Slice(x, starts, ends, axes, steps | None)
 second = Slice(x, starts_of_second, ends_of_second, axes_of_second, steps_of_second | None)"""
-_TURNED = "y = Add(Mul(x, cos), Mul(Concat(Neg(second), first, axis=-1), sin))"
+_ROTATE_HALF = "y = Add(Mul(x, cos), Mul(Concat(Neg(second), first, axis=-1), sin))"
 _BY_HALVES = """real = Sub(Mul(first, cos), Mul(second, sin))
 y = Concat(real, Add(Mul(second, cos), Mul(first, sin)), axis=-1)"""
 _OF_WHOLE = """y = RotaryEmbedding(x, Slice(Squeeze(cos, heads), start, half, last),
@@ -51,7 +51,7 @@ def _refuse_other_slice(graph: Graph, node: Node, start: int, size: int) -> None
 
 
 def has_angles_of_x(size_of: str) -> Constraint:
-    """cos and sin are the same for all heads, with a number for each place of `size_of`, of which x has two halves."""
+    """cos and sin are the same for all heads, and their last axis has the size of that of `size_of`."""
 
     def demand(match: Match) -> None:
         shape, angles = match.graph.shape(match["x"]) or (), match.graph.shape(match[size_of]) or ()
@@ -71,7 +71,7 @@ def repeats_its_half(match: Match) -> None:
 
 
 def _is_repeated(graph: Graph, value: str) -> bool:
-    """Whether the last axis is known to have two equal halves: a constant, or computed place by place from a Concat."""
+    """Whether the last axis is known to have two equal halves: a constant, or computed elementwise from a Concat."""
     while (node := graph.producer(value)) is not None:
         if node.op == "Concat":
             same = len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
@@ -124,12 +124,12 @@ def _rule(
 
 
 _HALVED = "first, second = Split<axis=-1, num_outputs=2>(x)"
-_TURN = "n = Neg(second)  t = Concat<axis=-1>(n, first)  b = Mul(t, sin)  a = Mul(x, cos)  y = Add(a, b)"
+_ROTATE_NODES = "n = Neg(second)  t = Concat<axis=-1>(n, first)  b = Mul(t, sin)  a = Mul(x, cos)  y = Add(a, b)"
 _ANGLES = "float[2,1,3,4] cos, float[2,1,3,4] sin"
 
 
-def _turned(angles: str = _ANGLES, halves: str = _HALVED, x: str = "float[2,5,3,4] x") -> str:
-    return f"g ({x}, {angles}) => (float[2,5,3,4] y) {{ {halves}  {_TURN} }}"
+def _rotate_graph(angles: str = _ANGLES, halves: str = _HALVED, x: str = "float[2,5,3,4] x") -> str:
+    return f"g ({x}, {angles}) => (float[2,5,3,4] y) {{ {halves}  {_ROTATE_NODES} }}"
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ class RecomposeRotary(Pass):
     RotaryEmbedding:
 
     - x * cos + concat(-x2, x1) * sin, as in Llama, if the second half of cos and sin is known to repeat the first:
-      they are constants, or computed place by place from a Concat of a value with itself;
+      they are constants, or computed elementwise from a Concat of a value with itself;
     - concat(x1 * cos - x2 * sin, x2 * cos + x1 * sin), with cos and sin of half the size.
 
     Must not act if cos and sin are broadcast along the batch, if anything else reads an intermediate value, nor before
-    opset 23. Pairs of neighbours, as in GPT-J, are not recomposed.
+    opset 23. Interleaved pairs, as in GPT-J, are not recomposed.
 
     Source: ONNX's definition of RotaryEmbedding; Su et al., "RoFormer: Enhanced Transformer with Rotary Position
     Embedding", 2021, https://arxiv.org/abs/2104.09864
@@ -153,8 +153,8 @@ class RecomposeRotary(Pass):
 
     rules = (
         _rule(
-            "turned halves",
-            _TURNED,
+            "rotate half",
+            _ROTATE_HALF,
             _OF_WHOLE,
             (has_angles_of_x("x"), repeats_its_half),
             Example(
@@ -192,17 +192,19 @@ class RecomposeRotary(Pass):
             ),
             (
                 Refusal(
-                    _turned(), "the second half of 'cos' is not known to repeat the first, as RotaryEmbedding has it"
+                    _rotate_graph(),
+                    "the second half of 'cos' is not known to repeat the first, as RotaryEmbedding has it",
                 ),
                 Refusal(
-                    _turned("float[1,3,4] cos, float[1,3,4] sin"),
+                    _rotate_graph("float[1,3,4] cos, float[1,3,4] sin"),
                     "'cos' is not known to have the axes of 'x', with one number for all heads",
                 ),
                 Refusal(
-                    _turned(x="float[5,3,4] x"), "'x' does not have four axes, the last of an even size that is known"
+                    _rotate_graph(x="float[5,3,4] x"),
+                    "'x' does not have four axes, the last of an even size that is known",
                 ),
                 Refusal(
-                    _turned(halves="first, second = Split<axis=-2, num_outputs=2>(x)"),
+                    _rotate_graph(halves="first, second = Split<axis=-2, num_outputs=2>(x)"),
                     "Split 'Split_first' has axis=2, not 3",
                 ),
             ),

@@ -18,7 +18,7 @@ _NAMED = 60  # operators, up to which each has its name in its bar
 
 
 def lanes_chart(streams_analysis: StreamsAnalysis, marked: str = "") -> go.Figure:
-    """marked: an operator with a frame. A dotted line is the end of the longest way through the graph."""
+    """marked: an operator with a frame. A dotted line is the end of the longest path through the graph."""
     made = streams_analysis.schedule
     figure = empty_figure("time since the run began (us)", "")
     for is_computing, name, colour, pattern in _KINDS:

@@ -154,12 +154,12 @@ def _done(answer: TuningAnswer, output: str, as_json: bool) -> int:
 
     recipe, part = answer.recipe, f"{output}{PART}"
     save_recipe(recipe, output)
-    if not recipe.goes_on:
+    if not recipe.is_resumable:
         forget_record(Path(part))
     if not as_json:
         _print(recipe, output)
     again = [f"{recipe.ended} after {recipe.seconds:g} s; the same command goes on with what '{part}' holds"]
-    warn([*answer.warnings, *(again if recipe.goes_on and Path(part).exists() else [])])
+    warn([*answer.warnings, *(again if recipe.is_resumable and Path(part).exists() else [])])
     return STOPPED if recipe.ended == STOPPED_EARLY else DONE
 
 

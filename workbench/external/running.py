@@ -23,8 +23,8 @@ class ToolCall:
     """One run of a tool.
 
     title:  as the user reads it.
-    module, factory, fields: where the object is whose `convert(source, target)` reads one file and writes the other,
-                             and returns what the tool said, if anything.
+    module, factory, fields: of the object whose `convert(source, target)` reads one file, writes the other and returns
+                             the tool's message, if any.
     seconds, memory_bytes: limits of its process.
     """
 

@@ -215,11 +215,11 @@ class Graph(Body):
 
     def with_nodes(self, nodes: Iterable[Node], outputs: Sequence[str] = ()) -> Graph:
         """A copy with these nodes in place of its own, and these outputs, if any are given."""
-        return Graph(**self.told | {"outputs": outputs or self.outputs, "nodes": nodes})
+        return Graph(**self.constructor_arguments | {"outputs": outputs or self.outputs, "nodes": nodes})
 
     @property
-    def told(self) -> dict[str, Any]:
-        """The arguments of the class but for the nodes."""
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor, without the nodes."""
         plain = {word: value for word, value in vars(self).items() if not word.startswith("_")}
         return {
             **plain,

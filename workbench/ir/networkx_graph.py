@@ -35,7 +35,7 @@ def networkx_graph(graph: Body) -> MultiDiGraph:
     for value in read:
         result.add_node(_INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)
     for node in graph.nodes:
-        result.add_node(node.name, **_told(graph, node))
+        result.add_node(node.name, **_node_attributes(graph, node))
     for value in graph.outputs:
         result.add_node(_OUTPUT + value, kind="output", value=value)
     for node in graph.nodes:
@@ -47,7 +47,7 @@ def networkx_graph(graph: Body) -> MultiDiGraph:
     return result
 
 
-def _told(graph: Body, node: Node) -> dict[str, Any]:
+def _node_attributes(graph: Body, node: Node) -> dict[str, Any]:
     bodies = {key.partition("[")[0] for key in node.bodies}
     return {
         "kind": "operator",

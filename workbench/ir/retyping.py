@@ -1,4 +1,4 @@
-"""Retype the types of a graph's values, in bodies too."""
+"""Change the types of a graph's values, also in bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def retyped(graph: Graph, change: Retype) -> Graph:
     """A copy of the graph in which `change` was applied to every type."""
     types = {value: change(type_) for value, type_ in graph.types.items()}
     nodes = [retyped_node(node, change) for node in graph.nodes]
-    return Graph(**graph.told | {"types": types, "nodes": nodes})
+    return Graph(**graph.constructor_arguments | {"types": types, "nodes": nodes})
 
 
 def retyped_node(node: Node, change: Retype) -> Node:

@@ -94,7 +94,7 @@ class Profile:
         return f"[{data}, {_quoted(self.kernels[op])}]" if op in self.kernels else data
 
 
-def desired(op: str, wanted: object, what: str) -> tuple[str, str | None]:
+def parse_demand(op: str, wanted: object, what: str) -> tuple[str, str | None]:
     """Parse a demand, "NHWC" or, as in TVM, [data, kernel]: the data's layout and the kernel's order, if given.
 
     Raises ProfileError, whose sentence begins with `what`.
@@ -156,8 +156,8 @@ def profiles() -> tuple[dict[str, Profile], dict[str, str]]:
         except ProfileError as error:
             faults[name] = str(error)
     for name in set(_names_in(own_folder())) & set(built_in_names()):
-        place = own_folder() / f"{name}{SUFFIX}"
-        faults[name] = f"'{place}' is not used, since '{name}' is a built-in profile; give the file another name"
+        path = own_folder() / f"{name}{SUFFIX}"
+        faults[name] = f"'{path}' is not used, since '{name}' is a built-in profile; give the file another name"
     return result, faults
 
 
@@ -179,28 +179,28 @@ def save_profile(profile: Profile) -> Path:
 
     Raises ProfileError, and writes nothing, for an invalid name or value.
     """
-    place = _own_place(profile.name)
+    path = _user_path(profile.name)
     check_profile(profile, f"profile '{profile.name}'")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(place) as draft:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as draft:
             draft.write_text(profile.toml(), encoding="utf-8")
     except OSError as error:
-        why = f"profile '{profile.name}' cannot be written to '{place}': {error.strerror or error}"
+        why = f"profile '{profile.name}' cannot be written to '{path}': {error.strerror or error}"
         raise ProfileError(f"{why}; set {FOLDER_VARIABLE} to another folder") from None
-    return place
+    return path
 
 
 def delete_profile(name: str) -> None:
     """Delete one of the user's own profiles. Raises ProfileError with one sentence."""
-    place = _own_place(name)
+    path = _user_path(name)
     try:
-        place.unlink()
+        path.unlink()
     except OSError as error:
-        raise ProfileError(f"profile '{name}' cannot be deleted at '{place}': {error.strerror or error}") from None
+        raise ProfileError(f"profile '{name}' cannot be deleted at '{path}': {error.strerror or error}") from None
 
 
-def _own_place(name: str) -> Path:
+def _user_path(name: str) -> Path:
     if name in built_in_names():
         raise ProfileError(f"'{name}' is a built-in profile, which stays as it is; give yours another name")
     if not _NAME.fullmatch(name):
@@ -216,37 +216,35 @@ def _names_in(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob(f"*{SUFFIX}"))) if folder.is_dir() else ()
 
 
-def _read(name: str, place: Path) -> Profile:
-    with reading(f"profile '{place}'", ProfileError, "correct the file or delete it"):
-        return _parsed(name, place)
+def _read(name: str, path: Path) -> Profile:
+    with reading(f"profile '{path}'", ProfileError, "correct the file or delete it"):
+        return _parsed(name, path)
 
 
-def _parsed(name: str, place: Path) -> Profile:
+def _parsed(name: str, path: Path) -> Profile:
     try:
-        if place.exists() and not (
-            place.is_file() and place.stat().st_size <= _LARGEST
-        ):  # reading a pipe would never end
-            raise ProfileError(f"profile '{place}' is not a file of at most {_LARGEST:,} bytes; choose another")
-        table = tomllib.loads(place.read_text(encoding="utf-8"))
+        if path.exists() and not (path.is_file() and path.stat().st_size <= _LARGEST):  # reading a pipe would never end
+            raise ProfileError(f"profile '{path}' is not a file of at most {_LARGEST:,} bytes; choose another")
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ProfileError(f"profile '{place}' cannot be read: {error.strerror or error}; choose another") from None
+        raise ProfileError(f"profile '{path}' cannot be read: {error.strerror or error}; choose another") from None
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or nested too deeply
-        raise ProfileError(f"profile '{place}' is not TOML: {error}; correct the file or delete it") from None
+        raise ProfileError(f"profile '{path}' is not TOML: {error}; correct the file or delete it") from None
     missing = [key for key in _KEYS if key not in table]
     if missing:
-        raise ProfileError(f"profile '{place}' lacks {', '.join(missing)}; add what is missing to the file")
+        raise ProfileError(f"profile '{path}' lacks {', '.join(missing)}; add what is missing to the file")
     unknown = [key for key in table if key not in _KEYS]
     if unknown:
         message = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
-        raise ProfileError(f"profile '{place}' has the unknown key '{message}'; its keys are {', '.join(_KEYS)}")
+        raise ProfileError(f"profile '{path}' has the unknown key '{message}'; its keys are {', '.join(_KEYS)}")
     demands = table["demands"]
     if isinstance(demands, list):
         if not all(isinstance(op, str) for op in demands):
-            raise ProfileError(f"profile '{place}': demands must be a list of operators' names, such as [\"Conv\"]")
+            raise ProfileError(f"profile '{path}': demands must be a list of operators' names, such as [\"Conv\"]")
         demands = dict.fromkeys(demands, table["layout"])
-    what, kernels = f"profile '{place}'", {}
+    what, kernels = f"profile '{path}'", {}
     if isinstance(demands, dict):
-        pairs = {op: desired(op, wanted, what) for op, wanted in demands.items()}
+        pairs = {op: parse_demand(op, wanted, what) for op, wanted in demands.items()}
         demands = {op: data for op, (data, _) in pairs.items()}
         kernels = {op: kernel for op, (_, kernel) in pairs.items() if kernel is not None}
     profile = Profile(name, table["title"], table["layout"], table["weights"], demands, kernels=kernels)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OrderFacts:
-    """Most bytes in use at once, in the order before and after, and in any order at least; None if a size is unknown.
+    """The peak memory before and after the search, and a lower bound for any order; None if a size is unknown.
 
     unknown: the value whose size is not known, "" for none. states: sets of operators that the search visited.
     """
@@ -28,10 +28,10 @@ class OrderFacts:
         if self.after_bytes is None or self.bound_bytes is None:
             return f"the order stays: the size of '{self.unknown}' is not known; bind dims"
         result = (
-            f"in this order the most in use at once is {self.after_bytes:,} bytes, where results overwrite operands,"
+            f"the peak memory of this order is {self.after_bytes:,} bytes, if results overwrite operands,"
             " views share memory and a Concat copies"
         )
         if self.certified:
-            return f"{result}; no order has less"
+            return f"{result}; no order has a lower peak"
         gap = 1 - self.bound_bytes / self.after_bytes
-        return f"{result}; every order has at least {self.bound_bytes:,}, a gap of {gap:.1%}"
+        return f"{result}; the peak of every order is at least {self.bound_bytes:,}, a gap of {gap:.1%}"

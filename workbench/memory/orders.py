@@ -18,19 +18,19 @@ def _depth_first(graph: Graph) -> Sequence[Node]:
     """Each operator after its operands' operators, one result of the graph after the other."""
     results: dict[str, Node] = {}
     for value in graph.outputs:
-        _after(graph, graph.producer(value), results)
+        _append_with_producers(graph, graph.producer(value), results)
     for node in graph.nodes:
-        _after(graph, node, results)
+        _append_with_producers(graph, node, results)
     return tuple(results.values())
 
 
-def _after(graph: Graph, last: Node | None, results: dict[str, Node]) -> None:
+def _append_with_producers(graph: Graph, last: Node | None, results: dict[str, Node]) -> None:
     """Append what `last` needs, then itself; without recursion, since graphs are deep."""
     waiting = [last] if last is not None else []
     while waiting:
         node = waiting[-1]
-        makers = (graph.producer(value) for value in node.operands)
-        needed = [maker for maker in makers if maker is not None and maker.name not in results]
+        producers = (graph.producer(value) for value in node.operands)
+        needed = [producer for producer in producers if producer is not None and producer.name not in results]
         if node.name in results or not needed:
             results.setdefault(waiting.pop().name, node)
             continue
@@ -38,16 +38,16 @@ def _after(graph: Graph, last: Node | None, results: dict[str, Node]) -> None:
 
 
 def _breadth_first(graph: Graph) -> Sequence[Node]:
-    """By the number of operators on the longest way from an input."""
+    """By the number of operators on the longest path from an input."""
     depth: dict[str, int] = {}
     for node in graph.nodes:
-        makers = (graph.producer(value) for value in node.operands)
-        depth[node.name] = 1 + max((depth[maker.name] for maker in makers if maker is not None), default=0)
+        producers = (graph.producer(value) for value in node.operands)
+        depth[node.name] = 1 + max((depth[producer.name] for producer in producers if producer is not None), default=0)
     return sorted(graph.nodes, key=lambda node: depth[node.name])
 
 
 def _lowest_peak(graph: Graph) -> Sequence[Node]:
-    """As the pass order_for_memory has it. Raises UserError if a size is unknown."""
+    """The order that the pass order_for_memory computes. Raises UserError if a size is unknown."""
     try:
         problem = scheduling_problem(graph)
     except UnknownSizeError as unknown:

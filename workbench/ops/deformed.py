@@ -52,7 +52,7 @@ def _moved_taps(window: Window, offset: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _sampled(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Sample [N, C, H, W] to [N, C, places] by linear interpolation, 0 outside.
+    """Sample [N, C, H, W] to [N, C, places] by bilinear interpolation, 0 outside.
 
     F.grid_sample normalizes places to -1 to 1, and so misses integers by a rounding error.
     """

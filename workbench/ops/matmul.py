@@ -64,10 +64,10 @@ def integer_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @operator("MatMulInteger", category="matmul", layout=MATMUL_INTEGER, fusion=FUSABLE, flops=matmul_flops)
 def matmul_integer(call, a, b, a_zero=None, b_zero=None):
-    return less_zero_points(a, b, a_zero, b_zero)
+    return matmul_with_zero_points(a, b, a_zero, b_zero)
 
 
-def less_zero_points(
+def matmul_with_zero_points(
     a: torch.Tensor, b: torch.Tensor, a_zero: torch.Tensor | None, b_zero: torch.Tensor | None
 ) -> torch.Tensor:
     """(a - a_zero) @ (b - b_zero) in int32; a vector of zero points is per row of a, per column of b."""

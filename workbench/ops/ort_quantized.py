@@ -11,7 +11,7 @@ from workbench.ops.contract import operator, per_output
 from workbench.ops.dtypes import CannotRun
 from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import F, torch
-from workbench.ops.matmul import less_zero_points, matmul_flops
+from workbench.ops.matmul import matmul_flops, matmul_with_zero_points
 from workbench.ops.permutation.kinds import BARRIER
 from workbench.ops.pooling import average_pool
 from workbench.ops.quantization import dynamic_quantize_linear, saturated
@@ -24,13 +24,13 @@ def quantized(op, *, flops=None, stand_in=None):
     )
 
 
-def _real(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None) -> torch.Tensor:
+def _dequantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None) -> torch.Tensor:
     whole = x.to(torch.int32) if zero is None else x.to(torch.int32) - zero.to(torch.int32)
     return whole.to(torch.float32) * scale
 
 
-def _whole(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-    """Quantized; without a zero point it is 0 of type `dtype`."""
+def _quantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """Quantize; without a zero point, to `dtype` with a zero point of 0."""
     if zero is None:
         return saturated(x / scale, dtype)
     return saturated((x / scale).round() + zero.float(), zero.dtype)
@@ -46,22 +46,22 @@ def _broadcast_types(node):
 
 @quantized("QLinearAdd", flops=per_output(5), stand_in=_broadcast_types)
 def qlinear_add(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero=None):
-    return _whole(_real(a, a_scale, a_zero) + _real(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
+    return _quantize(_dequantize(a, a_scale, a_zero) + _dequantize(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
 
 
 @quantized("QLinearMul", flops=per_output(5), stand_in=_broadcast_types)
 def qlinear_mul(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero=None):
-    return _whole(_real(a, a_scale, a_zero) * _real(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
+    return _quantize(_dequantize(a, a_scale, a_zero) * _dequantize(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
 
 
 @quantized("QLinearSigmoid", flops=per_output(8), stand_in=like_operands(0))
 def qlinear_sigmoid(call, x, x_scale, x_zero, y_scale, y_zero=None):
-    return _whole(torch.sigmoid(_real(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
+    return _quantize(torch.sigmoid(_dequantize(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
 
 
 @quantized("QLinearLeakyRelu", flops=per_output(5), stand_in=like_operands(0))
 def qlinear_leaky_relu(call, x, x_scale, x_zero, y_scale, y_zero=None):
-    return _whole(F.leaky_relu(_real(x, x_scale, x_zero), call.attr("alpha", 0.01)), y_scale, y_zero, x.dtype)
+    return _quantize(F.leaky_relu(_dequantize(x, x_scale, x_zero), call.attr("alpha", 0.01)), y_scale, y_zero, x.dtype)
 
 
 def _concat_types(node):
@@ -72,7 +72,9 @@ def _concat_types(node):
 @quantized("QLinearConcat", flops=per_output(4), stand_in=_concat_types)
 def qlinear_concat(call, y_scale, y_zero, *parts):
     triples = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return torch.cat([_whole(_real(*triple), y_scale, y_zero, y_zero.dtype) for triple in triples], call.attr("axis"))
+    return torch.cat(
+        [_quantize(_dequantize(*triple), y_scale, y_zero, y_zero.dtype) for triple in triples], call.attr("axis")
+    )
 
 
 def _where_types(node):
@@ -83,8 +85,8 @@ def _where_types(node):
 def qlinear_where(call, condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero):
     return torch.where(
         condition,
-        _whole(_real(x, x_scale, x_zero), z_scale, z_zero, z_zero.dtype),
-        _whole(_real(y, y_scale, y_zero), z_scale, z_zero, z_zero.dtype),
+        _quantize(_dequantize(x, x_scale, x_zero), z_scale, z_zero, z_zero.dtype),
+        _quantize(_dequantize(y, y_scale, y_zero), z_scale, z_zero, z_zero.dtype),
     )
 
 
@@ -122,13 +124,15 @@ def _refuse_channels_last(call) -> None:
 @quantized("QLinearAveragePool", stand_in=_pool_types("AveragePool", *_POOL))
 def qlinear_average_pool(call, x, x_scale, x_zero, y_scale, y_zero=None):
     _refuse_channels_last(call)
-    return _whole(average_pool(call, _real(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
+    return _quantize(average_pool(call, _dequantize(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
 
 
 @quantized("QLinearGlobalAveragePool", stand_in=_pool_types("GlobalAveragePool"))
 def qlinear_global_average_pool(call, x, x_scale, x_zero, y_scale, y_zero):
     _refuse_channels_last(call)
-    return _whole(_real(x, x_scale, x_zero).mean(tuple(range(2, x.dim())), keepdim=True), y_scale, y_zero, x.dtype)
+    return _quantize(
+        _dequantize(x, x_scale, x_zero).mean(tuple(range(2, x.dim())), keepdim=True), y_scale, y_zero, x.dtype
+    )
 
 
 def _gemm_types(node):
@@ -151,8 +155,8 @@ def qgemm(call, a, a_scale, a_zero, b, b_scale, b_zero, c=None, y_scale=None, y_
     if a_zero.numel() > 1 or a_scale.numel() > 1:
         raise CannotRun("a scale for each row of A is left to ONNX Runtime")
     wide_a, wide_b = a.double() - a_zero.reshape(()).double(), b.double()
-    columns = 0 if call.attr("transB", 0) else 1
-    zero = b_zero.reshape(()) if b_zero.numel() == 1 else b_zero.unsqueeze(1 - columns)
+    column_axis = 0 if call.attr("transB", 0) else 1
+    zero = b_zero.reshape(()) if b_zero.numel() == 1 else b_zero.unsqueeze(1 - column_axis)
     wide_b = wide_b - zero.double()
     product = (wide_a.t() if call.attr("transA", 0) else wide_a) @ (wide_b.t() if call.attr("transB", 0) else wide_b)
     total = product if c is None else product + c.double()
@@ -172,7 +176,7 @@ def _float_product(node):
 
 @quantized("MatMulIntegerToFloat", flops=matmul_flops, stand_in=_float_product)
 def matmul_integer_to_float(call, a, b, a_scale, b_scale, a_zero=None, b_zero=None, bias=None):
-    result = less_zero_points(a, b, a_zero, b_zero).float() * (a_scale * b_scale)
+    result = matmul_with_zero_points(a, b, a_zero, b_zero).float() * (a_scale * b_scale)
     return result if bias is None else result + bias
 
 

@@ -8,7 +8,7 @@ from workbench.ops.convolution import conv_flops, integer_convolution
 from workbench.ops.dtypes import torch_dtype
 from workbench.ops.fusion_kinds import BROADCAST, FUSABLE, OPAQUE
 from workbench.ops.lazy import torch
-from workbench.ops.matmul import less_zero_points, matmul_flops
+from workbench.ops.matmul import matmul_flops, matmul_with_zero_points
 from workbench.ops.narrow_floats import to_float4, to_float8
 from workbench.ops.permutation.kinds import AGNOSTIC_WITH_SCALARS
 from workbench.ops.permutation.products import QLINEAR_MATMUL
@@ -86,7 +86,7 @@ def dynamic_quantize_linear(call, x):
 
 @operator("QLinearMatMul", category="quantization", layout=QLINEAR_MATMUL, fusion=FUSABLE, flops=matmul_flops)
 def qlinear_matmul(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
-    product = less_zero_points(a, b, a_zero, b_zero).to(torch.float32)
+    product = matmul_with_zero_points(a, b, a_zero, b_zero).to(torch.float32)
     row_scale = a_scale.unsqueeze(-1) if a_scale.dim() == 1 and a.dim() > 1 else a_scale
     return saturated((product * (row_scale * b_scale / y_scale)).round() + y_zero.float(), y_zero.dtype)
 

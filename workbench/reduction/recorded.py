@@ -20,7 +20,7 @@ from workbench.verification.verifier import Verifier
 
 @dataclass(frozen=True)
 class RecordedWhole:
-    """source: the file, of ONNX text the file that holds the same; failure: why nothing could be recorded."""
+    """source: the file, or for ONNX text the converted one; failure: why nothing could be recorded."""
 
     whole: Whole
     source: str

@@ -37,10 +37,10 @@ def choose(
     """The pipeline to run; `options` maps "pass.field" to a value, for every place of that pass.
 
     passes: a pipeline, its text, or texts and parts in order; None for those of the preset.
-    layout: the strategy at the place "layout", else behind the passes; without one nothing runs at that place.
-    fix_dims: whether the pass of this name runs first; free_dims: axes for the pass of this name, which then does.
+    layout: the strategy to run at the place "layout", else after the passes; None for no strategy.
+    fix_dims: whether this pass runs first. free_dims: axes for this pass, which runs first too if they are given.
     feed_inputs, give_outputs: whether the passes of these names run last.
-    export_for: a runtime ("onnxruntime") whose own operators the passes behind all others write.
+    export_for: a runtime ("onnxruntime"); passes that write its own operators run after all others.
     Raises PassError, PipelineError or OptionError with one sentence.
     """
     chosen = preset_pipeline(preset) if passes is None else as_pipeline(passes)
@@ -78,7 +78,7 @@ def with_pass_options(pipeline: Pipeline, options: Mapping[str, Any]) -> Pipelin
         name, dot, field = key.partition(".")
         if not dot or name not in names:
             raise OptionError(
-                f"option '{key}' is for no pass that runs; write pass.field, the pass one of: {', '.join(names)}"
+                f"option '{key}' names no pass that runs; write pass.field with one of these passes: {', '.join(names)}"
             )
         by_pass[name][field] = value
 

@@ -1,9 +1,9 @@
 """Extraction of the smallest expression from an e-graph, where work that is shared counts once: an integer program.
 
 A variable for each option says whether it is taken. A root's e-class takes one option; an e-class that a taken option
-needs takes one too. Circles, in which e-classes compute each other, are excluded as solutions show them. Source:
-Yang et al., "Equality Saturation for Tensor Graph Superoptimization" (TENSAT), MLSys 2021, section 5.1, whose
-constraints against circles are about positions in an order instead. Solver: HiGHS, Huangfu and Hall 2018.
+needs takes one too. Cycles of e-classes are excluded lazily, when a solution contains one. Source: Yang et al.,
+"Equality Saturation for Tensor Graph Superoptimization" (TENSAT), MLSys 2021, section 5.1, whose acyclicity
+constraints use variables for a topological order instead. Solver: HiGHS, Huangfu and Hall 2018.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def extract(choices: Choices, seconds: float) -> Extraction:
 
 
 def needed_of(selection: Selection, roots: Sequence[int]) -> dict[int, Option]:
-    """The options that the roots need, operands first. Raises CircleError if one needs itself."""
+    """The options that the roots need, operands first. Raises CycleError if one needs itself."""
     done: dict[int, Option] = {}
     for root in roots:
         path = [root]
@@ -68,18 +68,18 @@ def needed_of(selection: Selection, roots: Sequence[int]) -> dict[int, Option]:
                 done.setdefault(eclass, selection[eclass])
                 path.pop()
             elif needed in path:
-                raise CircleError(path[path.index(needed) :])
+                raise CycleError(path[path.index(needed) :])
             else:
                 path.append(needed)
     return done
 
 
-class CircleError(ValueError):
-    """E-classes of a selection compute each other."""
+class CycleError(ValueError):
+    """The e-classes of a selection form a cycle."""
 
-    def __init__(self, circle: Sequence[int]) -> None:
-        super().__init__(f"e-classes {circle} compute each other")
-        self.circle = tuple(circle)
+    def __init__(self, cycle: Sequence[int]) -> None:
+        super().__init__(f"e-classes {cycle} form a cycle")
+        self.cycle = tuple(cycle)
 
 
 def _cost(selection: Selection) -> tuple[int, int]:
@@ -110,7 +110,7 @@ class _Program:
         self.all = [option for every in options.values() for option in every]
         places = iter(range(len(self.all)))
         self.columns = {eclass: [next(places) for _ in every] for eclass, every in options.items()}
-        self.rows = [*self._rows(), *self._short_circles()]
+        self.rows = [*self._rows(), *self._two_cycles()]
 
     @property
     def differs_in_size(self) -> bool:
@@ -136,8 +136,8 @@ class _Program:
             taken = {eclass: self.all[place] for eclass, place in places.items()}
             try:
                 selection = needed_of(taken, self.roots)
-            except CircleError as error:
-                self.rows.append(self._no_circle(error.circle))
+            except CycleError as error:
+                self.rows.append(self._without_cycle(error.cycle))
                 continue
             if sum(map(cost, selection.values())) <= sum(map(cost, best.values())):
                 best = selection
@@ -154,19 +154,19 @@ class _Program:
             for needed, using in users.items():
                 yield Row({**dict.fromkeys(self.columns[needed], 1), **dict.fromkeys(using, -1)}, least=0)
 
-    def _short_circles(self) -> Iterator[Row]:
+    def _two_cycles(self) -> Iterator[Row]:
         """Two e-classes that need each other."""
         needs = {eclass: {n for option in every for n in option.needs} for eclass, every in self.options.items()}
         for eclass, needed in needs.items():
             for other in needed:
                 if eclass < other and eclass in needs[other]:
-                    yield self._no_circle((eclass, other))
+                    yield self._without_cycle((eclass, other))
 
-    def _no_circle(self, circle: Sequence[int]) -> Row:
+    def _without_cycle(self, cycle: Sequence[int]) -> Row:
         """Not all of these e-classes need the next one."""
-        following = zip(circle, (*circle[1:], circle[0]), strict=True)
+        following = zip(cycle, (*cycle[1:], cycle[0]), strict=True)
         taken = [c for eclass, other in following for c in self.columns[eclass] if other in self.all[c].needs]
-        return Row(dict.fromkeys(taken, 1), most=len(circle) - 1)
+        return Row(dict.fromkeys(taken, 1), most=len(cycle) - 1)
 
     def _as_columns(self, selection: Selection) -> list[float]:
         taken = {id(option) for option in selection.values()}

@@ -86,7 +86,7 @@ def solve_cut(problem: CutProblem) -> CutSolution:
 
     if any(choice.costs == (None, None) for choice in problem.choices):
         raise ValueError("a choice can run in neither layout")
-    always = _always(problem)
+    fixed_cost = _fixed_cost(problem)
     graph = _network(_edges(problem))
     flow, (first, _) = networkx.minimum_cut(graph, SOURCE, SINK, flow_func=preflow_push)
     sides = tuple(
@@ -95,7 +95,7 @@ def solve_cut(problem: CutProblem) -> CutSolution:
     )
     cost = problem.cost(sides)
     assert cost is not None
-    return CutSolution(sides, cost, always + int(flow))
+    return CutSolution(sides, cost, fixed_cost + int(flow))
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ def maximum_flow(problem: CutProblem) -> MaximumFlow:
     _, flow = networkx.maximum_flow(graph, SOURCE, SINK, flow_func=preflow_push)
     _, (first, _) = networkx.minimum_cut(graph, SOURCE, SINK, flow_func=preflow_push)
     result = tuple(FlowEdge(tail, head, most, int(flow[tail][head])) for (tail, head), most in edges.items())
-    return MaximumFlow(result, frozenset(first), _always(problem))
+    return MaximumFlow(result, frozenset(first), _fixed_cost(problem))
 
 
-def _always(problem: CutProblem) -> int:
+def _fixed_cost(problem: CutProblem) -> int:
     return sum(min(c for c in choice.costs if c is not None) for choice in problem.choices)
 
 

@@ -59,7 +59,7 @@ class StreamsAnalysis:
         gain = dependencies.total / made.makespan_us if made.makespan_us else 1.0
         return (
             f"times: {self.times_from}",
-            f"one after the other {dependencies.total:,.1f} us; the longest way through the graph"
+            f"one after the other {dependencies.total:,.1f} us; the longest path through the graph"
             f" {dependencies.critical_path:,.1f} us: on however many lanes at most {dependencies.bound:.2f} times"
             " faster",
             f"lanes: {len(made.lanes):,}, as many as operators of which none waits for another; waits between them:"

@@ -62,7 +62,7 @@ class Schedule:
 
 
 def schedule(dependencies: Dependencies) -> Schedule:
-    """As many lanes as can ever be busy; launches by the longest way to the end."""
+    """As many lanes as can ever be busy; launches by the longest path to the end."""
     chains = fewest_chains(dependencies.after)
     chains.sort(key=lambda chain: -sum(dependencies.times[number] for number in chain))
     launches = launch_order(dependencies)
@@ -79,7 +79,7 @@ def schedule(dependencies: Dependencies) -> Schedule:
 
 
 def launch_order(dependencies: Dependencies) -> list[int]:
-    """Of the operators that may run, the one with the longest way to the end; of equal ones, one bound by arithmetic
+    """Of the operators that may run, the one with the longest path to the end; of equal ones, one bound by arithmetic
     after one bound by memory and the other way round."""
     missing = [len(earlier) for earlier in dependencies.after]
     ready = [(-dependencies.to_the_end[number], number) for number, count in enumerate(missing) if not count]

@@ -172,7 +172,7 @@ def _short_lived(boxes: Boxes, timeline: Timeline) -> None:
 def _constants(boxes: Boxes, timeline: Timeline) -> None:
     """A box for each constant that a shown node reads."""
     for value, users in _readers_of_constants(timeline, boxes).items():
-        style = timeline.constant_looks[value]
+        style = timeline.constant_styles[value]
         spans = [(v.born, v.dies, style) for name in users for v in timeline.versions[name] if value in v.node.operands]
         box = Box(f"{ids.CONSTANT_ID}{value}", CONSTANT, _joined(spans), boxes.boxes[boxes.number[users[0]]].frame)
         boxes.add(box, [box.id])
@@ -186,7 +186,7 @@ def _readers_of_constants(timeline: Timeline, boxes: Boxes) -> dict[str, list[st
         if box.members or box.is_chip:
             continue
         for value in dict.fromkeys(value for version in versions for value in version.node.operands):
-            if value in timeline.constant_looks:
+            if value in timeline.constant_styles:
                 users.setdefault(value, []).append(name)
     return users
 

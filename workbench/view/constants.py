@@ -121,7 +121,7 @@ def _as_numbers(array: np.ndarray) -> np.ndarray:
 
 
 def _moments(finite: np.ndarray) -> tuple[float | None, float | None]:
-    """Mean and standard deviation, computed in parts of the largest magnitude, so that no square overflows."""
+    """Mean and standard deviation, scaled by the largest magnitude, so that no square overflows."""
     if not finite.size:
         return None, None
     scale = max(abs(float(finite.min())), abs(float(finite.max())), np.finfo(np.float64).tiny)

@@ -95,7 +95,7 @@ def result_layouts(graph: Graph, node: Node, layouts: Mapping[str, str]) -> tupl
     return tuple(dict.fromkeys(filter(None, [*named, _weights(graph, node, layouts)])))
 
 
-def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> NodeStyle:
+def constant_style(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> NodeStyle:
     """The look of a constant's box."""
     layout = layouts.get(value, TENSOR)
     kind = box_kind_of(layout, target)

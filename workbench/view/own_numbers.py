@@ -59,7 +59,7 @@ class OwnNumbers:
         if not unknown:
             return text
         more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
-        which = "name in it is no node" if len(unknown) == 1 else "names in it are no nodes"
+        which = "name in it is not a node" if len(unknown) == 1 else "names in it are not nodes"
         return f"{text}; {len(unknown):,} {which} of this model: {', '.join(unknown[:_NAMED])}{more}"
 
     def rows(self, node: str) -> list[list[str]]:
@@ -98,7 +98,9 @@ def _read_csv(file: str, text: str) -> dict[str, dict[str, float]]:
     try:
         lines = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if any(line)]
     except csv.Error as error:
-        raise NumbersError(f"line {reader.line_num} of {file} is no CSV ({error}); write a name and a number") from None
+        raise NumbersError(
+            f"line {reader.line_num} of {file} is not CSV ({error}); write a name and a number"
+        ) from None
     heading = lines[0][1] if lines else []
     if len(heading) < 2 or not all(heading[1:]) or any(_is_number(cell) for cell in heading[1:]):
         raise NumbersError(f"the first line of {file} must be a heading such as node,latency (us)")
@@ -121,13 +123,13 @@ def _read_csv(file: str, text: str) -> dict[str, dict[str, float]]:
 
 def _read_json(file: str, text: str) -> dict[str, dict[str, float]]:
     try:
-        message = json.loads(text, object_pairs_hook=lambda pairs: _object(file, pairs))
+        content = json.loads(text, object_pairs_hook=lambda pairs: _object(file, pairs))
     except (ValueError, RecursionError) as error:
-        raise NumbersError(f'{file} is no JSON ({error}); write an object such as {{"conv1": 3.5}}') from None
-    if not isinstance(message, dict):
+        raise NumbersError(f'{file} is not JSON ({error}); write an object such as {{"conv1": 3.5}}') from None
+    if not isinstance(content, dict):
         raise NumbersError(f'{file} must hold an object with a number for each node, such as {{"conv1": 3.5}}')
     table: dict[str, dict[str, float]] = {}
-    for name, held in message.items():
+    for name, held in content.items():
         numbers = held if isinstance(held, dict) else {"number": held}
         for title, number in numbers.items():
             table.setdefault(title, {})[name] = _number(number, f"'{title}' of '{name}' in {file}")
@@ -143,14 +145,14 @@ def _object(file: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _number(message: Any, where: str) -> float:
-    if isinstance(message, bool) or not _is_number(message):
-        raise NumbersError(f"{where}: '{message}' is no number; leave it empty where nothing is known")
-    return float(message)
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not _is_number(value):
+        raise NumbersError(f"{where}: '{value}' is not a number; leave it empty where nothing is known")
+    return float(value)
 
 
-def _is_number(message: Any) -> bool:
+def _is_number(value: Any) -> bool:
     try:
-        return math.isfinite(float(message))
+        return math.isfinite(float(value))
     except (TypeError, ValueError, OverflowError):
         return False

@@ -105,15 +105,15 @@ def steps_of(timeline: Timeline) -> list[dict[str, Any]]:
     """What a scene says of each step."""
     return [
         {
-            "title": chapter.title,
-            "pass": chapter.pass_name,
-            "first": chapter.first,
-            "rewrites": chapter.rewrites,
-            "verdict": chapter.verdict,
-            "ok": chapter.ok,
-            "facts": chapter.facts,
+            "title": span.title,
+            "pass": span.pass_name,
+            "first": span.first,
+            "rewrites": span.rewrites,
+            "verdict": span.verdict,
+            "ok": span.ok,
+            "facts": span.facts,
         }
-        for chapter in timeline.chapters
+        for span in timeline.step_spans
     ]
 
 

@@ -1,4 +1,4 @@
-"""All nodes and edges of a history with their lifetimes: the union that the picture places once.
+"""All nodes and edges of a history with their lifetimes: a union that is placed once.
 
 Time counts over the whole history: moment t is the graph after t rewrites of all
 steps. A node is identified by its name; each of its forms is a version. Since
@@ -26,7 +26,7 @@ from workbench.view.node_style import (
     OWN,
     NodeStyle,
     box_kind_of,
-    constant_look,
+    constant_style,
     is_of_weights,
     result_layouts,
     shape_words,
@@ -106,12 +106,12 @@ class Timeline:
     versions: dict[str, list[Version]] = field(default_factory=dict)
     edges: dict[Edge, list[EdgeInterval]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    chapters: list[StepSpan] = field(default_factory=list)
+    step_spans: list[StepSpan] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     styles_of_values: dict[str, NodeStyle] = field(default_factory=dict)  # by "in:..." and "out:..."
     shapes: dict[str, str] = field(default_factory=dict)  # of the first result, by node
-    constant_looks: dict[str, NodeStyle] = field(default_factory=dict)  # of constants that a node reads, by value
+    constant_styles: dict[str, NodeStyle] = field(default_factory=dict)  # of constants that a node reads, by value
     groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # when each fused group exists
     group_of: dict[str, str] = field(default_factory=dict)  # the last fused group of each operator that was in one
     is_pair: bool = False  # two graphs and their difference, not a history
@@ -124,7 +124,7 @@ class Timeline:
     @cached_property
     def short_lived(self) -> frozenset[str]:
         """Nodes that exist only within a step, which are not placed."""
-        ends = [0, *(chapter.first + chapter.rewrites for chapter in self.chapters)]
+        ends = [0, *(span.first + span.rewrites for span in self.step_spans)]
         return frozenset(
             name
             for name, versions in self.versions.items()
@@ -147,7 +147,7 @@ def timeline_of(history: History, target: Profile) -> Timeline:
             _apply(record, groups, rewrite, number)
         if step.rewrites:
             record.settle(groups.opened, infer_layouts(groups.opened))
-        record.chapters.append(
+        record.step_spans.append(
             StepSpan(
                 step.title,
                 step.pass_name,
@@ -167,11 +167,11 @@ def _verdict(step: Step) -> tuple[str, bool | None]:
 
 def take_verdicts(timeline: Timeline, history: History) -> bool:
     """Take over the verdicts that the steps have by now; returns whether any is new."""
-    before = list(timeline.chapters)
+    before = list(timeline.step_spans)
     for index, step in enumerate(history.steps):
         words, ok = _verdict(step)
-        timeline.chapters[index] = replace(before[index], verdict=words, ok=ok)
-    return timeline.chapters != before
+        timeline.step_spans[index] = replace(before[index], verdict=words, ok=ok)
+    return timeline.step_spans != before
 
 
 def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sentence: str, target: Profile) -> Timeline:
@@ -179,17 +179,19 @@ def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sente
     before, after = OpenedGroups(first), OpenedGroups(second)
     record = _Record(before, target, infer_layouts(before.opened))
     changes = diff(before.opened, after.opened)
-    stay = {node.name for node in before.opened.nodes} - changes.removed
-    changed = changes.changed | {name for name in stay if before.group_of.get(name) != after.group_of.get(name)}
+    kept = {node.name for node in before.opened.nodes} - changes.removed
+    changed = changes.changed | {name for name in kept if before.group_of.get(name) != after.group_of.get(name)}
     removed = tuple(node for node in before.opened.nodes if node.name in changes.removed | changed)
-    come = tuple(node for node in after.opened.nodes if node.name in changes.added | changed)
-    record.chapters.append(StepSpan(titles[0], "", 0, 0))
-    record.event(Event(sentence, "", (), removed, come))
-    everywhere = [node.name for node in (*before.opened.nodes, *after.opened.nodes)]
+    inserted = tuple(node for node in after.opened.nodes if node.name in changes.added | changed)
+    record.step_spans.append(StepSpan(titles[0], "", 0, 0))
+    record.event(Event(sentence, "", (), removed, inserted))
+    all_names = [node.name for node in (*before.opened.nodes, *after.opened.nodes)]
     layouts = infer_layouts(after.opened)
-    record.change(after, OpenedChange(removed, come), everywhere, layouts, 1)
+    record.change(after, OpenedChange(removed, inserted), all_names, layouts, 1)
     record.settle(after.opened, layouts)
-    record.chapters.append(StepSpan(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
+    record.step_spans.append(
+        StepSpan(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}")
+    )
     timeline = record.timeline(after.opened)
     timeline.is_pair = True
     return timeline
@@ -226,7 +228,7 @@ class _Record:
     def __init__(self, groups: OpenedGroups, target: Profile, layouts: Mapping[str, str]) -> None:
         graph = groups.opened
         self.now = 0
-        self.chapters: list[StepSpan] = []
+        self.step_spans: list[StepSpan] = []
         self._first = graph.copy()
         self._target = target
         self._layouts = dict(layouts)
@@ -267,7 +269,7 @@ class _Record:
             self._end(node.name)
         self._group_operators(groups)
         self._layouts.update(infer_near(graph, change.inserted, self._layouts) if layouts is None else layouts)
-        fused = _made_of(change.removed, change.inserted)
+        fused = _fusion_label(change.removed, change.inserted)
         for node in change.inserted:
             self._begin(graph, node, step, fused if len(change.inserted) == 1 else "")
         self._connect(graph, touched)
@@ -284,18 +286,18 @@ class _Record:
         self._group_of |= groups.group_of
 
     def settle(self, graph: Graph, layouts: Mapping[str, str]) -> None:
-        """Record the end of a step: what it produced and still exists gets its look from the layouts."""
+        """Record the end of a step: nodes that it added and that still exist get their style."""
         self._layouts = dict(layouts)
         for name in self._fresh & self._open.keys():
-            self._set_look(graph, self._open[name])
+            self._set_style(graph, self._open[name])
         self._fresh.clear()
 
     def timeline(self, graph: Graph) -> Timeline:
         ends = (graph, self._first)  # two files may have different ones
         inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
-        values = {f"{INPUT_ID}{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
-        values |= {f"{OUTPUT_ID}{v}": self._look_of_value(g, v, "output") for g in ends for v in g.outputs}
+        values = {f"{INPUT_ID}{v}": self._value_style(g, v, "input") for g in ends for v in g.inputs}
+        values |= {f"{OUTPUT_ID}{v}": self._value_style(g, v, "output") for g in ends for v in g.outputs}
         for name, since in self._group_since.items():
             self._groups.setdefault(name, []).append((since, FOREVER))
         for name in list(self._open):
@@ -306,17 +308,17 @@ class _Record:
             versions=self._versions,
             edges=self._edges,
             events=self._events,
-            chapters=self.chapters,
+            step_spans=self.step_spans,
             inputs=inputs,
             outputs=outputs,
             styles_of_values=values,
             shapes=self._shapes,
-            constant_looks=self._constants,
+            constant_styles=self._constants,
             groups=self._groups,
             group_of=self._group_of,
         )
 
-    def _look_of_value(self, graph: Graph, value: str, what: str) -> NodeStyle:
+    def _value_style(self, graph: Graph, value: str, what: str) -> NodeStyle:
         words, kind = self._words(graph, value)
         if what == "input" and is_of_weights(self._layouts.get(value, TENSOR)):
             kind = OWN  # the input arrives so, whatever the hardware's layout
@@ -325,7 +327,7 @@ class _Record:
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)
         if self.now:  # at first all are settled at once
-            self._set_look(graph, opened)
+            self._set_style(graph, opened)
         self._fresh.add(node.name)
         if node.name not in self._versions:
             self._versions[node.name] = []
@@ -333,9 +335,9 @@ class _Record:
 
         for value in node.operands:
             if graph.constant(value) is not None and value not in self._constants:
-                self._constants[value] = constant_look(graph, value, self._layouts, self._target)
+                self._constants[value] = constant_style(graph, value, self._layouts, self._target)
 
-    def _set_look(self, graph: Graph, opened: _Open) -> None:
+    def _set_style(self, graph: Graph, opened: _Open) -> None:
         node = opened.node
         group = self._grouped.get(node.name, "")
         opened.style = style_of(graph, node, self._layouts, self._target, opened.step, opened.fused, group)
@@ -380,13 +382,13 @@ class _Record:
 
 def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
     """The edge on which `value` flows to `target`; none for a constant."""
-    maker = graph.producer(value)
-    if maker is not None:
-        return (Edge(maker.name, target, value),)
+    producer = graph.producer(value)
+    if producer is not None:
+        return (Edge(producer.name, target, value),)
     return (Edge(f"{INPUT_ID}{value}", target, value),) if graph.is_input(value) else ()
 
 
-def _made_of(removed: tuple[Node, ...], come: tuple[Node, ...]) -> str:
+def _fusion_label(removed: tuple[Node, ...], come: tuple[Node, ...]) -> str:
     """ "made of Conv and BatchNormalization", if several nodes became fewer."""
     if len(removed) < 2 or not come or len(come) >= len(removed):
         return ""

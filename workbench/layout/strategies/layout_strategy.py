@@ -49,8 +49,8 @@ class LayoutStrategy(Pass):
                 continue
             try:
                 permuted_call(graph, node, tuple(map(layout.index, wanted)), target)
-            except NotPermutable as no:
-                yield node.name, str(no)
+            except NotPermutable as error:
+                yield node.name, str(error)
             else:
                 yield node.name, f"{node} could run in {wanted}, and the strategy left it in {layout}"
 

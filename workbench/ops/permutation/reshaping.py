@@ -84,23 +84,23 @@ def _propagate_reshape(graph: Graph, node: Node, perm: Permutation) -> PermutedC
     groups = axis_groups(operand, result)
     if groups is None or 0 in (*operand, *result):
         raise NotPermutable(f"{node} depends on the order of its axes")
-    place = {axis: index for index, axis in enumerate(axis for axis in perm if operand[axis] != 1)}
+    position = {axis: index for index, axis in enumerate(axis for axis in perm if operand[axis] != 1)}
     for group in groups:
-        places = [place[axis] for axis in group.operand if axis in place]
-        if places and places != list(range(places[0], places[0] + len(places))):
+        positions = [position[axis] for axis in group.operand if axis in position]
+        if positions and positions != list(range(positions[0], positions[0] + len(positions))):
             raise NotPermutable(f"{node} joins axes that are not adjacent in the other order")
-    order = sorted(groups, key=lambda group: _first_place(group, place, perm))
+    order = sorted(groups, key=lambda group: _group_position(group, position, perm))
     out = tuple(axis for group in order for axis in group.result)
     shape = _shape(node, permuted(operand, perm), permuted(result, out))
     attributes = {key: value for key, value in node.attributes.items() if key != "allowzero"}
     return PermutedCall((0,), (or_none(out),), attributes, {1: shape})
 
 
-def _first_place(group: AxisGroup, place: dict[int, int], perm: Permutation) -> tuple[int, int]:
+def _group_position(group: AxisGroup, position: dict[int, int], perm: Permutation) -> tuple[int, int]:
     """The position of the group in the other order; for a group of size 1, that of its axis."""
-    places = [place[axis] for axis in group.operand if axis in place]
-    before = [axis for axis in perm[: perm.index(group.operand[0])] if axis in place]
-    return places[0] if places else len(before), group.result[0]
+    positions = [position[axis] for axis in group.operand if axis in position]
+    before = [axis for axis in perm[: perm.index(group.operand[0])] if axis in position]
+    return positions[0] if positions else len(before), group.result[0]
 
 
 def groups_of(graph: Graph, node: Node) -> list[AxisGroup] | None:
@@ -118,14 +118,14 @@ def _known(graph: Graph, node: Node, value: str, operand: Dims = ()) -> tuple[in
     dims = () if type_ is None or type_.shape is None else type_.shape
     symbols = [dim for dim in operand if isinstance(dim, str)]
     open_ = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
-    if len(symbols) == len(open_) == 1 and _numbers(operand) == _numbers(dims):
+    if len(symbols) == len(open_) == 1 and _static_product(operand) == _static_product(dims):
         return tuple(dim if isinstance(dim, int) else symbols[0] for dim in dims)
     if not dims or None in dims:
         raise NotPermutable(f"the shape of '{value}', which {node} reshapes, is not known")
     return tuple(dim for dim in dims if dim is not None)
 
 
-def _numbers(dims: Sequence[int | str | None]) -> int:
+def _static_product(dims: Sequence[int | str | None]) -> int:
     return math.prod(dim for dim in dims if isinstance(dim, int))
 
 
@@ -148,7 +148,7 @@ def _propagate_flatten(graph: Graph, node: Node, perm: Permutation) -> PermutedC
     shape = graph.shape(node.inputs[0]) or ()
     axis = node.attr("axis")
     split = axis + len(shape) if axis < 0 else axis
-    crosses = any(shape[own] != 1 and (own < split) != (place < split) for place, own in enumerate(perm))
+    crosses = any(shape[old] != 1 and (old < split) != (new < split) for new, old in enumerate(perm))
     if not crosses and not moves_data(perm, shape):
         return PermutedCall((0,), (None,), {**node.attributes, "axis": split})
     reshaped = _propagate_reshape(graph, node, perm)

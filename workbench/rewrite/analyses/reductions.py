@@ -30,8 +30,8 @@ def keeps_axes(node: Node) -> bool:
     return bool(node.attr("keepdims") == 1)
 
 
-def order_left(perm: Permutation, axes: frozenset[int], keeps: bool) -> Permutation:
-    """The permutation that remains to be applied to the result of a reduction that comes before the Transpose.
+def remaining_permutation(perm: Permutation, axes: frozenset[int], keeps: bool) -> Permutation:
+    """The permutation of the result of a reduction that was moved before the Transpose.
 
     perm, axes: the Transpose, and the axes of its result that were reduced after it. keeps: whether they are kept with
     size 1.

@@ -41,7 +41,7 @@ def shape_operand(source: Shape, result: Shape) -> tuple[int, ...] | None:
     return tuple(dim if isinstance(dim, int) else 0 for dim in result)
 
 
-def past_zeros(wanted: Sequence[int], source: Shape, between: Shape) -> tuple[int, ...] | None:
+def resolve_zeros(wanted: Sequence[int], source: Shape, between: Shape) -> tuple[int, ...] | None:
     """The shape operand for `source` equivalent to that for `between`; None if its zeros prevent it."""
     entries = []
     for axis, number in enumerate(wanted):

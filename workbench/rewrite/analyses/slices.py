@@ -62,7 +62,7 @@ def taken(cut: Cut, dim: int) -> range:
     return range(min(max(start, 0), dim - 1), min(max(end, -1), dim - 1), cut.step)
 
 
-def then_cut(first: Cut, second: Cut, dim: Dim) -> Cut:
+def compose_cuts(first: Cut, second: Cut, dim: Dim) -> Cut:
     """One range equal to both in turn, on an axis of length `dim`. Raises NoMatch if it depends on the length."""
     if isinstance(dim, int):
         return _of_places(first, second, dim)

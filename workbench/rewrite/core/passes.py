@@ -24,7 +24,7 @@ from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
 from workbench.rewrite.core.packing import packed_anew
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.rule import Example, Refusal, Rewrite, Rule
-from workbench.rewrite.core.unread import without_unread
+from workbench.rewrite.core.unread import dead_node_removals
 
 
 class OptionError(UserError):
@@ -135,7 +135,7 @@ class Pass:
         return follow_rules(rules, graph, self, is_allowed)
 
     def _on_live_nodes(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
-        yield from without_unread(graph)
+        yield from dead_node_removals(graph)
         return (yield from self.rewrites(graph, context))
 
     def rules_of_run(self) -> tuple[Rule, ...]:

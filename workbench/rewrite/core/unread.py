@@ -10,7 +10,7 @@ from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.rule import Rewrite
 
 
-def without_unread(graph: Graph) -> Iterator[Rewrite]:
+def dead_node_removals(graph: Graph) -> Iterator[Rewrite]:
     """The rewrites that remove all nodes that nothing reads, a dead chain in one."""
     unread = unread_nodes(graph)
     for node in [graph.node(name) for name in unread]:
@@ -19,8 +19,8 @@ def without_unread(graph: Graph) -> Iterator[Rewrite]:
 
 
 def removal(graph: Graph, node: Node) -> Rewrite:
-    """The rewrite that removes the unread node with what nothing else reads before it."""
-    removed = _with_what_fed_it(graph, node)
+    """The rewrite that removes a dead node and the nodes before it that only it reads."""
+    removed = _dead_chain(graph, node)
     others = ""
     if len(removed) > 1:
         which = f"{removed[1]}" if len(removed) == 2 else f"{len(removed) - 1:,} nodes"
@@ -29,20 +29,20 @@ def removal(graph: Graph, node: Node) -> Rewrite:
     return Rewrite(Edit(remove=names), f"{node} is unused; removed{others}", names, exactness=Exactness.BITS)
 
 
-def _with_what_fed_it(graph: Graph, node: Node) -> list[Node]:
+def _dead_chain(graph: Graph, node: Node) -> list[Node]:
     """The node, and those before it whose results are read only by nodes of this list."""
     removed = {node.name: node}
     waiting = [node]
     while waiting:
         for value in waiting.pop().operands:
-            maker = graph.producer(value)
-            if maker is not None and maker.name not in removed and _is_read_by(graph, maker, removed):
-                removed[maker.name] = maker
-                waiting.append(maker)
+            producer = graph.producer(value)
+            if producer is not None and producer.name not in removed and _is_read_only_by(graph, producer, removed):
+                removed[producer.name] = producer
+                waiting.append(producer)
     return list(removed.values())
 
 
-def _is_read_by(graph: Graph, node: Node, readers: Mapping[str, Node]) -> bool:
+def _is_read_only_by(graph: Graph, node: Node, readers: Mapping[str, Node]) -> bool:
     """Whether only these nodes read its results."""
     for value in filter(None, node.outputs):
         if graph.is_output(value) or graph.count_users(value) > len(readers):

@@ -309,7 +309,7 @@ def _was_busy(answer: Mapping[str, Any], backend: str, device: str) -> bool:
     others = other_processes_from_json(answer.get("others"))
     launched = "torch" if backend in answer["fallbacks"] else backend
     spreads = tells_of_others(device, launched) and is_busy(answer["times_ms"])
-    return spreads or (others is not None and others.crowd)
+    return spreads or (others is not None and others.is_contended)
 
 
 # ---- what else is to be said -----------------------------------------------------------

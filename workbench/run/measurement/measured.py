@@ -38,8 +38,8 @@ class MeasuredVariant:
     fallbacks: what ran in another way than requested, with the reason.
     kernels: how each group of operators ran, by the backend `fused`; else empty.
     others: what other processes took of the CPU meanwhile; None on another device, or if that is not known.
-    lanes: by the backend `lanes`, beside one operator after the other; None if it could not run on several.
-    error: against the reference, without the single outputs; None without a reference.
+    lanes: of the backend `lanes`, compared with sequential execution; None if it could not use several lanes.
+    error: against the reference, without the comparison of each output; None without a reference.
     """
 
     step: str
@@ -188,7 +188,7 @@ def _variant_from_json(results: Mapping[str, Any]) -> MeasuredVariant | FailedVa
 
 
 def error_from_json(results: Mapping[str, Any] | None) -> Comparison | None:
-    """The comparison, without the single outputs, which are not in the JSON."""
+    """The comparison, without that of each output, which is not in the JSON."""
     return None if results is None else Comparison(outputs=(), **results)
 
 

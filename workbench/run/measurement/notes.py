@@ -20,7 +20,9 @@ _AS_A_WHOLE = {  # what a run does that one operator by operator does not
 def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
     """Notes on measured variants, each once with the labels that it concerns."""
     notes = []
-    crowds = {label: result.others for label, result in variants.items() if result.others and result.others.crowd}
+    crowds = {
+        label: result.others for label, result in variants.items() if result.others and result.others.is_contended
+    }
     busy = [label for label, result in variants.items() if result.busy and label not in crowds]
     unsure = [label for label, result in variants.items() if not result.stable and not result.busy]
     copying = [label for label, result in variants.items() if result.backend == "onnxruntime"]

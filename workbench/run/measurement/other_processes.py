@@ -17,8 +17,10 @@ _LEAST_S = 0.1  # of CPU time over all cores: below it the counters, which tick 
 
 @dataclass(frozen=True)
 class OtherProcesses:
-    """cores, idle: that they used in the mean, and that nobody did; of: that this process may use; threads: that an
-    operator of ours wants."""
+    """The mean number of cores that other processes used during a measurement.
+
+    cores: used by them. idle: used by nobody. of: that this process may use. threads: of one of our operators.
+    """
 
     cores: float
     idle: float
@@ -26,7 +28,7 @@ class OtherProcesses:
     threads: int
 
     @property
-    def crowd(self) -> bool:
+    def is_contended(self) -> bool:
         """Whether they left too few cores for our threads, which then wait for each other.
 
         Where no core was idle they may have wanted more than they got.

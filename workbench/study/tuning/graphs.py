@@ -43,7 +43,7 @@ def make_graphs(
     verifier: Verifier,
     max_error: float,
     *,
-    on_words: Callable[[str], None],
+    on_progress: Callable[[str], None],
     is_over: Callable[[], bool],
 ) -> tuple[dict[str, MadeGraph], dict[str, str]]:
     """By the pipelines' labels, their graphs, and why there is none. Once `is_over`, no further one is made."""
@@ -54,7 +54,7 @@ def make_graphs(
         if is_over():
             failed[pipeline.label] = "its graph is not made: the budget ended before"
             continue
-        on_words(f"passes: {pipeline.label}")
+        on_progress(f"passes: {pipeline.label}")
         try:
             result = _made(graph, pipeline, verifier, is_over)
         except _TimeOverError:
@@ -66,7 +66,7 @@ def make_graphs(
             failed[pipeline.label] = f"its passes fail: {error}"
             continue
         if result.digest not in verified:
-            on_words(f"comparing with the original: {pipeline.label}")
+            on_progress(f"comparing with the original: {pipeline.label}")
             verdict = verifier.check(result.graph)
             verified[result.digest] = replace(result, verdict=verdict, wrong=_fault(verdict, max_error))
         made[pipeline.label] = verified[result.digest]

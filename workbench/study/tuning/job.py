@@ -53,6 +53,6 @@ class TuneJob:
             replace(self.request, device=site.device),
             verifier,
             record=None if self.record is None else site.path_of(self.record),
-            on_words=lambda words: site.hear({"stage": words, "done": 0, "total": 1}),
+            on_progress=lambda words: site.hear({"stage": words, "done": 0, "total": 1}),
         )
         return TuningAnswer(replace(recipe, device=self.request.device), tuple(graph.warnings))

@@ -47,7 +47,7 @@ class LotMeasurer:
     record:   a file of one JSON object per lot, to which each finished one is added; None: nothing is kept.
     machine:  the device and the versions, which belong to the key of a lot.
     found:    by label, what the last lot with it said.
-    on_words: is called with the progress; may raise to stop. is_enough: once true, the present lot ends early.
+    on_progress: is called with the progress; may raise to stop. is_enough: once true, the present lot ends early.
     """
 
     made: Mapping[str, tuple[Configuration, MadeGraph]]
@@ -57,7 +57,7 @@ class LotMeasurer:
     budget: Budget
     record: Path | None = None
     machine: Mapping[str, Any] = field(default_factory=dict)
-    on_words: Callable[[str], None] = lambda words: None
+    on_progress: Callable[[str], None] = lambda words: None
     is_enough: Callable[[], bool] = lambda: False
     found: dict[str, LotTimes] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class LotMeasurer:
         )
 
     def _hear(self, event: Mapping[str, Any]) -> None:
-        self.on_words(event["stage"])
+        self.on_progress(event["stage"])
         if event["stage"].startswith("waiting") and (self.budget.is_over or self.is_enough()):
             raise BudgetOverError  # another's job is not waited for any longer
 

@@ -24,7 +24,7 @@ _LARGEST_NUMBER = 1e300
 _TABLES = ("version", "model", "tuned", "run", "pipeline", "evidence")
 
 
-BUDGET_ENDED, STOPPED_EARLY = "the budget ended", "it was stopped"  # why a tuning ended before it came to its end
+BUDGET_ENDED, STOPPED_EARLY = "the budget ended", "it was stopped"  # why a tuning ended early
 
 
 class RecipeError(UserError):
@@ -63,8 +63,8 @@ class Recipe:
     evidence: tuple[Evidence, ...]
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the tuning ended too early, so that the same goes on from what was measured."""
+    def is_resumable(self) -> bool:
+        """Whether the tuning ended early, so that tuning again continues from its measurements."""
         return self.ended in (BUDGET_ENDED, STOPPED_EARLY)
 
     def pipeline(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _parsed(path: Path, what: str) -> dict[str, Any]:
         if is_special(path):
             raise RecipeError(f"{what} cannot be read, for {SPECIAL}; name another")
         if path.stat().st_size > _LARGEST:
-            raise RecipeError(f"{what} has more than {_LARGEST:,} bytes, so it is none; name another file")
+            raise RecipeError(f"{what} has more than {_LARGEST:,} bytes, too many for a recipe; name another file")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecipeError(f"{what} cannot be read: {error.strerror or error}; name another file") from None

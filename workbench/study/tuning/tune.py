@@ -26,11 +26,11 @@ from workbench.study.tuning.pipelines import TUNED_TARGET, Configuration, TuneEr
 from workbench.study.tuning.recipe import BUDGET_ENDED, STOPPED_EARLY, Recipe
 from workbench.verification.verifier import Verifier
 
-_FOR_PASSES = 1 / 3  # of the budget, after which no further graph is made
-_OF_MEMORY = 0.5  # of what is free, which the models of a lot may take together
+_GRAPHS_SHARE = 1 / 3  # of the budget; no further graph is made after it
+_MEMORY_SHARE = 0.5  # of the free memory, for the models of one lot
 
 SETTLED = "no other candidate that was left can be better by more than 3 %"
-TURNS_SPENT = "the turns are spent; those that are left cannot be distinguished"
+TURNS_SPENT = "the limit of runs is reached; the remaining candidates cannot be distinguished"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TuneRequest:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.max_error) and self.max_error >= 0):
-            raise TuneError(f"the error that is allowed must be a number from 0 up, not {self.max_error}")
+            raise TuneError(f"the allowed error must be a number of at least 0, not {self.max_error}")
 
 
 @dataclass
@@ -72,26 +72,26 @@ def tune(
     verifier: Verifier,
     *,
     record: Path | None = None,
-    on_words: Callable[[str], None] = lambda words: None,
+    on_progress: Callable[[str], None] = lambda words: None,
     is_enough: Callable[[], bool] = lambda: False,
 ) -> Recipe:
     """The pipeline, backend and element type that are best for the request.
 
     verifier:  of `graph`; candidates that compute something else are dropped.
-    record:    a file in which measurements are kept as they are made; with it a tuning that was stopped goes on.
-    on_words:  is called with the progress; may raise to stop. is_enough: once true, the best so far is returned.
+    record:    a file that keeps each measurement; with it, a stopped tuning can be resumed.
+    on_progress:  is called with the progress; may raise to stop. is_enough: once true, the best so far is returned.
     Ctrl-C, and a cancelled run, end it with the best so far, once there is one.
     Raises TuneError if nothing can be measured in the budget, RunError if the model does not run.
     """
     budget = Budget(request.budget_s)
     machine = verifier.worker.request("devices", device=request.device)
-    on_words("computing the reference in ONNX Runtime")
+    on_progress("computing the reference in ONNX Runtime")
     _ = verifier.reference
-    is_over = lambda: budget.spent_s > _FOR_PASSES * budget.seconds or is_enough()  # noqa: E731
-    every, made, out = prepared(graph, request, verifier, on_words=on_words, is_over=is_over)
+    is_over = lambda: budget.spent_s > _GRAPHS_SHARE * budget.seconds or is_enough()  # noqa: E731
+    every, made, out = prepared(graph, request, verifier, on_progress=on_progress, is_over=is_over)
     dropped = {label: Dropped(0, why) for label, why in out.items()}
     arms = arms_of(every, made, out)
-    if not made and budget.spent_s > _FOR_PASSES * budget.seconds:
+    if not made and budget.spent_s > _GRAPHS_SHARE * budget.seconds:
         raise TuneError(_too_short(request))
     if not arms:
         raise TuneError(f"no candidate can be used; the first: {next(iter(dropped.values())).why}")
@@ -104,7 +104,7 @@ def tune(
         budget=budget,
         record=record,
         machine={"device": asdict(device_in(machine, request.device, "").kind), "versions": machine["versions"]},
-        on_words=lambda words: on_words(_progress(search.last, words, budget)),
+        on_progress=lambda words: on_progress(_progress(search.last, words, budget)),
         is_enough=is_enough,
         found=search.times,
     )
@@ -121,15 +121,15 @@ def prepared(
     request: TuneRequest,
     verifier: Verifier,
     *,
-    on_words: Callable[[str], None] = lambda words: None,
+    on_progress: Callable[[str], None] = lambda words: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Configuration], dict[str, MadeGraph], dict[str, str]]:
-    """All of them, the graphs by the labels of their pipelines, and by label why some need not be measured."""
+    """All candidates, the graphs by pipeline label, and by candidate label why some need not be measured."""
     kind = request.device.partition(":")[0]
     every = every_candidate(request.objective, kind, request.max_error, request.budget_s)
     pipelines = {candidate.pipeline.label: candidate.pipeline for candidate in every}
     made, failed = make_graphs(
-        graph, pipelines.values(), verifier, request.max_error, on_words=on_words, is_over=is_over
+        graph, pipelines.values(), verifier, request.max_error, on_progress=on_progress, is_over=is_over
     )
     return every, made, superfluous(every, made, failed)
 
@@ -137,7 +137,7 @@ def prepared(
 def arms_of(
     every: Sequence[Configuration], made: Mapping[str, MadeGraph], out: Collection[str]
 ) -> dict[str, tuple[Configuration, MadeGraph]]:
-    """Those to be measured, by label: all but those that are `out`."""
+    """The candidates to measure, by label: all except those in `out`."""
     return {one.label: (one, made[one.pipeline.label]) for one in every if one.label not in out}
 
 
@@ -158,7 +158,7 @@ def _standings(
 def _together(arms: Mapping[str, tuple[Configuration, MadeGraph]], verifier: Verifier) -> int:
     """How many models may be open at once."""
     largest = max(estimate_bytes(made.graph, made.graph.dims) for _, made in arms.values())
-    return max(2, min(TOGETHER, int(_OF_MEMORY * available_bytes() / max(largest, 1))))
+    return max(2, min(TOGETHER, int(_MEMORY_SHARE * available_bytes() / max(largest, 1))))
 
 
 def _ended_by(search: _Search, standings: Iterator[Standing], budget: Budget, is_enough: Callable[[], bool]) -> str:

@@ -90,7 +90,7 @@ def _picture(opened: Opened, streams_analysis: StreamsAnalysis, ran: RanOnLanes 
         on_select="rerun",
         selection_mode="points",
     )
-    st.caption("The dotted line is the end of the longest way through the graph: no schedule ends before it.")
+    st.caption("The dotted line is the end of the longest path through the graph: no schedule ends before it.")
     rows = _rows(streams_analysis)
     words, as_csv, as_json = above_table([6, 2, 2])
     words.caption("Operators in the order of their launch")

@@ -217,7 +217,7 @@ def _forget(place: Any, opened: Opened) -> None:
         st.rerun()
 
 
-_SETTINGS = ("model", "batch", "step", "backend", "precision")  # a table shows those at first that differ in it
+_SETTINGS = ("model", "batch", "step", "backend", "precision")  # a table shows first those whose values differ
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,10 +98,10 @@ def _tuned(opened: Opened, request: TuneRequest, finish: Event, report: Report) 
         request,
         opened.verifier,
         record=record,
-        on_words=lambda words: report(words, None),
+        on_progress=lambda words: report(words, None),
         is_enough=finish.is_set,
     )
-    if not recipe.goes_on:
+    if not recipe.is_resumable:
         forget_record(record)  # the next tuning measures anew
     return recipe
 
@@ -114,7 +114,7 @@ def _results(opened: Opened, recipe: Recipe, optimize: Any) -> None:
     words.markdown(
         f"Best for {recipe.objective} on {markdown_escaped(recipe.device_name)}: **{markdown_escaped(recipe.label)}**. "
         f"{counted(len(recipe.evidence), 'candidate')} in {recipe.seconds:,.0f} s; {recipe.ended}."
-        + (" Tune again to go on with what is measured." if recipe.goes_on else "")
+        + (" Tune again to go on with what is measured." if recipe.is_resumable else "")
     )
     if use.button("Use on Optimize", key="tune_use", width="stretch"):
         begin_from(_wished(recipe))

@@ -1,4 +1,4 @@
-"""What stands behind a product, and can be computed in its call: a bias, an Add, an elementwise operator."""
+"""The epilogue of a product or convolution, computed in its call: a bias, an Add, an elementwise operator."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Epilogue:
-    """What a product takes along: an Add of `bias` or `other`, then `unary`.
+    """Operators that run in a product's call: an Add of `bias` or `other`, then `unary`, then a channel shuffle.
 
-    result: the register of the last. order: then, the places of the output channels among them.
+    result: the register of the last one's result. order: the position of each output channel after the shuffle.
     """
 
     result: int
@@ -37,7 +37,7 @@ def epilogue_of_product(
     known: Mapping[int, torch.Tensor],
     shapes: Mapping[int, tuple[int, ...]],
 ) -> Epilogue:
-    """The operators that the product's call can take along."""
+    """The operators that can be computed in the product's call."""
     epilogue = _with_bias(body, product, known, shapes)
     add = _only_reader(body, epilogue.result)
     if add is not None and add.node.op in ("Add", "Sum") and len(set(add.inputs)) == len(add.inputs) == 2:
@@ -61,7 +61,7 @@ def epilogue_of_product(
 def with_shuffle(
     body: Program, epilogue: Epilogue, shapes: Mapping[int, tuple[int, ...]], axis: int
 ) -> Epilogue | None:
-    """With Reshape, Transpose and Reshape that shuffle the channels, which are on `axis`; None if they are not there.
+    """The epilogue with the channel shuffle on `axis` that follows it; None if no shuffle follows.
 
     Source: X. Zhang et al., "ShuffleNet", 2017, arXiv:1707.01083.
     """
@@ -85,7 +85,7 @@ def with_shuffle(
 
 
 def concat_after(body: Program, register: int, shapes: Mapping[int, tuple[int, ...]], axis: int) -> Instruction | None:
-    """The Concat of channels, which are on `axis`, that alone reads the register, and once."""
+    """The Concat along `axis`, if it is the only user of the register and reads it once."""
     step = _only_reader(body, register)
     if step is None or step.node.op != "Concat" or step.inputs.count(register) != 1:
         return None
@@ -99,7 +99,7 @@ def _with_bias(
     known: Mapping[int, torch.Tensor],
     shapes: Mapping[int, tuple[int, ...]],
 ) -> Epilogue:
-    """The product with its own bias, or with one that is added behind it."""
+    """The product with its own bias, or with a bias that the next Add adds."""
     result = product.outputs[0]
     if has_bias(product):
         return Epilogue(result, [], known[product.inputs[2]].reshape(-1))
@@ -107,7 +107,7 @@ def _with_bias(
     if add is None or add.node.op != "Add" or set(add.inputs).isdisjoint(known):
         return Epilogue(result, [])
     summand = known[next(register for register in add.inputs if register in known)]
-    if not is_row(summand, shapes[result], _channels(product)):
+    if not is_channel_bias(summand, shapes[result], _channels(product)):
         return Epilogue(result, [])
     return Epilogue(add.outputs[0], [add], summand.reshape(-1))
 
@@ -121,8 +121,8 @@ def _channels(product: Instruction) -> int:
     return -3 if product.node.op == "Conv" else -1
 
 
-def is_row(value: torch.Tensor, shape: tuple[int, ...], axis: int) -> bool:
-    """Whether it has one number for each place of that axis, counted from the end, of a result of that shape."""
+def is_channel_bias(value: torch.Tensor, shape: tuple[int, ...], axis: int) -> bool:
+    """Whether it is a float32 bias along `axis`, which counts from the end, of a result of that shape."""
     fits = -axis <= value.dim() <= len(shape) and value.dtype == late_torch.float32
     return fits and value.numel() == value.shape[axis] == shape[axis]
 

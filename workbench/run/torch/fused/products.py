@@ -27,7 +27,7 @@ from workbench.run.torch.fused.epilogue import (
     concat_after,
     epilogue_of_product,
     has_bias,
-    is_row,
+    is_channel_bias,
     with_shuffle,
 )
 from workbench.run.torch.fused.libraries import blas_product, onednn_product
@@ -218,7 +218,7 @@ def _gemm(group: _Group, step: Instruction) -> _Found | None:
         return None
     shape = group.shapes[step.inputs[0]]
     weight = known[step.inputs[1]] if attr("transB", 0) else known[step.inputs[1]].t()
-    if has_bias(step) and not is_row(known[step.inputs[2]], (shape[0], weight.shape[0]), -1):
+    if has_bias(step) and not is_channel_bias(known[step.inputs[2]], (shape[0], weight.shape[0]), -1):
         return None
     return _Found(ConstantProduct(weight, shape))
 
