@@ -69,7 +69,7 @@ def test_operators_stay_in_the_picture_when_they_are_fused(name):
     }
     assert end.group_of, "a history without groups shows nothing"
     for node in end.opened.nodes:
-        look = timeline.versions[node.name][-1].look
+        look = timeline.versions[node.name][-1].style
         assert look.detail.endswith(f", in {end.group_of[node.name]}" if node.name in end.group_of else look.detail)
         assert (", in group_" in look.detail) == (node.name in end.group_of)
 

@@ -52,7 +52,7 @@ def boxes(history) -> dict[str, tuple[str, str]]:
     for versions in timeline.versions.values():
         if versions[-1].dies > timeline.last:
             node = versions[-1].node
-            found[_box_of(node)] = versions[-1].look
+            found[_box_of(node)] = versions[-1].style
     return {name: (COLOURS[look.layout], look.detail) for name, look in found.items()}
 
 
@@ -103,7 +103,7 @@ def test_the_figures_cases_and_edges():
 def test_the_first_figure_of_types():
     """Its arrows: CNN in the hardware's layout to Tensor, Tensor to CNN in the model's own."""
     timeline = timeline_of(sample_history("npu_types", "layout_greedy", target="npu"), NPU)
-    ends = {name: v[-1].look.layout for name, v in timeline.versions.items() if v[-1].dies > timeline.last}
+    ends = {name: v[-1].style.layout for name, v in timeline.versions.items() if v[-1].dies > timeline.last}
     assert {name: COLOURS[ends[name]] for name in ("cnn", "tensor", "cnn_again")} == {
         "cnn": "peachpuff",
         "tensor": "lightgrey",
@@ -114,7 +114,7 @@ def test_the_first_figure_of_types():
 def test_the_path_figure():
     """Its second transpose is drawn peachpuff there, and palegoldenrod in the figure of the Reshape: what it gives."""
     timeline = timeline_of(sample_history("npu_path", "layout_record_then_insert", target="npu"), NPU)
-    colours = [COLOURS[v[-1].look.layout] for v in timeline.versions.values() if v[-1].dies > timeline.last]
+    colours = [COLOURS[v[-1].style.layout] for v in timeline.versions.values() if v[-1].dies > timeline.last]
     ends = [COLOURS[look.layout] for look in timeline.styles_of_values.values()]
     assert sorted(colours) == ["palegoldenrod", "peachpuff", "peachpuff"] and set(ends) == {"palegoldenrod"}
 

@@ -86,7 +86,7 @@ def test_what_is_there_at_the_end_looks_as_the_layouts_of_the_end_say():
         last = versions[-1]
         if last.dies == FOREVER and last.born > 0:
             layout = layouts[last.node.outputs[0]]
-            assert last.look.layout == {"NHWC": TARGET, "NCHW": OWN}.get(layout, PLAIN), last.node
+            assert last.style.layout == {"NHWC": TARGET, "NCHW": OWN}.get(layout, PLAIN), last.node
             kinds.add(layout)
     assert {"NHWC", "NCHW"} <= kinds
 
@@ -96,7 +96,7 @@ def test_between_the_ends_of_a_step_a_transpose_says_what_it_turns_and_moves():
     timeline = timeline_of(history, load_profile("cuda"))
     short = [name for name in timeline.versions if name in timeline.short_lived]
     assert len(short) > 100, "greedy carries transposes through the graph"
-    details = {timeline.versions[name][0].look.detail for name in short}
+    details = {timeline.versions[name][0].style.detail for name in short}
     assert "NHWC to NCHW [0,3,1,2] 0.10 MB" in details
     assert all(" to " in detail for detail in details)
 
@@ -107,7 +107,7 @@ def test_a_fused_node_says_what_it_was_made_of():
         " a = Conv(x, w) y = BatchNormalization(a, s, s, s, s) }"
     )
     timeline = timeline_of(history_of(graph, ["fold_batchnorm"]), load_profile("cuda"))
-    made = [v.look.fused for versions in timeline.versions.values() for v in versions if v.look.fused]
+    made = [v.style.fused for versions in timeline.versions.values() for v in versions if v.style.fused]
     assert made == ["made of BatchNormalization and Conv"]
 
 

@@ -14,7 +14,7 @@ from workbench.pipeline.repeat import Repeat
 from workbench.rewrite.core.driver import run_pass
 from workbench.rewrite.core.exactness import DEFAULT_MODE
 from workbench.rewrite.core.history import History, LeftOut, Step
-from workbench.rewrite.core.identity import ANY, RewriteId
+from workbench.rewrite.core.identity import ANY_ORDINAL, RewriteId
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.rule import AppliedRewrite
@@ -107,10 +107,10 @@ def left_out_of(planned: Planned, left_out: Sequence[LeftOut]) -> list[RewriteId
         if out.step == label:
             ids.append(out.rewrite)
         elif _pass_of(out) == pass_.name:
-            ids.append(out.rewrite._replace(ordinal=ANY))
+            ids.append(out.rewrite._replace(ordinal=ANY_ORDINAL))
         elif _pass_of(out) in repeated:
             rule = ".".join(filter(None, (_pass_of(out), out.rewrite.rule)))
-            ids.append(RewriteId(rule, out.rewrite.node, ANY))
+            ids.append(RewriteId(rule, out.rewrite.node, ANY_ORDINAL))
     return ids
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-ANY = -1
+ANY_ORDINAL = -1
 _ORDINAL = re.compile("[0-9]{1,9}")
 
 
@@ -14,7 +14,7 @@ class RewriteId(NamedTuple):
 
     rule:    the rule that proposed it, "" for a procedure; behind the pass's name and a dot in a fixpoint's rounds.
     node:    the node at which the rule matched, or the first that a procedure named; "loop/body/add" in a body.
-    ordinal: how many rewrites of the step by that rule at that node came before it; ANY for all of them.
+    ordinal: how many rewrites of the step by that rule at that node came before it; ANY_ORDINAL for all of them.
     """
 
     rule: str

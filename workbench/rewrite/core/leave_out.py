@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from workbench.rewrite.core.identity import ANY, RewriteId
+from workbench.rewrite.core.identity import ANY_ORDINAL, RewriteId
 from workbench.rewrite.core.rule import Rewrite
 
 
@@ -29,7 +29,7 @@ class LeaveOut:
         if not self._ids:
             return False
         identity = self.id_of(rewrite)
-        return identity in self._ids or identity._replace(ordinal=ANY) in self._ids
+        return identity in self._ids or identity._replace(ordinal=ANY_ORDINAL) in self._ids
 
     def add_done(self, rewrite: Rewrite) -> RewriteId:
         """Count a rewrite that was applied; returns its identity."""
