@@ -1,4 +1,4 @@
-"""Residual sums and the normalization behind them as one operator, by ONNX Runtime and by torch."""
+"""Residual sums and the normalization after them as one operator, by ONNX Runtime and by torch."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class FreeDims(Pass):
       is expanded to as many rows.
 
     What is verified then also runs a batch twice as large, each half of which must give what the original gives for it
-    alone. It runs first, so that the passes behind it see no number that is none. The pass is in no preset.
+    alone. It runs first, so that the passes after it see no number that is none. The pass is in no preset.
 
     Must not act, and says which node, if an operator does not take other sizes, or if it mixes the batch with other
     axes.

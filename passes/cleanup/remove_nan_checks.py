@@ -34,7 +34,7 @@ def match_check(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class RemoveNanChecks(Pass):
     """One case: Where(IsNaN(x), other, x) becomes x, if all floating-point numbers from which x is computed are finite
     constants, and every operator on the way makes finite numbers of finite ones, unless they overflow. PyTorch's
-    exporter writes it behind each Softmax, for rows in which a mask of minus infinity hides every key.
+    exporter writes it after each Softmax, for rows in which a mask of minus infinity hides every key.
 
     Must not act if an input of the graph holds floating-point numbers, if a constant holds NaN or an infinity, or if an
     operator may make one, as Div or Log.

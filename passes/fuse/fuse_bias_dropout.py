@@ -107,7 +107,7 @@ class FuseBiasDropout(Pass):
     where that is a power of two (rates 0, 0.5, 0.75).
 
     OneFlow's Dropout may add a further operand to its result (`_add_to_output`), and is not fused then, since that sum
-    would be lost. ONNX's Dropout has no such operand: a residual Add behind it is a node of its own and stays.
+    would be lost. ONNX's Dropout has no such operand: a residual Add after it is a node of its own and stays.
 
     Must not act in inference, if ratio or training mode are computed at runtime, if the other summand is no bias along
     one axis, if anything else reads the sum, nor on double, for which the scale's 32 bits are too few.

@@ -66,7 +66,7 @@ class FuseBiasGelu(Pass):
     - its form by tanh, as in Megatron-LM, of float32, with the cube as a Pow or as products.
 
     The sum is then not stored. The operator is a function of standard operators in an exported file. A residual Add
-    behind it is a node of its own and stays.
+    after it is a node of its own and stays.
 
     Must not act if the other summand is no bias along one axis, if anything else reads the sum or an intermediate
     value, if a number differs, nor before opset 20.

@@ -1,4 +1,4 @@
-"""Fuse a convolution with the residual sum and the activation behind it."""
+"""Fuse a convolution with the residual sum and the activation after it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _rule(
 
 
 def _activated(line: str, inputs: str = "", outputs: str = "") -> str:
-    """The convolution c of float[1,2,4,4] x, and what is behind it."""
+    """The convolution c of float[1,2,4,4] x, and what is after it."""
     return f"""g (float[1,2,4,4] x, float[3,2,3,3] w{inputs}) => (float[1,3,2,2] y{outputs})
         <float zero = {{0}}, float six = {{6}}, float one = {{1}}> {{ c = Conv(x, w)  {line} }}"""
 
@@ -107,8 +107,8 @@ class FuseConv(Pass):
     - Relu; Clip from 0 to 6; LeakyRelu; Sigmoid; HardSigmoid; HardSwish; x * sigmoid(x), which is SiLU.
 
     The result of the convolution is then stored once, activated. The operators are functions of standard operators in
-    an exported file, and have channels-last forms: the pass may run before the layout or behind it, where it takes
-    Conv_NHWC with its weights in any order. Profiles demand a layout of Conv, not of these, so behind it is better.
+    an exported file, and have channels-last forms: the pass may run before the layout or after it, where it takes
+    Conv_NHWC with its weights in any order. Profiles demand a layout of Conv, not of these, so after it is better.
 
     Must not act if anything else reads the result of the convolution or the sum, if either is an output of the graph,
     if the residual has another shape, on other elements than float32, nor where a BatchNormalization was not folded

@@ -34,7 +34,7 @@ class FuseGroups(Pass):
     of an ONNX function that holds its operators, so that a runtime of functions computes the same.
 
     Must not act on an operator of which a result is an output of the graph or whose users do not meet, on opaque
-    operators (control flow, random numbers), behind a reduction, nor beyond `max_operators`. With `measured` a group
+    operators (control flow, random numbers), after a reduction, nor beyond `max_operators`. With `measured` a group
     is kept only if its kernel in the backend `fused` takes less time than its operators, each by its own kernel.
 
     Source: Chen et al., "TVM: An Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3;

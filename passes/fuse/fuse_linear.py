@@ -1,4 +1,4 @@
-"""Fuse a product with the bias and the activation behind it."""
+"""Fuse a product with the bias and the activation after it."""
 
 from __future__ import annotations
 

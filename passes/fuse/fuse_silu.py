@@ -22,7 +22,7 @@ class FuseSilu(Pass):
     """One case: x * sigmoid(x), of float32, becomes the workbench's Silu.
 
     The sigmoid is then not stored. The operator is a function of standard operators in an exported file. fuse_conv and
-    fuse_linear take x * sigmoid(x) behind a convolution or a product themselves, and run before this pass if both are
+    fuse_linear take x * sigmoid(x) after a convolution or a product themselves, and run before this pass if both are
     wanted.
 
     Must not act if anything else reads the sigmoid, nor from opset 24 on, where ONNX has Swish.

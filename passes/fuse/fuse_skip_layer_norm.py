@@ -1,4 +1,4 @@
-"""Fuse residual sums with the normalization behind them."""
+"""Fuse residual sums with the normalization after them."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _sum(
     result: str = "float[1,2,3,3] y",
     split: str = "a, b = Split<axis=1>(x, parts)",
 ) -> str:
-    """A sum behind the parts of x."""
+    """A sum after the parts of x."""
     return f"""g (float[1,4,3,3] x) => ({result}) <{weights}, int64[2] parts = {{2,2}}> {{
         {split}
         c = {conv}

@@ -1,4 +1,4 @@
-"""A convolution with the sum and the activation behind it becomes ONNX Runtime's FusedConv."""
+"""A convolution with the sum and the activation after it becomes ONNX Runtime's FusedConv."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def is_one_float(match: Match) -> None:
 @dataclass(frozen=True)
 class OrtDynamicMatmul(Pass):
     """Two cases, for a MatMulInteger whose result is cast to float32 and multiplied by the scales of both operands,
-    with the bias behind it, if there is one:
+    with the bias after it, if there is one:
 
     - with the DynamicQuantizeLinear before it, it becomes com.microsoft.DynamicQuantizeMatMul;
     - of integers that others read too, or that something else makes, com.microsoft.MatMulIntegerToFloat.

@@ -37,7 +37,7 @@ class OrtGelu(Pass):
     - x * (1 + erf(x / sqrt(2))) / 2, which stays where the file's opset is kept below 20 and has no Gelu, becomes
       com.microsoft.Gelu;
     - its tanh form becomes com.microsoft.FastGelu;
-    - x * (1 + erf(x / sqrt(2))), whose half was folded into weights behind it, becomes com.microsoft.Gelu times two.
+    - x * (1 + erf(x / sqrt(2))), whose half was folded into weights after it, becomes com.microsoft.Gelu times two.
 
     Must not act if anything else reads the sum or a value in between. Above 1.7e38, x * (1 + erf(x / sqrt(2)))
     overflows before it is halved and gives infinity; Gelu gives x. The file then runs in ONNX Runtime only.

@@ -14,7 +14,7 @@ from workbench.ir.to_proto import is_large
 
 
 def logged_rewrite(after: Graph, inverse: Edit) -> Json:
-    """What was changed by the edit that `inverse` undoes. after: the graph behind it."""
+    """What was changed by the edit that `inverse` undoes. after: the graph after it."""
     come = {node.name: node for node in map(after.node, inverse.remove)}
     removed = {node.name: node for node in inverse.insert}
     inside = [told for name in removed.keys() & come.keys() if (told := _inside(removed[name], come[name]))]

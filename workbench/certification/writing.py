@@ -97,7 +97,7 @@ def _content(history: History, model: Path, output: Path, plan: MemoryPlan | Non
 
 
 def _frame(name: str, edit: Json) -> Json:
-    """What happened before the first pass, or behind the last."""
+    """What happened before the first pass, or after the last."""
     return {"pass": name, "rewrites": [{"edit": edit}] if edit else []}
 
 

@@ -149,7 +149,7 @@ class _Log:
                 self._enter(step.record("evidence"), name, replaced, later)
 
     def _enter(self, record: Fields, name: str, replaced: Sequence[frozenset[str]], later: bool) -> None:
-        """Keep the evidence. later: whether steps behind it change the graph, which it may be of."""
+        """Keep the evidence. later: whether steps after it change the graph, which it may be of."""
         before = None
         if later and record.text("kind") in OF_THE_GRAPH:
             before = self.graph.as_model()

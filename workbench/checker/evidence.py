@@ -16,14 +16,14 @@ from workbench.checker.plain import PlainModel
 from workbench.checker.rebuilding import rebuilt_proto
 from workbench.checker.records import Fields
 
-OF_THE_GRAPH = ("order", "plan")  # kinds of evidence whose sizes are of the graph behind the step
+OF_THE_GRAPH = ("order", "plan")  # kinds of evidence whose sizes are of the graph after the step
 UNITS = {"bytes": "bytes", "count": "Transposes", "time": "nanoseconds"}
 
 
 @dataclass(frozen=True)
 class StepDone:
     """A step after its rewrites. replaced: the nodes that each of them removed. later: whether later steps change the
-    graph; before: the graph behind this one then, if its evidence is of that."""
+    graph; before: the graph after this one then, if its evidence is of that."""
 
     name: str
     replaced: Sequence[frozenset[str]]

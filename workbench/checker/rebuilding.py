@@ -79,7 +79,7 @@ def _fill(proto: GraphProto, graph: PlainGraph, unknown: dict[str, PlainConstant
 
 
 def _nodes(graph: PlainGraph, unknown: dict[str, PlainConstant]) -> Iterable[NodeProto]:
-    """Each behind those whose results it reads."""
+    """Each after those whose results it reads."""
     makers = {value: call for call in graph.nodes.values() for value in call.outputs if value}
     done: set[str] = set()
     for call in graph.nodes.values():

@@ -171,7 +171,7 @@ def _read(calls: Sequence[PlainNode]) -> set[str]:
 
 
 def _in_order(calls: Sequence[PlainNode]) -> list[PlainNode]:
-    """Each behind those whose results it reads."""
+    """Each after those whose results it reads."""
     waiting, result = list(calls), []
     while waiting:
         later = {value for call in waiting for value in call.outputs}

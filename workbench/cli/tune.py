@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workbench.study.tuning.tune import TuneRequest
 
 HELP = "find the pipeline, backend and precision that are best for a model here, and write a recipe"
-PART = ".part"  # behind the recipe's name: what is measured so far
+PART = ".part"  # after the recipe's name: what is measured so far
 _HEADER = ("candidate", "median ms", "ratio", "95 % between", "runs", "peak MB", "peak is of", "file MB", "max error")
 
 

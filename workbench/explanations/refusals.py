@@ -59,7 +59,7 @@ def considered(
 ) -> Considered:
     """What a step of that pass considered. Takes about as long as a run of the pass that finds nothing.
 
-    after: the graph behind the step; left_out: rewrites that were left out.
+    after: the graph after the step; left_out: rewrites that were left out.
     """
     acted = len(step.rewrites)
     if isinstance(step.facts, FusionFacts):

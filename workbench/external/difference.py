@@ -57,7 +57,7 @@ def difference(before: Graph, after: Graph, same: Mapping[str, str] | None) -> D
     mine, its = _computed(before), _computed(after)
     message = {value: value for value in mine & {*its, *after.constants}} if same is None else same
     interface = {*before.inputs, *before.outputs}
-    if any(value not in message for value in before.outputs):  # wrong: by names, or all behind the fault would be one
+    if any(value not in message for value in before.outputs):  # wrong: by names, or all after the fault would be one
         message = {v: v for v in (mine & its).difference(message.values())} | {**message}
     paired = {a: b for a, b in message.items() if b in mine and (a in its or a == b) and not interface & {a, b}}
     paired |= {value: value for value in interface}

@@ -15,7 +15,7 @@ def grouped(graph: Graph) -> Graph:
         return graph
     result = graph.copy()
     groups = Groups(fusion_problem(graph))
-    for _ in merges(groups, past_products=True):  # kernels write into the parts of a Concat behind them
+    for _ in merges(groups, past_products=True):  # kernels write into the parts of a Concat after them
         pass  # each merge changes `groups`
     names = group_names(graph, groups.group)
     for number, places in operators_by_group(groups.group).items():

@@ -91,7 +91,7 @@ class _Program:
         self.costs: list[int] = []
         self.rows: list[Row] = []
         self.constant = 0
-        self.payments: list[list[list[_Pair]]] = []  # by column behind those of pairs: cases, as for `_pay`
+        self.payments: list[list[list[_Pair]]] = []  # by column after those of pairs: cases, as for `_pay`
         for pair in sorted(self.allowed):
             self._add_pair(pair)
         for value in values:
@@ -296,7 +296,7 @@ def _cycles(edges: dict[_Pair, _Pair]) -> Iterator[list[tuple[int, _Pair]]]:
 
 
 def _in_cycles(users: dict[int, list[int]]) -> list[int]:
-    """The groups that are left when those before and behind all others are taken away again and again."""
+    """The groups that are left when those before and after all others are taken away again and again."""
     left = {*users, *(b for others in users.values() for b in others)}
     producers: dict[int, list[int]] = defaultdict(list)
     for a, others in users.items():

@@ -3,7 +3,7 @@
 ONNX has one element type for all tensors of a sequence, so inference gives two elements of different sizes the same
 symbol; a Loop whose state is a sequence, or that runs no turn, keeps what inference says of its first state or of its
 body. A symbol must name one size of one value. So such a result is cut off from its node for inference: `Cut`, an
-operator that inference does not know, stands behind the node, and the type declared for its result is what is proven.
+operator that inference does not know, stands after the node, and the type declared for its result is what is proven.
 
 That is found from below: at first only the element type is declared, then what inference gives for the node under the
 former declarations, until nothing changes. Numbers and symbols of the inputs are kept, other symbols are made new.
@@ -33,7 +33,7 @@ _NUMBERS = itertools.count()
 
 
 def cut_boundaries(model: ModelProto) -> bool:
-    """Put a Cut behind each such result, in bodies too, in place; whether there is any."""
+    """Put a Cut after each such result, in bodies too, in place; whether there is any."""
     functions = {(f.domain, f.name) for f in model.functions if _holds_boundary(f)}
     if not functions and not _holds_boundary(model.graph):
         return False

@@ -207,7 +207,7 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
 
 
 def _proven(model: ModelProto, assumed: Sequence[Assumed] = ()) -> ModelProto:
-    """The model with types, those behind Cuts as far as they are proven. assumed: of states of Loops."""
+    """The model with types, those after Cuts as far as they are proven. assumed: of states of Loops."""
     typed = _with_numbers(model)
     for _ in range(ROUNDS_OF_PROOF):
         if not declare_proven(model, typed, assumed):

@@ -152,7 +152,7 @@ def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[
 
 
 def _in_order(nodes: Sequence[NodeProto], known: set[str], name: str) -> list[NodeProto]:
-    """The nodes, each behind those whose results it reads, as near to the given order as that allows."""
+    """The nodes, each after those whose results it reads, as near to the given order as that allows."""
     readers: dict[str, list[int]] = {}
     missing: list[int] = []
     for index, node in enumerate(nodes):

@@ -1,7 +1,7 @@
 """Calls that are refused before shape inference sees them: those whose attributes are missing or of another type, and
 those at which it ends the process.
 
-Its C++ reads a first operand that is left out, a size behind the last of a Split, and a dim before the first
+Its C++ reads a first operand that is left out, a size after the last of a Split, and a dim before the first
 (onnx 1.23: EyeLike, LabelEncoder, TreeEnsemble, Split, GatherND).
 """
 

@@ -38,7 +38,7 @@ class LessonPipeline:
     """What runs before a stop: the words of the file, unchecked, with the line of each.
 
     model:  a sample's file, or one beside the lesson. passes: names in order; None for those of `preset`, if there is
-            one, else none. strategy: of layouts, at the place "layout" of the passes, else behind them; "" for none.
+            one, else none. strategy: of layouts, at the place "layout" of the passes, else after them; "" for none.
     layouts: of inputs, "input2=HWOI".
     """
 

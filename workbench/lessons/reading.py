@@ -83,7 +83,7 @@ class _Reader:
         self.faults.append(Fault(self.shown, line, sentence))
 
     def _parts(self) -> tuple[_Part, list[_Part]]:
-        """The front matter with the text behind it, and the stops. Raises LessonError without front matter."""
+        """The front matter with the text after it, and the stops. Raises LessonError without front matter."""
         ends = [number for number, line in enumerate(self.lines) if line.strip() == _FENCE]
         if len(ends) < 2 or ends[0] != 0:
             words = "the file must begin with front matter: a line of ---, lines such as `title: ...`, a line of ---"

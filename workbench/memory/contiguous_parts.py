@@ -13,7 +13,7 @@ from workbench.ir import Graph, Node
 
 @dataclass(frozen=True)
 class ContiguousPart:
-    """part: a value that lies in `whole`, `offset` bytes behind its begin."""
+    """part: a value that lies in `whole`, `offset` bytes after its begin."""
 
     part: str
     whole: str

@@ -58,7 +58,7 @@ class ValueScope:
 class ExecutionStep:
     """One operator of the execution order. graph: the graph or body that holds it.
 
-    label: its name; in a body behind the names of the node that holds it and of the body. outermost: the node of the
+    label: its name; in a body after the names of the node that holds it and of the body. outermost: the node of the
     whole graph of which it is a part, itself unless it is in a body.
     """
 
@@ -72,7 +72,7 @@ class ExecutionStep:
 class ValueLifetime:
     """A value in memory.
 
-    name:     in a body behind the names of the node that holds it and of the body, and unlike any other value's.
+    name:     in a body after the names of the node that holds it and of the body, and unlike any other value's.
     bytes:    None if its size is unknown, or more than any memory holds, or if it is no tensor.
     born:     the step from which on its memory is in use. dies: that before which it is free again.
     producer: the step that computes it; None for inputs, weights, workspaces and what a body is given.
@@ -198,7 +198,7 @@ class _Walk:
         return value
 
     def _unique(self, scope: ValueScope, name: str) -> str:
-        """The name behind those of its scope, with a number if that is another's name too."""
+        """The name after those of its scope, with a number if that is another's name too."""
         if scope.outer is None:
             return name
         whole = first = scope.prefix + name

@@ -21,7 +21,7 @@ class Alias(StrEnum):
 
 @dataclass(frozen=True)
 class Shared:
-    """A value in the memory of `whole`, `offset` bytes behind its begin. how: unless it is `whole` itself."""
+    """A value in the memory of `whole`, `offset` bytes after its begin. how: unless it is `whole` itself."""
 
     whole: str
     offset: int
@@ -85,7 +85,7 @@ class SharedMemory:
         return int(in_use.max())
 
     def put(self, part: str, whole: str, offset: int, how: Alias) -> None:
-        """Put a value with memory of its own, and all in it, into the memory of `whole`, so many bytes behind it."""
+        """Put a value with memory of its own, and all in it, into the memory of `whole`, so many bytes after it."""
         root = self.place(whole).whole
         self._move(self._in_use, root, (part,))
         self._members[root] += self._members.pop(part)

@@ -31,7 +31,7 @@ class FusedActivation:
 
     @property
     def references(self) -> str:
-        """The attributes of a function's header, each behind a comma."""
+        """The attributes of a function's header, each after a comma."""
         return "".join(f", {name}" for name, _ in self.attributes)
 
 

@@ -156,7 +156,7 @@ def _dft_20(node: Node, scope: Scope) -> list[Node]:
 
 
 def _over_the_last_axes(node: Node, scope: Scope) -> list[Node]:
-    """Before opset 13 a Softmax was over all axes from its own on: the same if those behind it have size 1."""
+    """Before opset 13 a Softmax was over all axes from its own on: the same if those after it have size 1."""
     axis = _attribute(node, "axis", -1)
     if axis == -1:
         return [_changed(node, 1, add={"axis": -1})]

@@ -81,7 +81,7 @@ class Pipeline:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the passes, "layout" at the place for a strategy, "repeat" behind what a fixpoint repeats."""
+        """The names of the passes, "layout" at the place for a strategy, "repeat" after what a fixpoint repeats."""
         return tuple(_names(self.parts))
 
     @property

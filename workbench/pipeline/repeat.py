@@ -14,7 +14,7 @@ ROUNDS = 10  # at most; passes that still change the graph then undo each other
 
 @dataclass(frozen=True)
 class Repeat(Pass):
-    """The rounds of a `Fixpoint` behind its first: its passes run again, in their order, until a whole round changes
+    """The rounds of a `Fixpoint` after its first: its passes run again, in their order, until a whole round changes
     nothing. A second run of the same list then has nothing to do.
 
     Passes before a layout strategy are not repeated, since the strategy has chosen for their result.

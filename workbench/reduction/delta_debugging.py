@@ -2,7 +2,7 @@
 
 Delta debugging after Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (IEEE Transactions on
 Software Engineering, 2002). As C-Reduce does (Regehr et al., "Test-Case Reduction for C Compiler Bugs", 2012), a chunk
-that can go is removed and the sweep goes on behind it, rather than from the first chunk again.
+that can go is removed and the sweep goes on after it, rather than from the first chunk again.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def _require_reached(whole: Whole, region: Region, sources: Sequence[str]) -> No
 
 
 def _missing(whole: Whole, region: Region, sources: Collection[str]) -> list[str]:
-    """What nodes behind the sources read that depends on the graph's inputs in another way.
+    """What nodes after the sources read that depends on the graph's inputs in another way.
 
     These values lie as near to the sources as can be: at most one more is cut on each way around them.
     """

@@ -1,7 +1,7 @@
 """The search for the smallest region that still shows a fault; it asks about regions and runs nothing itself.
 
 Bisection along the topological order comes first, as in the bisect mode of Polygraphy's `debug reduce` (NVIDIA): a
-wrong number mostly stays wrong behind the operator that made it. The rest is delta debugging.
+wrong number mostly stays wrong after the operator that made it. The rest is delta debugging.
 """
 
 from __future__ import annotations

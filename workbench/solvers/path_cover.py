@@ -3,7 +3,7 @@
 By Dilworth's theorem there are as many as operators of which none must run before another, if chains may skip
 operators: a minimum path cover of the transitive closure. On the edges alone it gives more. The closure is not built: a
 path of a flow may pass operators that other chains hold (Ford and Fulkerson, "Flows in Networks", 1962, section II.9).
-Chains follow edges where they can, for an operator that comes behind the one that it needs waits for no other chain:
+Chains follow edges where they can, for an operator that comes after the one that it needs waits for no other chain:
 each place where a chain skips operators costs 1, and units of flow go the cheapest way.
 """
 

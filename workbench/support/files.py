@@ -94,7 +94,7 @@ def write_text(path: str | Path, content: str) -> int:
 def as_text_cell(cell: Any) -> Any:
     """A cell of a CSV file that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
 
-    Spreadsheets run what begins with one of "=+-@", behind white space too, or with such a character of full width
+    Spreadsheets run what begins with one of "=+-@", after white space too, or with such a character of full width
     (https://owasp.org/www-community/attacks/CSV_Injection). A carriage return, which would begin a line, is a new line.
     """
     if not isinstance(cell, str) or _NUMBER.fullmatch(cell):

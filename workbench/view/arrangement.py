@@ -134,7 +134,7 @@ def _on_edges(
 
 
 def _neighbours(boxes: Boxes, links: Links) -> tuple[dict[int, int], dict[int, int]]:
-    """The first box before each node on an edge, and the first behind it."""
+    """The first box before each node on an edge, and the first after it."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     for link in links.links:
@@ -146,7 +146,7 @@ def _neighbours(boxes: Boxes, links: Links) -> tuple[dict[int, int], dict[int, i
 
 
 def _needs(boxes: Boxes, links: Links, places: Mapping[int, Place]) -> Iterator[Need]:
-    """The room that the nodes on edges need, with a piece of the line before each of them and behind the last."""
+    """The room that the nodes on edges need, with a piece of the line before each of them and after the last."""
     before, after = _neighbours(boxes, links)
     for chip in [i for i, box in enumerate(boxes.boxes) if box.is_chip]:
         start, above = _follow(chip, before, places)
@@ -160,7 +160,7 @@ def _past(
     links: Links, stands: Mapping[int, _Stand], routes: Mapping[tuple[int, int], Route]
 ) -> dict[tuple[int, int], Route]:
     """The lines to and from nodes on edges: parts of the line on which they lie; to further users, the whole line
-    from its beginning, which passes behind them."""
+    from its beginning, which passes after them."""
     results: dict[tuple[int, int], Route] = {}
     for link in links.links:
         a, b = stands.get(link.source), stands.get(link.target)

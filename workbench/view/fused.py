@@ -14,7 +14,7 @@ from workbench.rewrite import Step
 
 
 def fusion_rows(groups: OpenedGroups, node: Node, steps: Sequence[Step]) -> list[list[str]]:
-    """The operator's kind and group, and why its group ends behind it; nothing before operators are fused.
+    """The operator's kind and group, and why its group ends after it; nothing before operators are fused.
 
     steps: those up to the moment that is shown.
     """

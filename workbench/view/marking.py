@@ -10,7 +10,7 @@ from workbench.view.boxes import Boxes
 from workbench.view.finding import Span
 from workbench.view.own_numbers import Column, OwnNumbers
 
-Mark = list[int]  # box, first moment, moment behind the last one, number of hits in the box
+Mark = list[int]  # box, first moment, moment after the last one, number of hits in the box
 
 
 def hit_marks(boxes: Boxes, spans: Mapping[str, list[Span]], last: int) -> list[Mark]:

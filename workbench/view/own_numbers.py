@@ -1,7 +1,7 @@
 """A user's own numbers for nodes, from a CSV or JSON file: an overlay of the picture.
 
 CSV: a heading, then a line for each node: its name, and a number for each further column. JSON: an object of numbers
-by node, or of objects of numbers by node. A unit stands in brackets behind the name of a column, "latency (us)".
+by node, or of objects of numbers by node. A unit stands in brackets after the name of a column, "latency (us)".
 """
 
 from __future__ import annotations

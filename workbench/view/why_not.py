@@ -26,12 +26,12 @@ class PassSaid:
 
     @property
     def by(self) -> str:
-        """Whether it acted, or which rule said the sentence; with a colon behind it, "" if there is nothing to say."""
+        """Whether it acted, or which rule said the sentence; with a colon after it, "" if there is nothing to say."""
         return "acted: " if self.acted else f"{self.rule}: " if self.rule else ""
 
 
 def graphs_after(history: History) -> list[Graph]:
-    """The graph behind each step; steps that changed nothing share one."""
+    """The graph after each step; steps that changed nothing share one."""
     graphs = [history.initial]
     for step in history.steps:
         if step.rewrites:
@@ -48,7 +48,7 @@ def said_of(
 ) -> Mapping[str, list[PassSaid]]:
     """What each step's pass said of the nodes with these names: its rewrites, then its refusals when it had ended.
 
-    graphs: behind each step. A step whose pass is not among `passes` is left out.
+    graphs: after each step. A step whose pass is not among `passes` is left out.
     """
     results: defaultdict[str, list[PassSaid]] = defaultdict(list)
     asked = {pass_.name for pass_ in passes}

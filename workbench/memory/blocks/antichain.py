@@ -35,7 +35,7 @@ def heaviest_antichain(weights: Sequence[int], together: Collection[tuple[int, i
 
 
 def _immediate(count: int, together: Collection[tuple[int, int]]) -> list[list[int]]:
-    """For each element those that come behind it, with none in between."""
+    """For each element those that come after it, with none in between."""
     beside = [0] * count
     for i, j in together:
         beside[i] |= 1 << j

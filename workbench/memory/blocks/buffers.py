@@ -1,4 +1,4 @@
-"""Buffers that blocks share one after the other, laid one behind the other in the arena."""
+"""Buffers that blocks share one after the other, laid one after the other in the arena."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from workbench.memory.blocks.packing import Packing
 
 def placed_in_turn(packing: Packing, order: Iterable[int]) -> tuple[int, ...]:
     """Offsets of blocks placed in that order, each in the smallest gap between conflicting blocks that holds it, else
-    behind them.
+    after them.
 
     Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020
     (https://arxiv.org/abs/2001.03288), section 5.

@@ -162,7 +162,7 @@ def _reshape(sized: Sized, node: Node, choice: int) -> Batched | None:
 def _axes_of_batch(before: tuple[int, ...], after: tuple[int, ...], source: int, stride: int, batch: int) -> list[int]:
     """The axes of a reshaped value on which the batch may lie, which was on axis `source`; the likeliest is the first.
 
-    Unlikely are axes ahead of it and behind it that stay as they were; an axis of the batch alone is likelier than one
+    Unlikely are axes ahead of it and after it that stay as they were; an axis of the batch alone is likelier than one
     that it shares. stride: elements between one of the batch and the next.
     """
     results = []

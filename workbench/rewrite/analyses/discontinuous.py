@@ -18,7 +18,7 @@ LARGEST_ANGLE = 100.0  # radians; half an ulp of float32 is then 4e-6, and grows
 _MOVED = ("Identity", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten", "Concat", "Slice", "Expand", "Gather")
 _LINEAR = ("Neg", "Add", "Sub", "Mul", "Div")
 _WITHIN_ONE = ("Sin", "Cos", "Tanh", "Erf", "Sigmoid", "Softmax", "HardSigmoid", "Sign", "Softsign")
-_MOST_NODES = 64  # looked at behind or before a value
+_MOST_NODES = 64  # looked at after or before a value
 _DEEPEST = 16
 
 

@@ -167,7 +167,7 @@ def rule_of_one_operand(
 ) -> Rule:
     """The operator between a DequantizeLinear and a QuantizeLinear becomes com.microsoft.QLinear of it.
 
-    given, kept: attributes in the pattern and in what takes its place, each behind a comma. where, computed: in
+    given, kept: attributes in the pattern and in what takes its place, each after a comma. where, computed: in
     addition to what holds for all of them.
     """
     return graph_rule(

@@ -12,7 +12,7 @@ _ORDINAL = re.compile("[0-9]{1,9}")
 class RewriteId(NamedTuple):
     """One rewrite of one step.
 
-    rule:    the rule that proposed it, "" for a procedure; behind the pass's name and a dot in a fixpoint's rounds.
+    rule:    the rule that proposed it, "" for a procedure; after the pass's name and a dot in a fixpoint's rounds.
     node:    the node at which the rule matched, or the first that a procedure named; "loop/body/add" in a body.
     ordinal: how many rewrites of the step by that rule at that node came before it; ANY_ORDINAL for all of them.
     """

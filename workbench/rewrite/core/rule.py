@@ -45,7 +45,7 @@ class Rewrite:
 
     @property
     def rule_name(self) -> str:
-        """The rule that identifies it, behind the name of the inner pass."""
+        """The rule that identifies it, after the name of the inner pass."""
         return ".".join(filter(None, (self.inner_pass, "" if self.by is None else self.by.name)))
 
     def within(self, pass_name: str) -> Rewrite:

@@ -37,4 +37,4 @@ def _runs(task: Path) -> bool:
         stat = (task / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):  # it ended
         return False
-    return stat.rpartition(")")[2].split()[0] == "R"  # behind the name, which may hold spaces; proc_pid_stat(5)
+    return stat.rpartition(")")[2].split()[0] == "R"  # after the name, which may hold spaces; proc_pid_stat(5)

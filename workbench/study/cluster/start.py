@@ -48,7 +48,7 @@ def executor_on(on: str | None) -> Iterator[Executor]:
 
 @contextmanager
 def _environment(changed: Mapping[str, str]) -> Iterator[None]:
-    """Ray reads it when imported and hands it to the processes that it starts; it is as before behind the block."""
+    """Ray reads it when imported and hands it to the processes that it starts; it is as before after the block."""
     before = {name: os.environ.get(name) for name in changed}
     os.environ |= changed
     try:

@@ -147,7 +147,7 @@ def halve(
 
 
 def _by_ratio(compared_arms: ComparedArms, arms: Sequence[str] | Mapping[str, Ratio]) -> tuple[str, ...]:
-    """The best first; arms without a ratio as they were, behind the others."""
+    """The best first; arms without a ratio as they were, after the others."""
     return tuple(
         sorted(arms, key=lambda arm: compared_arms.ratios[arm].ratio if arm in compared_arms.ratios else float("inf"))
     )

@@ -4,8 +4,8 @@ A first look runs the plainest pipeline of each backend. Then the backends follo
 in each a pipeline is opened only if what it adds passes to gains: first the presets, then the best of them with a
 layout or with fused patterns, then with both. What is left goes through successive halving.
 
-Three assumptions save the time, and `benchmarks/tune.py` says how far they hold. Passes that gain behind one preset
-gain behind the others too. A list of passes gains less than SPAN over the plainest in one backend, and less than
+Three assumptions save the time, and `benchmarks/tune.py` says how far they hold. Passes that gain after one preset
+gain after the others too. A list of passes gains less than SPAN over the plainest in one backend, and less than
 SPAN_OF_PRESETS over the best preset; in `torch-compile`, which itself simplifies, fuses and lays out, less than
 SPANS_OF_COMPILER. Backends that run operator by operator have the same kernels, and their fastest pipelines differ by
 less than SPAN_OF_TWINS. A floor by the roofline is not used: on a CPU small tensors stay in caches that are faster than
@@ -166,7 +166,7 @@ class _Search:
         )
 
     def take_back(self, best: str) -> list[str]:
-        """What the best adds to its preset, behind the presets that were not slower for sure."""
+        """What the best adds to its preset, after the presets that were not slower for sure."""
         way, chosen = self.arms[best][0].way, self.pipeline(best)
         results = {
             self.pipeline(one).preset: self.ratios.get(one) for one in self.of(way) if not self.pipeline(one).more

@@ -9,7 +9,7 @@ preset `simplify`. Left out, and why:
   is what it would compute without, and more.
 - Fused patterns for ONNX Runtime, which inlines them and fuses by itself; for `fused`, which groups all operators; and
   for `torch-compile`, which fuses what it traces.
-- Fused patterns behind `greedy`, since they act behind `optimal` as they do there.
+- Fused patterns after `greedy`, since they act after `optimal` as they do there.
 - `order_for_memory` unless memory is what counts: it changes no operator.
 - For memory, backends whose peak counts other bytes, or fewer: on a CPU only `arena` tells all that it allocates.
 - Other element types but after the preset `simplify`, with and without channels last: a smaller type gains the same

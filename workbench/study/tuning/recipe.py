@@ -236,7 +236,7 @@ def toml_text(table: Mapping[str, Any]) -> str:
 
 
 def _lines(table: Mapping[str, Any], path: str) -> list[str]:
-    """Plain keys first, since a key behind a table's heading belongs to it."""
+    """Plain keys first, since a key after a table's heading belongs to it."""
     plain = {key: value for key, value in table.items() if not _is_table(value) and not _is_tables(value)}
     lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
     for key, value in table.items():

@@ -99,7 +99,7 @@ def package_command_of(opened: Opened, source: str, device: str) -> str:
 
 
 def package_python_of(source: str, device: str) -> str:
-    """The Python code that compiles the result, behind that which makes it."""
+    """The Python code that compiles the result, after that which makes it."""
     return f"wb.package(history.graph, {_package_beside(source)!r}, device={device!r})"
 
 

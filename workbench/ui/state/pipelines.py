@@ -97,7 +97,7 @@ def _with_options_of(strategy: LayoutStrategy | None, base: Pipeline) -> LayoutS
 
 
 def _kept(word: str) -> Pipeline:
-    """The pipeline of a kept word: its text, behind which older links have ";pass.option=value"."""
+    """The pipeline of a kept word: its text, after which older links have ";pass.option=value"."""
     text = word.removeprefix(_PASSES)
     if '"' in text:  # no older link has quotes, in which a semicolon may stand
         return choose(text)

@@ -56,7 +56,7 @@ def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Sna
 
 
 def graphs_of_steps(opened: Opened, history: History) -> Sequence[Graph]:
-    """The graph behind each step of the history; cached."""
+    """The graph after each step of the history; cached."""
     result: Sequence[Graph] = opened.moments.get(("behind", id(history)), lambda: graphs_after(history))
     return result
 

@@ -49,7 +49,7 @@ def show_table(
 
 
 def above_table(widths: Sequence[float]) -> list[Any]:
-    """Columns of a line above a table; behind them is room for the toolbar that the table shows under the pointer."""
+    """Columns of a line above a table; after them is room for the toolbar that the table shows under the pointer."""
     return list(st.columns([*widths, sum(widths) / 4], vertical_alignment="bottom"))[:-1]
 
 

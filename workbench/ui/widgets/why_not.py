@@ -1,6 +1,6 @@
 """What the pass of a step looked at, where it acted, and why it left the other nodes as they are.
 
-Nothing of this is kept while passes run: it is asked for again on the graph behind the step.
+Nothing of this is kept while passes run: it is asked for again on the graph after the step.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _group_table(opened: Opened, result: Considered, index: int, height: int) ->
 
 
 def _node_table(opened: Opened, history: History, index: int, group: RefusalGroup, height: int) -> None:
-    """The nodes of a group; a click shows one in the graph behind the step."""
+    """The nodes of a group; a click shows one in the graph after the step."""
     key = f"why_not_nodes_{opened.number}_{index}_{group.rule}_{group.sentence}"
 
     def show(row: int) -> None:

@@ -135,7 +135,7 @@ class ArenaRun:
         return ArenaStep(step, run, "passed on")
 
     def _releasing(self, step: Instruction, write: Write) -> Write:
-        """The step's run, behind which what it alone reads outside of the arena is free."""
+        """The step's run, after which what it alone reads outside of the arena is free."""
         held = [self._held[value] for value in step.node.inputs if value in self._held]
         if not held:
             return write

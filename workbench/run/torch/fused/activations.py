@@ -1,4 +1,4 @@
-"""Elementwise operators behind a product, in oneDNN's terms, and as torch computes them in place."""
+"""Elementwise operators after a product, in oneDNN's terms, and as torch computes them in place."""
 
 from __future__ import annotations
 

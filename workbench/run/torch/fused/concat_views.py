@@ -1,7 +1,7 @@
 """Concats of channels without copies: what computes an operand writes it into the result.
 
 With channels last the operands of such a Concat interleave in memory, so that copying them is slow. The first call that
-computes one makes the buffer for all; those behind it get the buffer by its result, which is a part of it.
+computes one makes the buffer for all; those after it get the buffer by its result, which is a part of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def join_of(
     is_last: bool,
     into: Callable[..., torch.Tensor],
 ) -> Join:
-    """Of a group with a call and a Concat behind it. into: as of `Lowering`, of the call."""
+    """Of a group with a call and a Concat after it. into: as of `Lowering`, of the call."""
     axis = axis_of_channels(is_last)
     sizes = [shapes[register][axis] for register in concat.inputs]
     first = dict(enumerate(accumulate(sizes, initial=0)))  # channels, by operand of the Concat

@@ -182,7 +182,7 @@ def _weight_and_bias(weight: torch.Tensor, bias: torch.Tensor | None, wide: int)
 
 
 def _in_panels(weight: torch.Tensor, wide: int) -> torch.Tensor:
-    """[groups, outputs, channels, taps] -> [groups, panels, taps, channels, wide], with zeros behind the outputs."""
+    """[groups, outputs, channels, taps] -> [groups, panels, taps, channels, wide], with zeros after the outputs."""
     groups, outputs, channels, taps = weight.shape
     count = -(-outputs // wide)
     padded = late_torch.zeros(groups, count * wide, channels, taps)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 NO_AXES = Window((), (), (), (), ())
-# (x) or (x, other) -> the product, to which other is added, and what is behind it. All have the channels last; in
+# (x) or (x, other) -> the product, to which other is added, and what is after it. All have the channels last; in
 # memory x and other lie in any order, the result in this one.
 RunProduct = Callable[..., "torch.Tensor"]
 

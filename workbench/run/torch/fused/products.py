@@ -1,4 +1,4 @@
-"""The convolutions and products of constant weights in a group, each as one call with the operators behind it.
+"""The convolutions and products of constant weights in a group, each as one call with the operators after it.
 
 A convolution computes channels last, whatever the layout of the graph: its operand and result are views of such
 tensors. Each is computed by whichever is the fastest: oneDNN, whose calls take long to prepare; BLAS, which takes
@@ -103,9 +103,9 @@ def product_calls(
 
 
 def _alone(group: _Group, used: _Used, plain: Lowering) -> Lowering:
-    """The lowering of a group with one call, without the registers of a program if nothing is behind the call.
+    """The lowering of a group with one call, without the registers of a program if nothing is after the call.
 
-    With a Concat of channels behind it our own kernel writes where the Concat would.
+    With a Concat of channels after it our own kernel writes where the Concat would.
     """
     body, step = group.body, used.step
     into = partial(_into, used.call.run, used.is_last) if isinstance(used.call.run, CompiledCall) else None

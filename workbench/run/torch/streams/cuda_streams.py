@@ -12,7 +12,7 @@ from workbench.run.torch.streams.launches import Launches, run_named
 
 
 class StreamedRun:
-    """Runs launches behind the current stream, which goes on when all lanes have ended."""
+    """Runs launches after the current stream, which goes on when all lanes have ended."""
 
     def __init__(self, launches: Launches) -> None:
         import torch

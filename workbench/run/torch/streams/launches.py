@@ -28,7 +28,7 @@ _ROUNDS = 3  # in which operators are timed
 
 @dataclass(frozen=True)
 class Launch:
-    """An operator on a lane: `runs` are its own step, and behind it those of views that are copies in this plan.
+    """An operator on a lane: `runs` are its own step, and after it those of views that are copies in this plan.
 
     waits: for the ends of these operators of other lanes, by number.
     """
@@ -119,7 +119,7 @@ def _launches(
             runs[number[node.name]].append((node, step.run))
         elif not needed:
             first.append((node, step.run))
-        else:  # behind the last that it needs, and so before all that needs it
+        else:  # after the last that it needs, and so before all that needs it
             last = max(needed, key=rank.__getitem__)
             runs[last].append((node, step.run))
             ended = made.before[last] | 1 << last
