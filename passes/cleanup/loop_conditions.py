@@ -20,16 +20,16 @@ def match_condition(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"the condition '{given}' of {node} is not known to be true")
     body = node.bodies["body"]
     goes_on = body.outputs[0]
-    maker = body.producer(goes_on)
-    if maker is None or maker.op != "Identity":
+    producer = body.producer(goes_on)
+    if producer is None or producer.op != "Identity":
         raise NoMatch(f"{node} computes in each iteration whether it continues, or its condition is a constant")
-    source = body.constant(maker.inputs[0])
-    if maker.inputs[0] != body.inputs[_CONDITION] and (source is None or not source.numpy().all()):
-        raise NoMatch(f"'{maker.inputs[0]}', which the condition of {node} becomes, is not known to be true")
+    source = body.constant(producer.inputs[0])
+    if producer.inputs[0] != body.inputs[_CONDITION] and (source is None or not source.numpy().all()):
+        raise NoMatch(f"'{producer.inputs[0]}', which the condition of {node} becomes, is not known to be true")
     inside = opened_body(graph, body)
-    inside.apply(Edit(remove=(maker.name,), constants={goes_on: constant(np.array(True), goes_on)}))
+    inside.apply(Edit(remove=(producer.name,), constants={goes_on: constant(np.array(True), goes_on)}))
     changed = with_body(node, "body", closed_body(inside, body, graph))
-    sentence = f"the condition of {node} stays true; {maker} of its body is removed"
+    sentence = f"the condition of {node} stays true; {producer} of its body is removed"
     return Rewrite(Edit(remove=(node.name,), insert=(changed,)), sentence, (node.name,))
 
 

@@ -54,9 +54,11 @@ def _type_before(graph: Graph, value: str, perm: Permutation, name: str) -> dict
 
 
 def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    makers = {value: graph.producer(value) for value in node.inputs if value not in graph.constants}
-    transposes = {value: maker for value, maker in makers.items() if maker is not None and maker.op == "Transpose"}
-    if len(transposes) < 2 or len(transposes) < len(makers):
+    producers = {value: graph.producer(value) for value in node.inputs if value not in graph.constants}
+    transposes = {
+        value: producer for value, producer in producers.items() if producer is not None and producer.op == "Transpose"
+    }
+    if len(transposes) < 2 or len(transposes) < len(producers):
         raise NoMatch(f"{node} does not combine the results of two or more Transposes alone")
     perms = {permutation(graph, transpose) for transpose in transposes.values()}
     if len(perms) > 1:

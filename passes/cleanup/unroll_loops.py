@@ -43,8 +43,8 @@ def _trips(graph: Graph, node: Node, options: UnrollLoops) -> int:
     body = node.bodies["body"]
     goes_on = body.outputs[0]
     kept = body.constant(goes_on)
-    maker = body.producer(goes_on)
-    passes_on = maker is not None and maker.op == "Identity" and maker.inputs[0] == body.inputs[1]
+    producer = body.producer(goes_on)
+    passes_on = producer is not None and producer.op == "Identity" and producer.inputs[0] == body.inputs[1]
     if not (passes_on or goes_on == body.inputs[1] or (kept is not None and kept.numpy().all())):
         raise NoMatch(f"{node} computes in each iteration whether it continues")
     times = int(trips.numpy().reshape(-1)[0])

@@ -52,8 +52,8 @@ def _quantized_reader(graph: Graph, node: Node) -> Node | None:
     if node.op != "DequantizeLinear":
         return None
     for reader in graph.users(node.outputs[0]):
-        makers = (graph.producer(value) for value in reader.operands)
-        quantized = any(m is not None and m.op == node.op and m.inputs[0] not in graph.constants for m in makers)
+        producers = (graph.producer(value) for value in reader.operands)
+        quantized = any(m is not None and m.op == node.op and m.inputs[0] not in graph.constants for m in producers)
         if quantized or (
             reader.op == "Gather" and any(u.op == "QuantizeLinear" for u in graph.users(reader.outputs[0]))
         ):

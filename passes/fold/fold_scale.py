@@ -20,20 +20,20 @@ from workbench.rewrite.core.guards import permutation, require_single_use
 def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
     """The linear operator that produces `value`, perhaps through Transposes, and the axis of its channels there."""
     perms = []
-    reader, maker = node, graph.producer(value)
-    while maker is not None and maker.op == "Transpose":
-        require_single_use(graph, reader, maker)
-        perms.append(permutation(graph, maker))
-        reader, maker = maker, graph.producer(maker.inputs[0])
-    if maker is None or maker.op not in LINEAR:
+    reader, producer = node, graph.producer(value)
+    while producer is not None and producer.op == "Transpose":
+        require_single_use(graph, reader, producer)
+        perms.append(permutation(graph, producer))
+        reader, producer = producer, graph.producer(producer.inputs[0])
+    if producer is None or producer.op not in LINEAR:
         raise NoMatch(f"{node} does not follow a convolution or a product with a matrix")
-    require_single_use(graph, reader, maker)
-    axis = channel_axis(graph, maker)
+    require_single_use(graph, reader, producer)
+    axis = channel_axis(graph, producer)
     if axis is None:
-        raise NoMatch(f"the rank of the result of {maker} is not known")
+        raise NoMatch(f"the rank of the result of {producer} is not known")
     for perm in reversed(perms):
         axis = perm.index(axis)
-    return maker, axis
+    return producer, axis
 
 
 def match_scale_after(graph: Graph, node: Node, options: Pass) -> Rewrite:

@@ -88,14 +88,14 @@ def _asked(graph: Graph, node: Node) -> Iterator[str]:
     waiting = [value for value in node.inputs if value]
     while waiting:
         value = waiting.pop()
-        maker = graph.producer(value)
-        if value in seen or maker is None or maker.op not in FOLLOWED:
+        producer = graph.producer(value)
+        if value in seen or producer is None or producer.op not in FOLLOWED:
             continue
         seen.add(value)
-        if maker.op == "Shape":
-            yield maker.inputs[0]
+        if producer.op == "Shape":
+            yield producer.inputs[0]
         else:
-            waiting += [operand for operand in maker.inputs if operand]
+            waiting += [operand for operand in producer.inputs if operand]
 
 
 def match_shape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:

@@ -50,11 +50,13 @@ class InferTypes(Pass):
         bodies = [new for old in graph.with_bodies if (new := with_better_bodies(graph, old)) is not old]
         if not types and not bodies:
             return
-        makers = dict.fromkeys(node.name for value in types if (node := graph.producer(value)) is not None)
+        producers = dict.fromkeys(node.name for value in types if (node := graph.producer(value)) is not None)
         message = [_said(graph, types)] if types else []
         message += [f"values inside of {node}" for node in bodies]
         edit = Edit(remove=tuple(node.name for node in bodies), insert=tuple(bodies), types=types)
-        yield Rewrite(edit, f"types that follow now: {'; '.join(message)}", (*makers, *(node.name for node in bodies)))
+        yield Rewrite(
+            edit, f"types that follow now: {'; '.join(message)}", (*producers, *(node.name for node in bodies))
+        )
 
 
 def _said(graph: Graph, types: Mapping[str, TensorType]) -> str:

@@ -201,33 +201,36 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
 
 def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[Rewrite]:
     """Removes one or both of two consecutive Transposes."""
-    maker = graph.producer(node.inputs[0])
+    producer = graph.producer(node.inputs[0])
     own = perm_of(graph, node)
-    before = perm_of(graph, maker) if maker is not None and maker.op == "Transpose" else None
-    if maker is None or own is None or before is None:
+    before = perm_of(graph, producer) if producer is not None and producer.op == "Transpose" else None
+    if producer is None or own is None or before is None:
         return
     both = then(before, own)
-    dead = (maker.name,) if is_only_reader(graph, node, maker.outputs[0]) else ()
-    result, source = node.outputs[0], maker.inputs[0]
+    dead = (producer.name,) if is_only_reader(graph, node, producer.outputs[0]) else ()
+    result, source = node.outputs[0], producer.inputs[0]
     if is_identity(both):
         layout = layouts.get(result, "its layout")
         layouts.setdefault(source, layout)
         sentence = f"existing {node} makes {layout}, which exists already; {no_longer_moved(graph, node)}"
         edit = Edit(remove=(node.name, *dead), replace={result: source})
-        yield Rewrite(edit, sentence, (maker.name, node.name), "existing transpose")
+        yield Rewrite(edit, sentence, (producer.name, node.name), "existing transpose")
     elif dead:
         merged = node.replace(inputs=(source,), attributes={**node.attributes, "perm": both})
-        sentence = f"existing {node} is merged with {maker}, perm {list(both)}; {no_longer_moved(graph, maker)}"
+        sentence = f"existing {node} is merged with {producer}, perm {list(both)}; {no_longer_moved(graph, producer)}"
         yield Rewrite(
-            Edit(remove=(node.name, *dead), insert=(merged,)), sentence, (maker.name, node.name), "existing transpose"
+            Edit(remove=(node.name, *dead), insert=(merged,)),
+            sentence,
+            (producer.name, node.name),
+            "existing transpose",
         )
 
 
 def _arrived(graph: Graph, node: Node, perm: Permutation, target: Profile) -> bool:
     """Whether any operand exists permuted: before a restoring Transpose, or an existing one that can be removed."""
     for value in filter(None, node.inputs):
-        maker = pending(graph, value, perm)
-        if maker is not None and (RESTORES in maker.metadata or _can_go(graph, value, perm, target)):
+        producer = pending(graph, value, perm)
+        if producer is not None and (RESTORES in producer.metadata or _can_go(graph, value, perm, target)):
             return True
     return False
 

@@ -129,10 +129,10 @@ def _inserted(graph: Graph, value: str, why: str, layouts: dict[str, str], targe
     layout, perm = way
     edit = insert_pair(graph, value, perm, layout)
     layouts[edit.insert[1].outputs[0]] = layouts[value]
-    maker = graph.producer(value)
+    producer = graph.producer(value)
     moved = elements(moved_by(graph, value, perm))
     sentence = f"recorded: {why}; transposed to {layout}, {moved}"
-    return Rewrite(edit, sentence, () if maker is None else (maker.name,), "recorded")
+    return Rewrite(edit, sentence, () if producer is None else (producer.name,), "recorded")
 
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:

@@ -207,10 +207,14 @@ def _let_sizes_follow(graph: GraphProto | FunctionProto) -> None:
 
     onnx does not propagate quotients. In a model that runs, the size is the same.
     """
-    makers = {value: node for node in graph.node for value in node.output}
-    one = [value for value, node in makers.items() if node.op_type == "Div" and _is_one_size(makers.get(node.input[0]))]
+    producers = {value: node for node in graph.node for value in node.output}
+    one = [
+        value
+        for value, node in producers.items()
+        if node.op_type == "Div" and _is_one_size(producers.get(node.input[0]))
+    ]
     for node in [node for node in graph.node if node.op_type == "Reshape" and len(node.input) > 1]:
-        joined = makers.get(node.input[1])
+        joined = producers.get(node.input[1])
         if joined is None or joined.op_type != "Concat" or any(a.name == "allowzero" and a.i for a in node.attribute):
             continue
         places = [place for place, value in enumerate(joined.input) if value in one]

@@ -109,12 +109,12 @@ def check_bytes(size: int, real: int | None, where: str) -> None:
 
 
 def check_runs(
-    keys: Sequence[str], nodes: Mapping[str, PlainNode], makers: Mapping[str, PlainNode], where: str
+    keys: Sequence[str], nodes: Mapping[str, PlainNode], producers: Mapping[str, PlainNode], where: str
 ) -> None:
     """Raises DoesNotHold if a node stands before one whose result it reads."""
     done: set[str] = set()
     for key in keys:
         for value in nodes[key].reads:
-            if value in makers and makers[value].key not in done:
+            if value in producers and producers[value].key not in done:
                 raise DoesNotHold(f"in {where}, {in_quotes(key)} is computed before {in_quotes(value)}, which it needs")
         done.add(key)

@@ -80,12 +80,12 @@ def _fill(proto: GraphProto, graph: PlainGraph, unknown: dict[str, PlainConstant
 
 def _nodes(graph: PlainGraph, unknown: dict[str, PlainConstant]) -> Iterable[NodeProto]:
     """Each after those whose results it reads."""
-    makers = {value: call for call in graph.nodes.values() for value in call.outputs if value}
+    producers = {value: call for call in graph.nodes.values() for value in call.outputs if value}
     done: set[str] = set()
     for call in graph.nodes.values():
         waiting = [call]
         while waiting:
-            missing = [makers[v] for v in waiting[-1].reads if v in makers and makers[v].key not in done]
+            missing = [producers[v] for v in waiting[-1].reads if v in producers and producers[v].key not in done]
             if missing:
                 waiting += missing
                 continue

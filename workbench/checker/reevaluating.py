@@ -57,8 +57,8 @@ def local_rewrite(edit: LoggedEdit, graph: Replay, where: str) -> LocalRewrite:
     around: dict[str, PlainNode] = {}
     for _ in range(_STEPS_AROUND if ends else 0):
         one, other = (_read([*around.values(), *calls]) for calls in (edit.remove, edit.insert))
-        makers = [graph.maker(value) for value in one ^ other]
-        fresh = {call.key: call for call in makers if call is not None and not removed.intersection(call.outputs)}
+        producers = [graph.maker(value) for value in one ^ other]
+        fresh = {call.key: call for call in producers if call is not None and not removed.intersection(call.outputs)}
         if not fresh.keys() - around.keys():
             break
         around |= fresh

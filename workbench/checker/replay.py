@@ -287,8 +287,8 @@ class Replay:
 
     def _placed(self, call: PlainNode) -> bool:
         """Give the node a place between its producers and its readers; False if there is none."""
-        makers = (self._producer.get(value) for value in call.reads)
-        low = max((self._rank[key] for key in makers if key in self._rank), default=-math.inf)
+        producers = (self._producer.get(value) for value in call.reads)
+        low = max((self._rank[key] for key in producers if key in self._rank), default=-math.inf)
         readers = [key for value in call.outputs for key in self._users.get(value, ())]
         self.spend(len(call.reads) + len(readers))
         high = min((self._rank[key] for key in readers if key in self._rank), default=math.inf)
@@ -302,15 +302,15 @@ class Replay:
     def _sort(self, where: str) -> None:
         """Number all nodes in topological order. Raises DoesNotHold if some are in a cycle."""
         self.spend(sum(call.size for call in self.nodes.values()))
-        makers = {
+        producers = {
             key: {self._producer[value] for value in call.reads if value in self._producer}
             for key, call in self.nodes.items()
         }
-        waits = {key: len(result) for key, result in makers.items()}
+        waits = {key: len(result) for key, result in producers.items()}
         readers: dict[str, list[str]] = {}
-        for key, result in makers.items():
-            for maker in result:
-                readers.setdefault(maker, []).append(key)
+        for key, result in producers.items():
+            for producer in result:
+                readers.setdefault(producer, []).append(key)
         ready = deque(key for key, count in waits.items() if not count)
         order = []
         while ready:

@@ -246,7 +246,7 @@ def largest_difference(wanted: Sequence[Any], results: Sequence[Any]) -> float:
 
 def _of_few_bits(model: PlainModel) -> set[str]:
     """The outputs that depend on an operator which rounds to 8 bits or less."""
-    makers = {value: call for call in model.graph.nodes.values() for value in call.outputs if value}
+    producers = {value: call for call in model.graph.nodes.values() for value in call.outputs if value}
     rounds = {
         call.key for call in model.graph.nodes.values() if "Quantize" in call.op_type or "QLinear" in call.op_type
     }
@@ -254,7 +254,7 @@ def _of_few_bits(model: PlainModel) -> set[str]:
     for output in model.graph.outputs:
         waiting, seen = [output], {output}
         while waiting:
-            call = makers.get(waiting.pop())
+            call = producers.get(waiting.pop())
             if call is None:
                 continue
             if call.key in rounds:

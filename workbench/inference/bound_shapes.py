@@ -33,8 +33,8 @@ def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
 
 def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
     """For a result or operand of a Reshape: its symbolic dims, as far as the known other side has them too."""
-    maker = graph.producer(value)
-    beside = [maker.inputs[0]] if maker is not None and maker.op == "Reshape" else []
+    producer = graph.producer(value)
+    beside = [producer.inputs[0]] if producer is not None and producer.op == "Reshape" else []
     beside += [user.outputs[0] for user in graph.users(value) if user.op == "Reshape"]
     for other in beside:
         dims = graph.shape(other)

@@ -184,7 +184,7 @@ def _cut_of(value: str) -> NodeProto:
 def _declare(graph: GraphProto, typed: GraphProto, given: set[str], stay: set[str]) -> bool:
     infos = {info.name: info.type for info in (*typed.input, *typed.value_info)}
     declarations = _Declarations(graph)
-    makers = {value: node.op_type for node in graph.node for value in node.output}
+    producers = {value: node.op_type for node in graph.node for value in node.output}
     changed = False
     for node in graph.node:
         value = node.output[0] if node.output else ""
@@ -192,7 +192,7 @@ def _declare(graph: GraphProto, typed: GraphProto, given: set[str], stay: set[st
         if result is None:
             continue
         known = declarations.type_of(value)
-        proven = _proven(result, makers.get(node.input[0], ""), given, first=known is None)
+        proven = _proven(result, producers.get(node.input[0], ""), given, first=known is None)
         if known is not None and _numbers(known, given) == _numbers(proven, given):
             continue
         declarations.declare(value, proven)
@@ -220,17 +220,17 @@ class _Declarations:
             self._outputs[value].type.CopyFrom(type_)
 
 
-def _proven(result: TypeProto, maker: str, given: set[str], *, first: bool) -> TypeProto:
+def _proven(result: TypeProto, producer: str, given: set[str], *, first: bool) -> TypeProto:
     """What holds of the value. first: nothing that it depends on is proven yet."""
     proven = TypeProto()
     proven.CopyFrom(result)
     if not result.HasField("tensor_type"):
         _without_elements(proven)
         return proven
-    if first or maker not in (*_ELEMENTS, *_REPEATED, ""):  # a call of a function is not looked into
+    if first or producer not in (*_ELEMENTS, *_REPEATED, ""):  # a call of a function is not looked into
         proven.tensor_type.ClearField("shape")
         return proven
-    kept = given if maker in _ELEMENTS else set()  # a Loop of no turns gives sizes of 0 where its body has a symbol
+    kept = given if producer in _ELEMENTS else set()  # a Loop of no turns gives sizes of 0 where its body has a symbol
     for dim in proven.tensor_type.shape.dim:
         if not dim.HasField("dim_value") and dim.dim_param not in kept:
             dim.dim_param = f"{MADE_UP}{next(_NUMBERS)}_cut"

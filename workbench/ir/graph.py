@@ -381,7 +381,7 @@ class Graph(Body):
 
     def _fits(self, node: Node) -> bool:
         rank = self._rank[node.name]
-        ahead = all(self._rank[maker] < rank for maker in self._makers(node))
+        ahead = all(self._rank[producer] < rank for producer in self._makers(node))
         return ahead and all(
             rank < self._rank[reader] for value in node.outputs for reader in self._users.get(value, ())
         )

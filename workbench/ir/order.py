@@ -19,10 +19,10 @@ def topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Ma
     waiting: dict[str, int] = {}
     readers: dict[str, list[str]] = {}
     for node in nodes.values():
-        makers = {producer[v] for v in node.operands if v in producer}
-        waiting[node.name] = len(makers)
-        for maker in makers:
-            readers.setdefault(maker, []).append(node.name)
+        producers = {producer[v] for v in node.operands if v in producer}
+        waiting[node.name] = len(producers)
+        for source in producers:
+            readers.setdefault(source, []).append(node.name)
     ready = [(rank[name], name) for name, count in waiting.items() if count == 0]
     heapq.heapify(ready)
     order = []

@@ -26,8 +26,8 @@ def scheduling_problem(graph: Graph) -> SchedulingProblem:
     number = {node.name: i for i, node in enumerate(graph.nodes)}
     operators = []
     for node in graph.nodes:
-        makers = (graph.producer(value) for value in node.operands)
-        after = dict.fromkeys(number[maker.name] for maker in makers if maker is not None)
+        producers = (graph.producer(value) for value in node.operands)
+        after = dict.fromkeys(number[producer.name] for producer in producers if producer is not None)
         reads = dict.fromkeys(memory_of[value] for value in node.operands if value in memory_of)
         if is_view(graph, node):
             if node.inputs[0] in memory_of:  # not so a view of an input or weight

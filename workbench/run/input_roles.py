@@ -109,11 +109,11 @@ def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
 
 def _elements_of(scope: _Scope, sequence: str) -> int:
     """The number of tensors that the sequence has at least, as far as its own node tells."""
-    maker = scope.graph.producer(sequence)
-    if maker is not None and maker.op == "SequenceConstruct":
-        return len(maker.inputs)
-    if maker is not None and maker.op == "SplitToSequence" and len(maker.inputs) > 1:
-        return _dim(scope.shape(maker.inputs[1]), 0) or 1
+    producer = scope.graph.producer(sequence)
+    if producer is not None and producer.op == "SequenceConstruct":
+        return len(producer.inputs)
+    if producer is not None and producer.op == "SplitToSequence" and len(producer.inputs) > 1:
+        return _dim(scope.shape(producer.inputs[1]), 0) or 1
     return 1
 
 

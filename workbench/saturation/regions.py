@@ -168,8 +168,10 @@ def _connected(graph: Graph) -> list[list[Node]]:
     near = networkx.Graph()
     near.add_nodes_from(dtype_of)
     for name, dtype in dtype_of.items():
-        makers = [graph.producer(value) for value in graph.node(name).inputs]
-        near.add_edges_from((maker.name, name) for maker in makers if maker and dtype_of.get(maker.name) is dtype)
+        producers = [graph.producer(value) for value in graph.node(name).inputs]
+        near.add_edges_from(
+            (producer.name, name) for producer in producers if producer and dtype_of.get(producer.name) is dtype
+        )
     groups = [sorted(group, key=graph.position) for group in networkx.connected_components(near)]
     return [[graph.node(name) for name in group] for group in sorted(groups, key=lambda g: graph.position(g[0]))]
 

@@ -44,17 +44,17 @@ def _draw(
     outside: for each value, the box that produces it.
     """
     layouts = infer_layouts(graph)
-    makers = dict(outside)
+    producers = dict(outside)
     edges: list[_DotEdge] = []
     for value in graph.inputs:
         if value not in outside:
-            makers[value] = next(numbers)
-            _public(dot, makers[value], graph, value, ids.INPUT_ID)
+            producers[value] = next(numbers)
+            _public(dot, producers[value], graph, value, ids.INPUT_ID)
     for node in graph.nodes:
         number = next(numbers)
         style = style_of(graph, node, layouts, target)
-        makers |= dict.fromkeys(filter(None, node.outputs), number)
-        edges += [(makers[v], number, value_words(graph, v, layouts)) for v in node.inputs if v in makers]
+        producers |= dict.fromkeys(filter(None, node.outputs), number)
+        edges += [(producers[v], number, value_words(graph, v, layouts)) for v in node.inputs if v in producers]
         if not node.bodies:
             _box(dot, number, node, style)
             continue
@@ -63,11 +63,11 @@ def _draw(
             for place, (key, body) in enumerate(node.bodies.items()):
                 name, words = f"cluster_{number}_{place}", {"label": _lines(key), "style": "dashed"}
                 with cluster.subgraph(name=name, graph_attr=words) as inner:
-                    edges += _draw(inner, opened_body(graph, body), target, makers, numbers)
+                    edges += _draw(inner, opened_body(graph, body), target, producers, numbers)
     for value in graph.outputs:
         number = next(numbers)
         _public(dot, number, graph, value, ids.OUTPUT_ID)
-        edges += [(makers[value], number, value_words(graph, value, layouts))] if value in makers else []
+        edges += [(producers[value], number, value_words(graph, value, layouts))] if value in producers else []
     return edges
 
 

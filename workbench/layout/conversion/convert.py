@@ -76,9 +76,9 @@ def is_only_reader(graph: Graph, node: Node, value: str) -> bool:
 
 def at_hand(graph: Graph, value: str, perm: Permutation, reader: Node | None) -> str | None:
     """An existing value that equals `value` transposed by `perm` and is not a result of `reader`, if there is one."""
-    maker = graph.producer(value)
-    if maker is not None and maker.op == "Transpose" and perm_of(graph, maker) == inverse(perm):
-        return maker.inputs[0]
+    producer = graph.producer(value)
+    if producer is not None and producer.op == "Transpose" and perm_of(graph, producer) == inverse(perm):
+        return producer.inputs[0]
     for user in graph.users(value):
         if user.op == "Transpose" and user != reader and perm_of(graph, user) == perm:
             return user.outputs[0]
@@ -87,10 +87,10 @@ def at_hand(graph: Graph, value: str, perm: Permutation, reader: Node | None) ->
 
 def pending(graph: Graph, value: str, perm: Permutation) -> Node | None:
     """The Transpose that restores `value` from its permuted form, if that is its producer."""
-    maker = graph.producer(value)
-    if maker is None or maker.op != "Transpose" or perm_of(graph, maker) != inverse(perm):
+    producer = graph.producer(value)
+    if producer is None or producer.op != "Transpose" or perm_of(graph, producer) != inverse(perm):
         return None
-    return maker
+    return producer
 
 
 def convert(
@@ -202,20 +202,20 @@ def _orphaned(graph: Graph, node: Node, arrive: Mapping[str, Permutation]) -> tu
     """Restoring Transposes that only this node used, before operands that it now reads permuted."""
     dead: dict[str, None] = {}
     for value, perm in arrive.items():
-        maker = pending(graph, value, perm)
-        if maker is not None and is_only_reader(graph, node, value):
-            dead[maker.name] = None
+        producer = pending(graph, value, perm)
+        if producer is not None and is_only_reader(graph, node, value):
+            dead[producer.name] = None
     return tuple(dead)
 
 
-def is_ours(maker: Node) -> bool:
+def is_ours(producer: Node) -> bool:
     """Whether a strategy inserted this restoring Transpose, and has not marked it to stay."""
-    return RESTORES in maker.metadata and REASON not in maker.metadata
+    return RESTORES in producer.metadata and REASON not in producer.metadata
 
 
-def mark_restored(graph: Graph, maker: Node, sentence: str) -> Edit:
+def mark_restored(graph: Graph, producer: Node, sentence: str) -> Edit:
     """Mark the restoring Transpose to stay, with the reason."""
-    return Edit(remove=(maker.name,), insert=(maker.replace(metadata={**maker.metadata, REASON: sentence}),))
+    return Edit(remove=(producer.name,), insert=(producer.replace(metadata={**producer.metadata, REASON: sentence}),))
 
 
 def insert_pair(graph: Graph, value: str, perm: Permutation, layout: str) -> Edit:

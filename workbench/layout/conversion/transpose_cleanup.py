@@ -39,9 +39,15 @@ def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[Tidied]:
 
 def _around(graph: Graph, node: Node) -> list[str]:
     """The Transposes affected when this one changes, including itself."""
-    maker = graph.producer(node.inputs[0])
-    beside = graph.users(maker.inputs[0]) if maker is not None and maker.op == "Transpose" else ()
-    near = (node, *graph.users(node.outputs[0]), *graph.users(node.inputs[0]), *beside, *([maker] if maker else []))
+    producer = graph.producer(node.inputs[0])
+    beside = graph.users(producer.inputs[0]) if producer is not None and producer.op == "Transpose" else ()
+    near = (
+        node,
+        *graph.users(node.outputs[0]),
+        *graph.users(node.inputs[0]),
+        *beside,
+        *([producer] if producer else []),
+    )
     return [n.name for n in near if n.op == "Transpose"]
 
 
@@ -54,23 +60,23 @@ def _unread(graph: Graph, node: Node) -> Tidied | None:
 
 def _undone(graph: Graph, node: Node) -> Tidied | None:
     """A Transpose of a Transpose: both cancel, or are merged if the value between has no other user."""
-    maker = graph.producer(node.inputs[0])
+    producer = graph.producer(node.inputs[0])
     own = perm_of(graph, node)
-    before = perm_of(graph, maker) if maker is not None and maker.op == "Transpose" else None
-    if maker is None or own is None or before is None:
+    before = perm_of(graph, producer) if producer is not None and producer.op == "Transpose" else None
+    if producer is None or own is None or before is None:
         return None
     both = then(before, own)
-    alone = is_only_reader(graph, node, maker.outputs[0])
-    names = (maker.name, node.name)
+    alone = is_only_reader(graph, node, producer.outputs[0])
+    names = (producer.name, node.name)
     words = f"perm {list(before)} then {list(own)}"
     if is_identity(both):
-        removed = (maker, node) if alone else (node,)
-        edit = Edit(remove=tuple(n.name for n in removed), replace={node.outputs[0]: maker.inputs[0]})
+        removed = (producer, node) if alone else (node,)
+        edit = Edit(remove=tuple(n.name for n in removed), replace={node.outputs[0]: producer.inputs[0]})
         return edit, f"{words} is the identity; {no_longer_moved(graph, *removed)}", names
     if not alone:
         return None
-    merged = node.replace(inputs=maker.inputs, attributes={**node.attributes, "perm": both})
-    return Edit(remove=names, insert=(merged,)), f"{words} is {list(both)}; {no_longer_moved(graph, maker)}", names
+    merged = node.replace(inputs=producer.inputs, attributes={**node.attributes, "perm": both})
+    return Edit(remove=names, insert=(merged,)), f"{words} is {list(both)}; {no_longer_moved(graph, producer)}", names
 
 
 def _repeated(graph: Graph, node: Node) -> Tidied | None:

@@ -108,11 +108,11 @@ def _number_of(graph: Graph, value: str) -> int | None:
 def _after(graph: Graph, node: Node, value: str, source: str) -> list[str]:
     """The nodes that compute `value` from `source`; none if `value` has users other than this node."""
     removed: list[str] = []
-    maker = graph.producer(value) if is_only_reader(graph, node, value) else None
-    while maker is not None and maker.op in ("Transpose", "Reshape") and value != source:
-        removed += [maker.name, *_shape_nodes(graph, maker)]
-        value = maker.inputs[0]
-        maker = graph.producer(value)
+    producer = graph.producer(value) if is_only_reader(graph, node, value) else None
+    while producer is not None and producer.op in ("Transpose", "Reshape") and value != source:
+        removed += [producer.name, *_shape_nodes(graph, producer)]
+        value = producer.inputs[0]
+        producer = graph.producer(value)
     return removed
 
 
@@ -120,10 +120,10 @@ def _shape_nodes(graph: Graph, node: Node) -> Iterator[str]:
     """The nodes that compute the shape operand of a conversion's Reshape."""
     waiting = list(node.inputs[1:])
     while waiting:
-        maker = graph.producer(waiting.pop())
-        if maker is not None and _SHAPE in maker.metadata:
-            yield maker.name
-            waiting.extend(maker.inputs[1:])
+        producer = graph.producer(waiting.pop())
+        if producer is not None and _SHAPE in producer.metadata:
+            yield producer.name
+            waiting.extend(producer.inputs[1:])
 
 
 class _Work:

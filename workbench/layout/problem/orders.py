@@ -129,9 +129,9 @@ class _Orders:
             self.waiting.append((root, order))
 
     def _touching(self, root: str) -> Iterator[Node]:
-        maker = self.graph.producer(root)
-        if maker is not None:
-            yield maker
+        producer = self.graph.producer(root)
+        if producer is not None:
+            yield producer
         for value in self.members[root]:
             yield from (user for user in self.graph.users(value) if not is_relation(self.graph, user))
 

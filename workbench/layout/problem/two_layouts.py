@@ -215,10 +215,10 @@ class _Builder:
 
     def _root(self, value: str) -> str:
         """The value at which a chain of Transposes between the two layouts starts."""
-        maker = self.graph.producer(value)
-        while maker is not None and is_between(self.graph, maker, self.layouts):
-            value = maker.inputs[0]
-            maker = self.graph.producer(value)
+        producer = self.graph.producer(value)
+        while producer is not None and is_between(self.graph, producer, self.layouts):
+            value = producer.inputs[0]
+            producer = self.graph.producer(value)
         return value
 
     def _readers(self, value: str) -> Iterator[int]:
@@ -236,8 +236,8 @@ class _Builder:
     def _shared(self, root: str, readers: tuple[int, ...]) -> SharedValue:
         side = self._side(root)
         assert side is not None
-        maker = self.graph.producer(root)
-        producer = None if maker is None else self.choice_of.get((maker.name, root))
+        source = self.graph.producer(root)
+        producer = None if source is None else self.choice_of.get((source.name, root))
         _, perm = way_between(self.layouts[root])
         there, back = self.prices.both_ways(root, perm)
         weights = (there, back) if side == FIRST_SIDE else (back, there)

@@ -43,23 +43,23 @@ def restored_operands(
 ) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
     """Mark the restoring Transposes that this node needs with the reason, each once: (edit, sentence, nodes)."""
     for value in node.operands:
-        maker = _restoring(graph, value)
-        if maker is None:
+        producer = _restoring(graph, value)
+        if producer is None:
             continue
         said_why = why.replace("{layout}", layouts[value])
-        sentence = f"{said_why}; transposed back, {elements(moved_by_node(graph, maker))}"
-        yield mark_restored(graph, maker, sentence), sentence, (node.name, maker.name)
+        sentence = f"{said_why}; transposed back, {elements(moved_by_node(graph, producer))}"
+        yield mark_restored(graph, producer, sentence), sentence, (node.name, producer.name)
 
 
 def restored_outputs(graph: Graph, layouts: Mapping[str, str]) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
     """The same for the restoring Transposes before the graph's outputs, which keep their layout."""
     for value in graph.outputs:
-        maker = _restoring(graph, value)
-        if maker is None:
+        producer = _restoring(graph, value)
+        if producer is None:
             continue
-        moved = elements(moved_by_node(graph, maker))
+        moved = elements(moved_by_node(graph, producer))
         sentence = f"output '{value}' is {layouts[value]} by its declaration; transposed back, {moved}"
-        yield mark_restored(graph, maker, sentence), sentence, (maker.name,)
+        yield mark_restored(graph, producer, sentence), sentence, (producer.name,)
 
 
 def why_kept(node: Node, case: str, target: Profile) -> str:
@@ -68,8 +68,8 @@ def why_kept(node: Node, case: str, target: Profile) -> str:
 
 
 def _restoring(graph: Graph, value: str) -> Node | None:
-    maker = graph.producer(value)
-    return maker if maker is not None and is_ours(maker) else None
+    producer = graph.producer(value)
+    return producer if producer is not None and is_ours(producer) else None
 
 
 def said(node: Node, conversion: Conversion, layout: str, layouts: Mapping[str, str], demanded: bool) -> str:

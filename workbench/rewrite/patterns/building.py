@@ -34,9 +34,9 @@ def first_rewrite(
 
     def match(graph: Graph, node: Node, options: Any) -> Rewrite:
         misses = Misses()
-        makers = [maker.op for value in node.inputs if (maker := graph.producer(value)) is not None]
+        producers = [producer.op for value in node.inputs if (producer := graph.producer(value)) is not None]
         for pattern in by_operator[node.op]:
-            missing = pattern.missing(node, makers)
+            missing = pattern.missing(node, producers)
             if missing:
                 misses.note_operators(1, node, missing)
                 continue

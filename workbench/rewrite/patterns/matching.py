@@ -117,11 +117,11 @@ class Pattern:
                 needs[operator].append([needed for operand in operands if (needed := needed_by(operand))])
         return needs
 
-    def missing(self, node: Node, makers: Collection[str]) -> list[str]:
-        """Required producers that are not among `makers`, the operators before the node; empty if it may match."""
+    def missing(self, node: Node, producers: Collection[str]) -> list[str]:
+        """Required producers that are not among `producers`, the operators before the node; empty if it may match."""
         missing: list[str] = []
         for form in self.needs[node.op]:
-            needed = next((one for one in form if not any(operator in makers for operator in one)), None)
+            needed = next((one for one in form if not any(operator in producers for operator in one)), None)
             if needed is None:
                 return []
             missing += needed
@@ -169,9 +169,9 @@ class Match:
 
         def visit(node: Node) -> None:
             for value in node.inputs:
-                maker = self.graph.producer(value) if value else None
-                if maker is not None and maker.name in self.found and maker.name not in ordered:
-                    visit(maker)
+                producer = self.graph.producer(value) if value else None
+                if producer is not None and producer.name in self.found and producer.name not in ordered:
+                    visit(producer)
             ordered[node.name] = node
 
         for left, _ in reversed(self.pattern.results):
@@ -213,10 +213,10 @@ class Match:
         values = [self.values[term] for term in self.pattern.kept if term in self.values]
         stay: set[str] = set()
         while values:
-            maker = self.graph.producer(values.pop())
-            if maker is not None and maker.name in self.found and maker.name not in stay:
-                stay.add(maker.name)
-                values += [value for value in maker.inputs if value]
+            producer = self.graph.producer(values.pop())
+            if producer is not None and producer.name in self.found and producer.name not in stay:
+                stay.add(producer.name)
+                values += [value for value in producer.inputs if value]
         return frozenset(stay)
 
     def _refuse_cycle(self) -> None:
@@ -229,13 +229,13 @@ class Match:
         seen = set(operands)
         while operands:
             value = operands.pop()
-            maker = self.graph.producer(value)
-            if maker is None or self.graph.position(maker.name) < first:
+            producer = self.graph.producer(value)
+            if producer is None or self.graph.position(producer.name) < first:
                 continue
-            if maker.name in self.found:
-                raise NoMatch(f"one result is computed from '{value}' of {maker}, another")
-            operands += [read for read in maker.operands if read not in seen]
-            seen.update(maker.operands)
+            if producer.name in self.found:
+                raise NoMatch(f"one result is computed from '{value}' of {producer}, another")
+            operands += [read for read in producer.operands if read not in seen]
+            seen.update(producer.operands)
 
     def __getitem__(self, name: str) -> str:
         """The value bound to a name of the pattern."""

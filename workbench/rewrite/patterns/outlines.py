@@ -42,14 +42,14 @@ class Outline:
             return False
         if not self.operands:
             return True
-        makers = [maker for value in node.inputs if (maker := graph.producer(value)) is not None]
-        return all(_has_one(graph, makers, outlines) for outlines in self.operands)
+        producers = [producer for value in node.inputs if (producer := graph.producer(value)) is not None]
+        return all(_has_one(graph, producers, outlines) for outlines in self.operands)
 
 
-def _has_one(graph: Graph, makers: list[Node], outlines: tuple[Outline, ...]) -> bool:
+def _has_one(graph: Graph, producers: list[Node], outlines: tuple[Outline, ...]) -> bool:
     for outline in outlines:
-        for maker in makers:
-            if maker.op in outline.operators and outline.fits(graph, maker):
+        for producer in producers:
+            if producer.op in outline.operators and outline.fits(graph, producer):
                 return True
     return False
 

@@ -321,8 +321,8 @@ class Search:
                 continue
             result = self._with_number(product, reading, reader, state.through(*reading.nodes))
             if result is not None:
-                maker = reading.nodes[0] if reading.nodes else reader
-                for state_of_all in self._factors(product.factors, reading.factors, maker, result):
+                producer = reading.nodes[0] if reading.nodes else reader
+                for state_of_all in self._factors(product.factors, reading.factors, producer, result):
                     yield state_of_all.bound(product, value)
 
     def _note_product(self, product: Product, reading: Reading, reader: Node, state: State) -> None:
@@ -338,8 +338,8 @@ class Search:
                 return state.knowing(product.number.name, reading.number)
         elif is_near(reading.number, product.number.value):
             return state
-        maker = reading.nodes[0] if reading.nodes else reader
-        sentence = f"{maker} multiplies by {reading.number:g} in all, not by {product.number}"
+        producer = reading.nodes[0] if reading.nodes else reader
+        sentence = f"{producer} multiplies by {reading.number:g} in all, not by {product.number}"
         self.misses.note(state.depth, sentence)
         return None
 

@@ -54,31 +54,31 @@ def join_of(
 
 def write_in_place(program: Program, lowerings: Mapping[int, Lowering]) -> None:
     """Let calls write into the Concats that alone read what they compute. lowerings: by place of the step."""
-    makers = {register: place for place, step in enumerate(program.steps) for register in step.outputs}
+    producers = {register: place for place, step in enumerate(program.steps) for register in step.outputs}
     for place, lowering in lowerings.items():
         if lowering.join is not None:
-            _write_in_place(program, program.steps[place], lowering.join, lowerings, makers)
+            _write_in_place(program, program.steps[place], lowering.join, lowerings, producers)
     program.free_after_last_use()
 
 
 def _write_in_place(
-    program: Program, joining: Instruction, join: Join, lowerings: Mapping[int, Lowering], makers: Mapping[int, int]
+    program: Program, joining: Instruction, join: Join, lowerings: Mapping[int, Lowering], producers: Mapping[int, int]
 ) -> None:
     writers = []
     for operand, offset in join.offsets:
         register = joining.inputs[operand]
-        maker = makers.get(register, -1)
-        into = lowerings[maker].into if maker in lowerings else None
+        producer = producers.get(register, -1)
+        into = lowerings[producer].into if producer in lowerings else None
         if into is not None and _is_read_once(program, register):
-            writers.append((maker, operand, into, offset))
+            writers.append((producer, operand, into, offset))
     if not writers:
         return
     strides = late_torch.empty(join.shape, device="meta").stride()
     writers.sort(key=lambda writer: writer[0])
     (first, first_operand, into, offset), *others = writers
     program.steps[first].run = partial(_begin, into, join.shape, offset)
-    for maker, _, into, offset in others:
-        step = program.steps[maker]
+    for producer, _, into, offset in others:
+        step = program.steps[producer]
         step.inputs = (*step.inputs, joining.inputs[first_operand])
         step.run = partial(_go_on, into, join.shape, strides, offset)
     there = frozenset(operand for _, operand, _, _ in writers)

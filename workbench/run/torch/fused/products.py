@@ -172,8 +172,8 @@ def _use(group: _Group, step: Instruction) -> _Used | None:
 
 def _after(body: Program, registers: Sequence[int]) -> int:
     """The place of the first step that may read these registers."""
-    makers = [place for place, step in enumerate(body.steps) if not set(registers).isdisjoint(step.outputs)]
-    return max(makers, default=-1) + 1
+    producers = [place for place, step in enumerate(body.steps) if not set(registers).isdisjoint(step.outputs)]
+    return max(producers, default=-1) + 1
 
 
 # ---- products ------------------------------------------------------------------------------
