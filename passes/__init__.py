@@ -141,7 +141,14 @@ def preset_text(name: str) -> str:
 
 
 def find_strategy(name: str) -> type[LayoutStrategy]:
-    """The layout strategy of that name. Raises PassError, with the existing names, if there is none."""
+    """The layout strategy of that name. Raises PassError, with the existing names, if there is none.
+
+    Files whose name has the strategy's are looked at first, so that not every pass is imported for one of them.
+    """
+    for file in (file for file in _modules() if name.replace("-", "_") in file):
+        cls = _loaded(file)
+        if not isinstance(cls, str) and issubclass(cls, LayoutStrategy) and cls.strategy == name:
+            return cls
     if name not in strategies():
         raise PassError(f"there is no layout strategy '{name}'{closest(name, strategies())}")
     return strategies()[name]

@@ -13,7 +13,7 @@ import passes as library
 from workbench.io import load_model
 from workbench.io.samples import samples
 from workbench.rewrite import History
-from workbench.run.compare import verdict_word
+from workbench.run.verdict_words import verdict_word
 from workbench.ui.state import session
 from workbench.ui.state.session import Opened
 from workbench.verification.verifier import Verifier

@@ -30,9 +30,9 @@ from tests.pages import (
     words,
 )
 from tests.slow import slow_unless
-from workbench.explanations.reporting import layout_step
 from workbench.io.samples import samples
 from workbench.layout.profile import profile_names
+from workbench.layout.strategies.strategy_facts import layout_step
 from workbench.registry.pass_choice import choose
 from workbench.run.worker.client import Worker
 from workbench.ui.state import session

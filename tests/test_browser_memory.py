@@ -30,7 +30,7 @@ def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
         page.get_by_role("button", name="JSON", exact=True).click()
     coming.value.save_as(tmp_path / "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["total_bytes"] == 8196
-    page.get_by_text("Side by side").click()
+    page.get_by_text("Side by side", exact=True).click()
     settle(page)
     page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
     assert page.locator(".js-plotly-plot").count() >= 2

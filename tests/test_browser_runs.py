@@ -38,7 +38,7 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     coming.value.save_as(tmp_path / "runs.json")
     runs = json.loads((tmp_path / "runs.json").read_text())["runs"]
     assert {run["model_hash"] for run in runs} == {file_hash(str(ONE))}
-    assert runs[0]["pipeline"] == "" and "layout_greedy" in runs[1]["pipeline"]
+    assert runs[0]["pipeline"] == "" and "layout{strategy=greedy}" in runs[1]["pipeline"]
     for run in runs:
         (variant,) = run["record"]["variants"].values()
         assert len(variant["times_ms"]) == 3

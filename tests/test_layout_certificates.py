@@ -11,9 +11,9 @@ from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, random_inputs, typed
 from workbench.api import load, optimize
-from workbench.explanations.reporting import layout_step
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
+from workbench.layout.strategies.strategy_facts import layout_step
 from workbench.metrics.transpose_cost import count
 from workbench.rewrite import PassContext, run_pass, with_options
 

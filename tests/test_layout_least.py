@@ -10,13 +10,13 @@ from tests.loading import saved
 from tests.running import typed
 from tests.test_layout_strategies import networks
 from workbench import api
-from workbench.explanations.reporting import layout_facts, layout_step
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.layout.infer import infer_layouts
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.problem.two_layouts import layout_problem
 from workbench.layout.profile import load_profile
+from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.metrics.transpose_cost import count
 from workbench.rewrite import PassContext, run_pass, with_options
 

@@ -1,4 +1,5 @@
-"""What `optimize` takes of memory: less than three times a model of 25 MB and more, Python and libraries counted."""
+"""What `optimize` takes of memory: less than three times a model of 25 MB and more, Python and its libraries counted,
+ONNX Runtime aside, which is loaded only where something is folded that it computes."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def bare(tmp_path_factory):
 def test_a_real_model_takes_less_than_three_times_its_file(path, bare, tmp_path):
     peak, folds = peak_bytes(path, tmp_path)
     size = path.stat().st_size
-    taken = peak if size > WHOLE_FROM else peak - bare[folds]
+    library = bare[folds] - bare[False]  # ONNX Runtime's, which no model makes larger
+    taken = peak - library if size > WHOLE_FROM else peak - bare[folds]
     assert taken < 3 * size, f"{taken / 1e6:,.0f} MB for a file of {size / 1e6:,.0f} MB"
 
 

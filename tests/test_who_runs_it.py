@@ -51,7 +51,7 @@ def path(tmp_path):
 
 def written(path, how, functions=None):
     out = path.with_name(f"{how}-{functions}.onnx")
-    export_onnx(wb.optimize(load_model(path), target="cuda", **HOW[how]).graph, out, functions=functions)
+    export_onnx(wb.optimize(load_model(path), **{"target": "cuda", **HOW[how]}).graph, out, functions=functions)
     return out
 
 

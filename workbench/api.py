@@ -20,7 +20,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.explanations.layout_comparison import LaidOut
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.layout.profile import Profile, load_profile, machine_target, profile_names
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from workbench.checker.checking import Checked
     from workbench.explanations.group_comparison import Grouping
+    from workbench.explanations.layout_comparison import LaidOut
     from workbench.explanations.summary import Summary
     from workbench.io.exporting import ExportReport
     from workbench.memory.planning import MemoryPlan, Sharing
@@ -164,6 +164,7 @@ def layouts(
     on_strategy: is called with the next strategy and the progress from 0 to 1; may raise to stop.
     found:       is filled and returned; what it has is not made again.
     """
+    from workbench.explanations.layout_comparison import LaidOut
     from workbench.run.profiling.progress import of_part
 
     found = {} if found is None else found

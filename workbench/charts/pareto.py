@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.charts.variants import COLOURS, DASHES, byte_unit, empty_figure, plain_label
-from workbench.run.compare import error_words
+from workbench.run.verdict_words import error_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -14,7 +14,7 @@ from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import cells_of, print_table, say, warn
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.run.compare import error_words, verdict_word
+from workbench.run.verdict_words import error_words, verdict_word
 
 HELP = "run every layout strategy and compare them"
 

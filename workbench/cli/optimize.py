@@ -63,9 +63,6 @@ class OptimizeRequest(PipelineRequest):
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     from workbench.api import certificate, export
-    from workbench.explanations.reporting import history_report
-    from workbench.registry.opset_choice import why_raised
-    from workbench.registry.pass_choice import choose
 
     history = run_and_print(graph, request)
     if history.failed is None:
@@ -73,6 +70,9 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         form = f"opset {report.written.opset}, IR {report.written.ir}"
         say(f"wrote {request.output}, {megabytes(report.bytes)}, {form}; checked: {', '.join(report.checks)}")
         if report.written.sentence:
+            from workbench.registry.opset_choice import why_raised
+            from workbench.registry.pass_choice import choose
+
             say(why_raised(report.written, history, choose(**request.chosen)))
         if request.recipe is not None:
             _say_recipe(graph, request.recipe, request.output)
@@ -84,6 +84,8 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
         say(f"'{request.output}' was not written, since {why}", sys.stderr)
     if request.report:
+        from workbench.explanations.reporting import history_report
+
         write_json(request.report, {"model": graph.name, "output": request.output, **history_report(history)})
     return exit_code(history)
 

@@ -13,14 +13,14 @@ from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import print_table, say
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
-from workbench.explanations.reporting import layout_facts
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.layout.layout_facts import OperatorTime
+from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.opsets.written import INLINE, KEEP, Wanted
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.limits import GROW
-from workbench.run.compare import error_text, verdict_word
+from workbench.run.verdict_words import error_text, verdict_word
 
 if TYPE_CHECKING:
     from workbench.study.tuning.recipe import Recipe

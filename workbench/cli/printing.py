@@ -54,7 +54,7 @@ def megabytes(size: int) -> str:
 
 
 def _error_words(largest: float | None) -> str:
-    from workbench.run.compare import error_words
+    from workbench.run.verdict_words import error_words
 
     return error_words(largest)
 

@@ -15,7 +15,7 @@ from workbench.cli.printing import print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
-from workbench.run.compare import error_words, verdict_word
+from workbench.run.verdict_words import error_words, verdict_word
 
 HELP = "run every optimizer that is here on a model, ours among them, and compare"
 _HEADER = ("tool", "version", "nodes", "seconds", "peak MB", "max error", "result", "median ms")

@@ -18,7 +18,7 @@ from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.io.model_files import files_of
 from workbench.pipeline.command_text import command_text
-from workbench.run.compare import error_words
+from workbench.run.verdict_words import error_words
 from workbench.study.tuning.budget import parse_budget
 from workbench.study.tuning.evidence import Evidence
 from workbench.study.tuning.graphs import SAME_GRAPH

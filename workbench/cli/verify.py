@@ -11,7 +11,7 @@ from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import say
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.run.compare import verdict_word
+from workbench.run.verdict_words import verdict_word
 
 HELP = "compare two models on the same inputs"
 

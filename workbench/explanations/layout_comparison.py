@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.explanations.reporting import layout_facts, layout_step
+from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.rewrite import History
 
 if TYPE_CHECKING:

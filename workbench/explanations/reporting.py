@@ -9,8 +9,8 @@ from typing import Any
 
 from workbench.external.tool_pass import ToolFacts
 from workbench.fusion.fusion_facts import FusionFacts
-from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.memory.order_facts import OrderFacts
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.history import StepVerdict
@@ -75,17 +75,6 @@ def _saturation_report(facts: SaturationFacts) -> dict[str, Any]:
     """The certificate of each region."""
     regions = [{**asdict(region), "certified": region.certified} for region in facts.regions]
     return {**asdict(facts), "regions": regions}
-
-
-def layout_step(history: History) -> Step | None:
-    """The last run of a layout strategy."""
-    return next((s for s in reversed(history.steps) if isinstance(s.pass_, LayoutStrategy)), None)
-
-
-def layout_facts(step: Step | None) -> LayoutFacts:
-    """The facts that the layout strategy returned; empty ones for any other step."""
-    facts = None if step is None else step.facts
-    return facts if isinstance(facts, LayoutFacts) else LayoutFacts()
 
 
 def _layout_report(step: Step) -> dict[str, Any]:

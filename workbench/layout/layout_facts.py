@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from workbench.solvers.integer_program import IntegerProgram, IntegerSolution
-from workbench.solvers.minimum_cut import CutProblem
+if TYPE_CHECKING:
+    from workbench.solvers.integer_program import IntegerProgram, IntegerSolution
+    from workbench.solvers.minimum_cut import CutProblem
 
 
 @dataclass(frozen=True)

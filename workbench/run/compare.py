@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -165,19 +164,3 @@ def _judged(outputs: list[OutputComparison], name_them: bool) -> str:
     absolute = max((output.max_abs for output in outputs if output.max_abs is not None), default=0.0)
     sentence = f"relative error {relative:.2g}, absolute {absolute:.2g} (allowed: {outputs[0].tolerance})"
     return f"{named}{more} {sentence}" if name_them else sentence
-
-
-def verdict_word(ok: bool | None) -> str:
-    return {True: "equal", False: "NOT EQUAL", None: "not verified"}[ok]
-
-
-def error_words(largest: float | None) -> str:
-    """A relative error as tables show it."""
-    return "-" if largest is None else f"{largest:.1e}"
-
-
-def error_text(verdict: Any) -> str:
-    """The error as tables show it: "bit-equal", or the largest relative error."""
-    if verdict.bit_equal:
-        return "bit-equal"
-    return error_words(verdict.max_rel_error)

@@ -13,9 +13,9 @@ from workbench.explanations.layout_comparison import LaidOut
 from workbench.layout.profile import Profile
 from workbench.pipeline.command_text import optimize_text
 from workbench.registry.pass_registry import library
-from workbench.run.compare import error_words, verdict_word
 from workbench.run.measurement.formatting import figures
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
+from workbench.run.verdict_words import error_words, verdict_word
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.address import write_target
 from workbench.ui.state.graph_views import shown_pair

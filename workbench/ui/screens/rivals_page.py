@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError, counted
-from workbench.run.compare import error_words, verdict_word
+from workbench.run.verdict_words import error_words, verdict_word
 from workbench.study.compare_tools.comparing import ORIGINAL, Rival, RivalResult, compare_rivals, rivals_here
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.reducing import Reduced, reduce_fault

@@ -11,7 +11,7 @@ import streamlit as st
 from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError, counted
 from workbench.registry.pass_choice import choose
-from workbench.run.compare import error_words
+from workbench.run.verdict_words import error_words
 from workbench.study.tuning.budget import parse_budget
 from workbench.study.tuning.evidence import Evidence
 from workbench.study.tuning.graphs import SAME_GRAPH

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.run.compare import error_words
 from workbench.run.measurement.formatting import csv_text
+from workbench.run.verdict_words import error_words
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.widgets.tables import table
 

@@ -6,7 +6,7 @@ import html
 
 import streamlit as st
 
-from workbench.explanations.reporting import layout_facts
+from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.rewrite import Step
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.rewrite import AppliedRewrite, History, Step
-from workbench.run.compare import error_text, verdict_word
+from workbench.run.verdict_words import error_text, verdict_word
 from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address
 from workbench.ui.state.session import Opened

@@ -141,7 +141,7 @@ class Program:
         elif function is not None:
             step.function = self._function_program(function, attributes)
             step.run = step.function.call
-        elif is_older:
+        elif contract_of(node) is not None:
             self._fall_back(step, "it has the form of an older opset")
         else:
             self._fall_back(step, "the operator table does not know it")
