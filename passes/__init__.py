@@ -149,6 +149,7 @@ def find_strategy(name: str) -> type[LayoutStrategy]:
         cls = _loaded(file)
         if not isinstance(cls, str) and issubclass(cls, LayoutStrategy) and cls.strategy == name:
             return cls
-    if name not in strategies():
-        raise PassError(f"there is no layout strategy '{name}'{closest(name, strategies())}")
-    return strategies()[name]
+    every = strategies()
+    if name not in every:
+        raise PassError(f"there is no layout strategy '{name}'{closest(name, every)}")
+    return every[name]

@@ -32,7 +32,7 @@ def ran(text: str, *names: str, mode: str = "ieee"):
 
 def of_step(history, made, index: int) -> Considered:
     context = PassContext(CUDA, mode=history.mode)
-    return considered(history[index], made[index - 1], history.at(index), context, history.left_out_of(history[index]))
+    return considered(history[index], made[index - 1], history.at(index), context, history[index].left_out)
 
 
 def test_what_a_step_considered_acted_on_and_refused():

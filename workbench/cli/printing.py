@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from workbench.errors import printable
+from workbench.run.verdict_words import error_words
 from workbench.support.files import write_text
 
 
@@ -38,7 +39,7 @@ _CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "first result s": lambda row: f"{row['first_result_s']:,.2f}",
     "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:,.1f}",
     "peak is of": lambda row: row["peak_counted"],
-    "max error": lambda row: _error_words(row["max_rel_error"]),
+    "max error": lambda row: error_words(row["max_rel_error"]),
 }
 
 
@@ -51,12 +52,6 @@ def cells_of(row: Mapping[str, Any], headings: Sequence[str]) -> tuple[str, ...]
 
 def megabytes(size: int) -> str:
     return f"{size / 1e6:,.2f} MB"
-
-
-def _error_words(largest: float | None) -> str:
-    from workbench.run.verdict_words import error_words
-
-    return error_words(largest)
 
 
 def warn(warnings: Sequence[str]) -> None:

@@ -135,7 +135,8 @@ def part_text(part: Part) -> str:
     """The text of one part."""
     if not isinstance(part, Pass):
         return str(part)
-    changed = {key: value for key, value in part.options().items() if value != type(part)().options()[key]}
+    defaults = type(part)().options()
+    changed = {key: value for key, value in part.options().items() if value != defaults[key]}
     if isinstance(part, LayoutStrategy):
         return f"{LAYOUT}{_options_text({'strategy': part.strategy, **changed})}"
     return f"{part.name}{_options_text(changed)}"

@@ -150,7 +150,7 @@ def extend(
         on_rewrite=on_rewrite,
         leave_out=leave_out,
     )
-    step.label = label or pass_.name
+    step.label = label or step.label
     history.steps.append(step)
     return step
 

@@ -49,10 +49,16 @@ def preset(name: str) -> Pipeline:
     return read_pipeline(library.preset_text(name))
 
 
+@cache
+def _preset_names() -> Mapping[str, str]:
+    """The names of the presets by their texts."""
+    return {str(preset(name)): name for name, entry in library.presets().items() if "alias" not in entry}
+
+
 def shortest_text(pipeline: Pipeline) -> str:
     """The pipeline's text, with the name of a preset in the place of its parts."""
-    presets = (name for name, entry in library.presets().items() if "alias" not in entry)
-    named = {str(preset(name)): name for name in presets if name not in library.all_names()}
+    taken = library.all_names()
+    named = {text: name for text, name in _preset_names().items() if name not in taken}
     texts = ((part, part_text(part)) for part in pipeline.parts)
     shortened = (named.get(text, text) if isinstance(part, Fixpoint) else text for part, text in texts)
     return named.get(str(pipeline), ",".join(shortened))

@@ -61,8 +61,7 @@ def said_of(
             for name in wanted & touched:
                 results[name].append(PassSaid(number, step.title, "", rewrite.sentence, t, acted=True))
         if step.pass_ is not None and step.pass_name in asked:
-            left_out = history.left_out_of(step)
-            for name, rule, sentence in _refusals(step, step.pass_, graph, context, wanted, left_out):
+            for name, rule, sentence in _refusals(step, step.pass_, graph, context, wanted, step.left_out):
                 results[name].append(PassSaid(number, step.title, rule, sentence, t, acted=False))
     return results
 

@@ -75,7 +75,18 @@ def run_pass(
     after = measurements_of(graph) if rewrites else before
     last = facts[0] if facts else None
     options = pass_.options()
-    return Step(pass_.name, pass_.title, options, tuple(rewrites), before, after, seconds, last, pass_=pass_)
+    return Step(
+        pass_.name,
+        pass_.title,
+        options,
+        tuple(rewrites),
+        before,
+        after,
+        seconds,
+        last,
+        pass_=pass_,
+        left_out=tuple(leave_out),
+    )
 
 
 class BrokenPassError(UserError):

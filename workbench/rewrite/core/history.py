@@ -49,6 +49,7 @@ class Step:
     broken_by: if verification failed, the index of the rewrite that broke it.
     pass_:     the pass that ran; None for the graph as loaded.
     label:     the pass's name, with a number where it stands more than once in the pipeline: "fold_pad#2".
+    left_out:  the rewrites that it was to leave out.
     """
 
     pass_name: str
@@ -63,6 +64,7 @@ class Step:
     broken_by: int | None = None
     pass_: Pass | None = None
     label: str = ""
+    left_out: tuple[RewriteId, ...] = ()
 
     def __post_init__(self) -> None:
         self.label = self.label or self.pass_name
@@ -175,10 +177,6 @@ class History:
         if sum(out.step == step.label for out in self.left_out) >= MOST_LEFT_OUT:
             return LeftOut(step.label, None, "", step.verdict.sentence)
         return LeftOut(step.label, rewrite.id, rewrite.sentence, step.verdict.sentence)
-
-    def left_out_of(self, step: Step) -> list[RewriteId]:
-        """The rewrites that were left out of the step."""
-        return [out.rewrite for out in self.left_out if out.step == step.label and out.rewrite is not None]
 
     @property
     def unverified(self) -> Step | None:

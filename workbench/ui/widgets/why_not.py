@@ -50,9 +50,7 @@ def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass]
         context = PassContext(aimed(history, spec.profile), mode=history.mode, limits=history.limits)
         with st.spinner(f"Asking the rules of {passes[index - 1].title} again"):
             after = graphs_of_steps(opened, history)[index]
-            known[index] = considered(
-                history[index], passes[index - 1], after, context, history.left_out_of(history[index])
-            )
+            known[index] = considered(history[index], passes[index - 1], after, context, history[index].left_out)
     return known[index]
 
 
