@@ -58,8 +58,10 @@ node_modules/.installed: package.json package-lock.json
 	npm ci --silent --no-audit --no-fund
 	touch $@
 
-# A virtual environment of its own: the reference is made from the source, which nothing imports.
-docs: .venv-docs/.installed
+# MkDocs has a virtual environment of its own: the library's reference is made from the source, which nothing imports.
+docs: .venv-docs/.installed $(VENV)/.installed-dev
+	$(BIN)/python docs/make_passes.py
+	$(BIN)/python docs/make_rules.py
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 .venv-docs/.installed: requirements-docs.txt

@@ -1,4 +1,4 @@
-"""The app: `make run` or `streamlit run app.py` serves its pages, and rejects requests from other sites."""
+"""The app: `make run` or `streamlit run app.py` serves its pages and rejects requests from other sites."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from starlette.middleware import Middleware
 
 import workbench.ui
 from workbench.ui.server.browsers import NamedBrowsers
+from workbench.ui.server.lifespan import lifespan
 from workbench.ui.server.origin_guard import OriginGuard
-from workbench.ui.server.serving import serving
 
 _PAGES = Path(workbench.ui.__path__[0]) / "main.py"
 
-app = st.App(_PAGES, middleware=[Middleware(OriginGuard), Middleware(NamedBrowsers)], lifespan=serving)
+app = st.App(_PAGES, middleware=[Middleware(OriginGuard), Middleware(NamedBrowsers)], lifespan=lifespan)

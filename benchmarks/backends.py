@@ -1,8 +1,8 @@
 """Torch's backends beside ONNX Runtime: `python benchmarks/backends.py [--repeat N] [--device cuda] [MODEL.onnx ...]`.
 
-One row per model, all its variants by turns, a process for each backend, float32, batch 1: the model as loaded by
-torch and by ONNX Runtime, and what the preset `simplify` makes of it by torch-compile, by `fused` and by ONNX Runtime.
-Without models, six networks with random weights and two samples. Prints Markdown.
+One row per model, float32, batch 1; its variants run interleaved, a process for each backend. They are the model as
+loaded by torch and by ONNX Runtime, and the result of the preset `simplify` by torch-compile, by `fused` and by ONNX
+Runtime. The default models are six networks with random weights and two samples. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = (
     "model",
     *(f"{name} ms" for name in TORCH),
     "ONNX Runtime ms",
-    "of ours ms",
+    "ONNX Runtime, ours ms",
     "best of torch",
     "ours",
     "groups",
@@ -33,7 +33,7 @@ COLUMNS = (
 
 def main() -> None:
     import workbench as wb
-    from workbench.run.measurement.formatting import machine_words
+    from workbench.run.measurement.formatting import machine_text
     from workbench.run.measurement.statistics import ratio
     from workbench.run.measurement.variants import Variant
 
@@ -55,14 +55,14 @@ def main() -> None:
                 "onnxruntime": Variant(loaded, "onnxruntime"),
                 "ours": Variant(ours, "onnxruntime"),
             }
-            found = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
-            ran = found.ran
-            notes |= {f"{path.stem}, {label}": words for label, words in found.failures.items()}
+            measurement = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
+            ran = measurement.ran
+            notes |= {f"{path.stem}, {label}": note for label, note in measurement.failures.items()}
             notes |= {f"{path.stem}, {label}": str(v.fallbacks) for label, v in ran.items() if v.fallbacks}
-            of_torch = [name for name in TORCH if name in ran]
-            best = min(of_torch, key=lambda name, ran=ran: ran[name].latency.median_ms)
-            beside = ran["onnxruntime"].times_ms
-            ours_beside = ratio(ran["ours"].times_ms, beside)
+            torch_backends = [name for name in TORCH if name in ran]
+            fastest = min(torch_backends, key=lambda name, ran=ran: ran[name].latency.median_ms)
+            original = ran["onnxruntime"].times_ms
+            ratio_of_ours = ratio(ran["ours"].times_ms, original)
             counts = Counter(kernel.by for kernel in ran["fused"].kernels)
             cells = [
                 path.stem,
@@ -70,14 +70,14 @@ def main() -> None:
                     f"{ran[name].latency.median_ms:.2f}" if name in ran else "-"
                     for name in (*TORCH, "onnxruntime", "ours")
                 ),
-                f"{ratio(ran[best].times_ms, beside).ratio:.2f} ({best})",
-                f"{ours_beside.ratio:.2f} ({ours_beside.ratio_low:.2f} to {ours_beside.ratio_high:.2f})",
+                f"{ratio(ran[fastest].times_ms, original).ratio:.2f} ({fastest})",
+                f"{ratio_of_ours.ratio:.2f} ({ratio_of_ours.ratio_low:.2f} to {ratio_of_ours.ratio_high:.2f})",
                 ", ".join(f"{count} {by}" for by, count in counts.most_common()),
             ]
             print(f"| {' | '.join(cells)} |", flush=True)
-    print(f"\n{machine_words(found.machine)}.")
-    for name, words in notes.items():
-        print(f"\n{name}: {words}")
+    print(f"\n{machine_text(measurement.machine)}.")
+    for name, note in notes.items():
+        print(f"\n{name}: {note}")
 
 
 def models(folder: Path) -> Iterator[Path]:

@@ -1,10 +1,10 @@
-"""Is ONNX Runtime as quick by turns with torch as it is alone?
+"""Whether ONNX Runtime is as fast interleaved with torch as alone.
 
     python benchmarks/beside.py [--rounds 12] [--repeat 20]
 
-Each round measures a model by ONNX Runtime alone, and then by turns with torch; a round's number is the minimum, and
-the median, of its runs. The ratio by turns to alone is of the rounds' medians, with its 95 % interval over rounds
-(`run/measurement/statistics.py`); 1 within it: measured beside another backend, nothing is lost. Prints Markdown.
+Each round measures a model by ONNX Runtime alone, and then interleaved with torch; a round's number is the minimum, and
+the median, of its runs. The ratio of interleaved to alone is that of the rounds' medians, with its 95 % interval over
+rounds (`run/measurement/statistics.py`). An interval that contains 1 shows no loss. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 MODELS = ("conv_relu_conv_relu", "ppocr_cls_v2", "resnet50_narrow")
-HEAD = "| model | of a round's | alone ms | by turns ms | ratio | 95 % between |\n|" + "---|" * 6
+HEAD = "| model | statistic | alone ms | interleaved ms | ratio | 95 % between |\n|" + "---|" * 6
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     import workbench as wb
     from workbench.io.samples import samples
     from workbench.run.inputs import seed_inputs
-    from workbench.run.measurement.formatting import machine_words
+    from workbench.run.measurement.formatting import machine_text
     from workbench.run.measurement.measure import measure_models
     from workbench.run.measurement.statistics import ratio
     from workbench.run.measurement.variants import Variant
@@ -42,19 +42,22 @@ def main() -> None:
         for sample in (s for s in samples() if s.file.stem in MODELS):
             graph = wb.load(sample.file, dims=dict(sample.dims))
             inputs = seed_inputs(graph, dict(graph.dims), 0)
-            one = {"onnxruntime": Variant(graph, "onnxruntime")}
-            times: dict[str, list] = {"alone": [], "by turns": []}
+            runtime = {"onnxruntime": Variant(graph, "onnxruntime")}
+            times: dict[str, list] = {"alone": [], "interleaved": []}
             for _ in range(chosen.rounds):
-                for name, variants in (("alone", one), ("by turns", one | {"torch": Variant(graph)})):
-                    found = measure_models(variants, inputs=inputs, repeat=chosen.repeat, worker=worker)
-                    times[name].append(found.ran["onnxruntime"].latency)
-                    machine = machine_words(found.machine)
-            for key, word in (("min_ms", "minimum"), ("median_ms", "median")):
-                alone, beside = ([float(getattr(v, key)) for v in times[name]] for name in ("alone", "by turns"))
-                r = ratio(beside, alone)
+                for name, variants in (
+                    ("alone", runtime),
+                    ("interleaved", runtime | {"torch": Variant(graph)}),
+                ):
+                    measurement = measure_models(variants, inputs=inputs, repeat=chosen.repeat, worker=worker)
+                    times[name].append(measurement.ran["onnxruntime"].latency)
+                    machine = machine_text(measurement.machine)
+            for key, statistic in (("min_ms", "minimum"), ("median_ms", "median")):
+                alone, beside = ([float(getattr(v, key)) for v in times[name]] for name in ("alone", "interleaved"))
+                of_medians = ratio(beside, alone)
                 print(
-                    f"| {sample.file.stem} | {word} | {np.median(alone):.3f} | {np.median(beside):.3f} "
-                    f"| {r.ratio:.2f} | {r.ratio_low:.2f} to {r.ratio_high:.2f} |",
+                    f"| {sample.file.stem} | {statistic} | {np.median(alone):.3f} | {np.median(beside):.3f} "
+                    f"| {of_medians.ratio:.2f} | {of_medians.ratio_low:.2f} to {of_medians.ratio_high:.2f} |",
                     flush=True,
                 )
     print(f"\n{machine}.")

@@ -1,9 +1,9 @@
 """What a certificate costs: `python benchmarks/certificates.py [MODEL ...]`.
 
 For each model and each pipeline: the seconds of `optimize --no-verify` without and with `--certificate`, the bytes of
-the certificate, the seconds and the peak memory of `check`, each a process of its own, by turns, the median of
-`--repeat`; and what the checker says of the bound. Without arguments: the samples of 0.2 MB and more, and ResNet-50
-with random weights.
+the certificate, and the seconds and the peak memory of `check`. Each command is a process, interleaved; the figures are
+medians of `--repeat`. The last column says whether the checker proves the bound. The default models are the samples of
+0.2 MB and more, and ResNet-50 with random weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.engine import compile_modules, default_models, measured  # noqa: E402
 
-SMALLEST = 200_000  # bytes of a sample that is measured
+MIN_BYTES = 200_000  # bytes; smaller samples are not measured
 PIPELINES = {
     "simplify": ("--preset", "simplify"),
     "default, layout optimal": ("--layout", "optimal"),
@@ -32,30 +32,30 @@ PIPELINES = {
 
 
 def row(model: Path, pipeline: str, folder: Path, repeat: int) -> str:
-    """One line of the table. The passes with a time limit get 10 s."""
+    """One line of the table. Passes with a time limit get 10 s."""
     out, path = folder / "out.onnx", folder / "certificate.json"
-    words = [*PIPELINES[pipeline]]
-    if words[0] == "--passes":
-        words += ["--option", f"{words[1]}.seconds=10"]
-    optimize = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(out), "--no-verify", *words]
+    options = [*PIPELINES[pipeline]]
+    if options[0] == "--passes":
+        options += ["--option", f"{options[1]}.seconds=10"]
+    optimize = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(out), "--no-verify", *options]
     check = [sys.executable, "-m", "workbench", "check", str(model), str(out), str(path)]
-    turns = [[measured(c) for c in (optimize, [*optimize, "--certificate", str(path)], check)] for _ in range(repeat)]
-    without, with_it, checking = (statistics.median(s for s, _ in runs) for runs in zip(*turns, strict=True))
-    said = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    rounds = [[measured(c) for c in (optimize, [*optimize, "--certificate", str(path)], check)] for _ in range(repeat)]
+    without, with_it, checking = (statistics.median(s for s, _ in runs) for runs in zip(*rounds, strict=True))
+    output = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     rewrites = sum(len(step["rewrites"]) for step in json.loads(path.read_text())["steps"][1:-1])
-    peak = max(turn[2][1] for turn in turns)
+    peak = max(runs[2][1] for runs in rounds)
     size = f"{path.stat().st_size / 1e3:,.0f}"
     seconds = (f"{without:.2f}", f"{with_it:.2f}", size, f"{checking:.2f}", f"{peak / 1e6:,.0f}")
-    return f"| {' | '.join((model.stem, pipeline, f'{rewrites:,}', *seconds, bound(said)))} |"
+    return f"| {' | '.join((model.stem, pipeline, f'{rewrites:,}', *seconds, bound(output)))} |"
 
 
-def bound(said: str) -> str:
-    """What `check` printed of a bound, in a word."""
-    if "the solver says" in said or "the search says" in said:
+def bound(output: str) -> str:
+    """The cell "bound", from the output of `check`."""
+    if "the solver says" in output or "the search says" in output:
         return "claimed"
-    if "of the network in the certificate" in said or "of the program in the certificate" in said:
-        return "of its network" if "claims no minimum" not in said else "not claimed"
-    if "proven" in said:
+    if "of the network in the certificate" in output or "of the program in the certificate" in output:
+        return "of its network" if "claims no minimum" not in output else "not claimed"
+    if "proven" in output:
         return "proven"
     return "-"
 
@@ -70,7 +70,7 @@ def main() -> None:
     print("| model | passes | rewrites | optimize s | with it s | kB | check s | peak MB | bound |")
     print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        models = chosen.models or [path for path in default_models(Path(folder)) if path.stat().st_size >= SMALLEST]
+        models = chosen.models or [path for path in default_models(Path(folder)) if path.stat().st_size >= MIN_BYTES]
         for model in models:
             for pipeline in chosen.pipelines:
                 print(row(model, pipeline, Path(folder), chosen.repeat), flush=True)

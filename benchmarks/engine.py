@@ -1,12 +1,11 @@
 """How long the engine takes, and how much memory: `python benchmarks/engine.py [MODEL ...]`.
 
-Each command runs as a process of its own, `--repeat` times; the median of wall
-time and the largest peak memory (resident set) are printed as a Markdown table,
-for models of 20 MB and more also as a multiple of the file, and what of it the model
-took: the peak over that of the same command on a model of two nodes, one of which ONNX
-Runtime folds where the model's own run needs it; that is Python with its libraries.
-Beside models of 20 MB and more: the onnx package alone, which loads, checks,
-infers shapes and saves. Without arguments: the samples and ResNet-50 with random weights.
+Each command runs as a process, `--repeat` times. A Markdown table has the median of wall time and the largest peak
+memory (resident set), for models of 20 MB and more also as a multiple of the file. The memory of the model is the peak
+minus that of the same command on a model of two nodes, which is the memory of Python with its libraries. One of the
+two nodes is folded by ONNX Runtime if the model's own run uses that. For models of 20 MB and more there is also a row
+of the onnx package alone, which loads, checks, infers shapes and saves. The default models are the samples and
+ResNet-50 with random weights.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import onnx.parser
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-COMPARED_FROM = 20_000_000  # bytes; below, a process is mostly its imports
+MIN_COMPARED_BYTES = 20_000_000  # bytes; below, most of a process is its imports
 TWO_NODES = """
 <ir_version: 10, opset_import: ["" : 21]> g (float[N, 2] x) => (float[N, 2] y) { c = Relu(x)  y = Neg(c) }
 """
@@ -48,7 +47,7 @@ onnx.save(onnx.shape_inference.infer_shapes(model), sys.argv[2])
 
 
 def compile_modules() -> None:
-    """As pip does with what it installs: a first start, or one that may not write beside the source, takes longer."""
+    """Compile all modules, as pip does at installation; else the first start takes longer."""
     for folder in ("workbench", "passes"):
         compileall.compile_dir(ROOT / folder, quiet=1)
 
@@ -64,15 +63,15 @@ def measured(command: list[str]) -> tuple[float, int]:
 
 
 def row(name: str, model: Path, command: list[str], bare: int, repeat: int) -> str:
-    """One line of the table; bare: the peak bytes of the same command on next to nothing."""
+    """One line of the table. bare: the peak bytes of the same command on a model of two nodes."""
     runs = [measured(command) for _ in range(repeat)]
     seconds = [s for s, _ in runs]
     peak = max(p for _, p in runs)
     size = model.stat().st_size
     spread = f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
-    ratio = f"{peak / size:.1f}" if size >= COMPARED_FROM else "-"
-    taken = max(0, peak - bare)
-    cells = (name, f"{size / 1e6:,.1f}", spread, f"{peak / 1e6:,.0f}", ratio, f"{taken / 1e6:,.0f}")
+    ratio = f"{peak / size:.1f}" if size >= MIN_COMPARED_BYTES else "-"
+    model_bytes = max(0, peak - bare)
+    cells = (name, f"{size / 1e6:,.1f}", spread, f"{peak / 1e6:,.0f}", ratio, f"{model_bytes / 1e6:,.0f}")
     return f"| {' | '.join(cells)} |"
 
 
@@ -94,7 +93,7 @@ def main() -> None:
             return [sys.executable, "-c", ONNX_ALONE, str(model), written]
 
         def folds(model: Path) -> bool:
-            """Does the run load ONNX Runtime, which folds what NumPy would round otherwise?"""
+            """Whether the run loads ONNX Runtime, for values that NumPy would round differently."""
             command = [sys.executable, "-c", FOLDS, *options, str(model), "-o", written]
             return subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode == 0
 
@@ -106,22 +105,22 @@ def main() -> None:
         for model in models:
             own = bare[folds(model)]
             print(row(f"`optimize --no-verify`, {model.stem}", model, ours(model), own, chosen.repeat))
-            if model.stat().st_size >= COMPARED_FROM:
+            if model.stat().st_size >= MIN_COMPARED_BYTES:
                 print(row(f"onnx alone, {model.stem}", model, alone(model), bare_alone, chosen.repeat))
 
 
 def smallest_model(folder: Path, folded: bool) -> Path:
-    """A file of two nodes, of which `optimize` folds one with ONNX Runtime, or none."""
+    """A file of two nodes; with `folded`, `optimize` folds one of them with ONNX Runtime."""
     path = folder / f"smallest_{folded}.onnx"
     path.write_bytes(onnx.parser.parse_model(ONE_FOLDED if folded else TWO_NODES).SerializeToString())
     return path
 
 
 def default_models(folder: Path) -> list[Path]:
-    """The samples, and a ResNet-50 with random weights that is written into `folder`."""
+    """The samples, and a ResNet-50 with random weights, which is written into `folder`."""
     resnet = folder / "resnet50_light_random.onnx"
     code = f"import onnx; from sample_models.light import random_light; onnx.save(random_light('resnet50'), '{resnet}')"
-    # A process's peak memory starts at its parent's, so this one must stay small: another one makes the model.
+    # A process's peak memory starts at its parent's; another process makes the model, so that this one stays small.
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     return [*sorted((ROOT / "sample_models").glob("*.onnx")), resnet]
 

@@ -1,10 +1,10 @@
 """`--export-for onnxruntime` beside ONNX Runtime's extended level: `python benchmarks/extended.py [MODEL.onnx ...]`.
 
-One row a model: the nodes of the file, of what ONNX Runtime's extended level makes of it (basic and extended fusions,
-without the layouts of the level above), and of what `--preset simplify --export-for onnxruntime` writes; and the time
-of one run of both on ONNX Runtime's CPU provider, by turns in one process: the original file at the extended level,
-ours with all of ONNX Runtime's optimizations off and at the extended level. The largest error is that of our file over
-the original, both unoptimized. Without models: two BERTs of 12 layers that TorchScript exports, with random weights,
+One row a model. Nodes: of the file, of the result of ONNX Runtime's extended level (basic and extended fusions, without
+the layouts of the next level), and of the file that `--preset simplify --export-for onnxruntime` writes. Times of one
+run on ONNX Runtime's CPU provider, interleaved in one process: the original file at the extended level, and our file
+with all of ONNX Runtime's optimizations off and at the extended level. The error is the largest of our file against the
+original, both unoptimized. The default models are two BERTs of 12 layers, exported by TorchScript with random weights,
 and ResNet-50. Prints Markdown.
 """
 
@@ -30,8 +30,8 @@ COLUMNS = (
     "original, extended ms",
     "ours, none ms",
     "ours, extended ms",
-    "ours, none, over original",
-    "ours, extended, over original",
+    "ours, none / original",
+    "ours, extended / original",
     "error",
 )
 
@@ -48,20 +48,20 @@ def main() -> None:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for path in (*models(Path(folder)), *chosen.models):
-            ours, left = Path(folder) / "ours.onnx", Path(folder) / "extended.onnx"
+            ours, optimized = Path(folder) / "ours.onnx", Path(folder) / "extended.onnx"
             graph = wb.load(path)
             wb.export(wb.optimize(graph, preset="simplify", export_for="onnxruntime").graph, ours)
             inputs = seed_inputs(graph, dict(graph.dims), 0)
             sessions = {
-                "original": session(path, "ORT_ENABLE_EXTENDED", written=left),
+                "original": session(path, "ORT_ENABLE_EXTENDED", written=optimized),
                 "none": session(ours, "ORT_DISABLE_ALL"),
                 "extended": session(ours, "ORT_ENABLE_EXTENDED"),
             }
-            times = by_turns(sessions, inputs, chosen.repeat)
+            times = interleaved(sessions, inputs, chosen.repeat)
             none, extended = (ratio(times[name], times["original"]) for name in ("none", "extended"))
             cells = (
                 path.stem,
-                *(f"{count_nodes(file):,}" for file in (path, left, ours)),
+                *(f"{count_nodes(file):,}" for file in (path, optimized, ours)),
                 *(f"{sorted(times[name])[len(times[name]) // 2]:.2f}" for name in sessions),
                 *(f"{r.ratio:.2f} ({r.ratio_low:.2f} to {r.ratio_high:.2f})" for r in (none, extended)),
                 f"{error(session(path, 'ORT_DISABLE_ALL'), sessions['none'], inputs):.1e}",
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def session(path: Path, level: str, written: Path | None = None, threads: int = 0) -> Any:
-    """threads: 0 for as many as ONNX Runtime takes."""
+    """A session on the CPU. written: where it saves its optimized model. threads: 0 for ONNX Runtime's default."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -82,16 +82,16 @@ def session(path: Path, level: str, written: Path | None = None, threads: int = 
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def by_turns(sessions: dict[str, Any], inputs: dict[str, Any], repeat: int) -> dict[str, list[float]]:
-    """Milliseconds of each run, in a random order each time, after three runs that do not count."""
+def interleaved(sessions: dict[str, Any], inputs: dict[str, Any], repeat: int) -> dict[str, list[float]]:
+    """By session, the milliseconds of each run. Rounds have a random order; the first three are not counted."""
     times: dict[str, list[float]] = {name: [] for name in sessions}
     order = list(sessions)
-    for turn in range(repeat + 3):
+    for round_ in range(repeat + 3):
         random.shuffle(order)
         for name in order:
             start = time.perf_counter()
             sessions[name].run(None, inputs)
-            if turn >= 3:
+            if round_ >= 3:
                 times[name].append((time.perf_counter() - start) * 1e3)
     return times
 
@@ -103,16 +103,16 @@ def count_nodes(path: Path) -> int:
 
 
 def error(original: Any, ours: Any, inputs: dict[str, Any]) -> float:
-    """The largest difference of floating-point outputs, over the largest number of the original's."""
+    """The largest difference of floating-point outputs, over the original output's largest absolute value."""
     import numpy as np
 
     pairs = zip(original.run(None, inputs), ours.run(None, inputs), strict=True)
-    found = [
+    errors = [
         float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
         for a, b in pairs
         if np.issubdtype(a.dtype, np.floating)
     ]
-    return max(found, default=0.0)
+    return max(errors, default=0.0)
 
 
 def models(folder: Path) -> Iterator[Path]:

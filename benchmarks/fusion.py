@@ -1,8 +1,8 @@
-"""Memory traffic of groups of operators: `python benchmarks/fusion.py [MODEL.onnx ...]`; without models, ten networks.
+"""Memory traffic of groups of operators: `python benchmarks/fusion.py [MODEL.onnx ...]`.
 
-One row per model: the operators alone, the groups of `fuse_groups`, and the minimum of `fuse_minimum` under each rule
-set, with what is left to prove. Networks have random weights and are grouped as they are, without other passes.
-Prints Markdown.
+One row per model: the operators alone, the groups of `fuse_groups`, and the minimum of `fuse_minimum` under each set of
+rules, with the lower bound where it is not proved. The default models are ten networks with random weights, without
+other passes. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SAMPLES = ("basic_pitch_nmp", "ppocr_cls_v2")
 SECONDS = 60  # of each search
 COLUMNS = ("model", "operators", "alone MB", "fuse_groups MB", "groups")
 RULES = ("same", "wider", "several")
-MINIMA = tuple(word for rules in RULES for word in (f"minimum MB, {rules}", "groups", "s"))
+COLUMNS_OF_MINIMA = tuple(column for rules in RULES for column in (f"minimum MB, {rules}", "groups", "s"))
 
 
 def main() -> None:
@@ -28,10 +28,10 @@ def main() -> None:
 
     from sample_models.light import random_light
 
-    head = (*COLUMNS, *MINIMA)
+    head = (*COLUMNS, *COLUMNS_OF_MINIMA)
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        models = [Path(word) for word in sys.argv[1:]]
+        models = [Path(argument) for argument in sys.argv[1:]]
         if not models:
             models = [ROOT / "sample_models" / f"{name}.onnx" for name in SAMPLES]
             for name in NETWORKS:
@@ -53,11 +53,11 @@ def _row(model: Path) -> str:
     for rules in RULES:
         started = time.perf_counter()
         options = {"fuse_minimum.rules": rules, "fuse_minimum.seconds": SECONDS}
-        found = wb.optimize(graph, ["fuse_minimum"], options=options)[1].facts
+        minimum = wb.optimize(graph, ["fuse_minimum"], options=options)[1].facts
         seconds = time.perf_counter() - started
-        bound = found.traffic.bound_bytes
-        left = "" if found.traffic.certified else f", at least {_size(bound)}"
-        cells += [f"{_size(found.traffic.bytes)}{left}", f"{len(found.groups):,}", f"{seconds:.1f}"]
+        bound = minimum.traffic.bound_bytes
+        lower_bound = "" if minimum.traffic.certified else f", at least {_size(bound)}"
+        cells += [f"{_size(minimum.traffic.bytes)}{lower_bound}", f"{len(minimum.groups):,}", f"{seconds:.1f}"]
     return "| " + " | ".join(cells) + " |"
 
 

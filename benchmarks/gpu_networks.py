@@ -1,7 +1,8 @@
-"""Networks as torch users write them, with random weights: what `on_gpu.py` compares plain torch with, and exports.
+"""Networks written in torch, with random weights, for the comparison of `on_gpu.py` with plain torch.
 
 ResNet (He, Zhang, Ren, Sun 2016), BERT (Devlin et al. 2019), ViT (Dosovitskiy et al. 2021), ConvNeXt (Liu et al. 2022)
-and a block of Llama (Touvron et al. 2023) in the sizes of their papers. small: the same with few and narrow layers.
+and a block of Llama (Touvron et al. 2023) in the sizes of their papers. small: the same networks with few and narrow
+layers.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ Network = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
 
 class Bottleneck(nn.Module):
-    def __init__(self, entering: int, width: int, stride: int) -> None:
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.first = _normed(nn.Conv2d(entering, width, 1, bias=False))
+        self.first = _normed(nn.Conv2d(in_channels, width, 1, bias=False))
         self.second = _normed(nn.Conv2d(width, width, 3, stride, 1, bias=False))
         self.third = _normed(nn.Conv2d(width, 4 * width, 1, bias=False))
-        changes = stride > 1 or entering != 4 * width
-        self.skip = _normed(nn.Conv2d(entering, 4 * width, 1, stride, bias=False)) if changes else nn.Identity()
+        changes = stride > 1 or in_channels != 4 * width
+        self.skip = _normed(nn.Conv2d(in_channels, 4 * width, 1, stride, bias=False)) if changes else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = F.relu(self.second(F.relu(self.first(x))))
@@ -36,12 +37,12 @@ def _normed(convolution: nn.Conv2d) -> nn.Sequential:
 
 def resnet(blocks: tuple[int, ...], width: int = 64) -> nn.Module:
     layers: list[nn.Module] = [_normed(nn.Conv2d(3, width, 7, 2, 3, bias=False)), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-    entering = width
+    in_channels = width
     for stage, count in enumerate(blocks):
         for block in range(count):
-            layers.append(Bottleneck(entering, width << stage, 2 if stage and not block else 1))
-            entering = 4 * width << stage
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(entering, 1000))
+            layers.append(Bottleneck(in_channels, width << stage, 2 if stage and not block else 1))
+            in_channels = 4 * width << stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(in_channels, 1000))
 
 
 class ConvNeXtBlock(nn.Module):
@@ -83,7 +84,7 @@ class Attention(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """before: whether a part normalizes what it reads, as ViT does, or its sum with that, as BERT does."""
+    """before: whether layer norms are before attention and MLP, as in ViT, or after the residual sums, as in BERT."""
 
     def __init__(self, width: int, heads: int, before: bool) -> None:
         super().__init__()
@@ -102,12 +103,12 @@ class EncoderLayer(nn.Module):
 class Bert(nn.Module):
     def __init__(self, layers: int, width: int, heads: int, length: int) -> None:
         super().__init__()
-        self.words, self.places = nn.Embedding(30522, width), nn.Parameter(torch.randn(1, length, width))
+        self.tokens, self.positions = nn.Embedding(30522, width), nn.Parameter(torch.randn(1, length, width))
         self.norm = nn.LayerNorm(width)
         self.layers = nn.Sequential(*(EncoderLayer(width, heads, False) for _ in range(layers)))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        hidden: torch.Tensor = self.layers(self.norm(self.words(ids) + self.places))
+        hidden: torch.Tensor = self.layers(self.norm(self.tokens(ids) + self.positions))
         return hidden
 
 
@@ -115,7 +116,7 @@ class VisionTransformer(nn.Module):
     def __init__(self, layers: int, width: int, heads: int, side: int) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, 16, 16)
-        self.first, self.places = (
+        self.class_token, self.positions = (
             nn.Parameter(torch.zeros(1, 1, width)),
             nn.Parameter(torch.randn(1, (side // 16) ** 2 + 1, width)),
         )
@@ -124,9 +125,9 @@ class VisionTransformer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         tokens = self.patches(x).flatten(2).transpose(1, 2)
-        tokens = torch.cat([self.first.expand(x.shape[0], -1, -1), tokens], 1) + self.places
-        found: torch.Tensor = self.head(self.norm(self.layers(tokens))[:, 0])
-        return found
+        tokens = torch.cat([self.class_token.expand(x.shape[0], -1, -1), tokens], 1) + self.positions
+        logits: torch.Tensor = self.head(self.norm(self.layers(tokens))[:, 0])
+        return logits
 
 
 class LlamaBlock(nn.Module):
@@ -198,13 +199,13 @@ NETWORKS: dict[str, Callable[[int, bool], Network]] = {
 
 
 def network(name: str, batch: int, small: bool) -> Network:
-    """The module, for inference, and inputs of it, both seeded."""
+    """The module, for inference, and its inputs, both seeded."""
     torch.manual_seed(0)
     module, inputs = NETWORKS[name](batch, small)
     return module.eval(), inputs
 
 
 def exported(module: nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> Path:
-    """An ONNX file of it, by the exporter that needs nothing but onnx."""
+    """Write the module as an ONNX file, by the TorchScript exporter, which needs only onnx."""
     torch.onnx.export(module, inputs, str(path), dynamo=False, opset_version=17)
     return path

@@ -1,6 +1,6 @@
 """The parts of `on_gpu.py`, each a function that yields rows: `benchmarks/gpu_parts.py PART FOLDER DEVICE SMALL`.
 
-A row is written when it is there, so that a part that is ended at its limit leaves what it has.
+Each row is written at once, so that a part that is ended at its limit keeps its rows.
 """
 
 from __future__ import annotations
@@ -20,39 +20,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.ir import Graph
-    from workbench.run.measurement.measured import MeasuredVariant, Measurement
+    from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu_beside_torch import Place, Row, networks  # noqa: E402
+from benchmarks.gpu_beside_torch import Row, Settings, networks  # noqa: E402
 
-_SHARES = 8  # processes of ONNX's cases
+_SHARES = 8  # processes for ONNX's conformance cases
 
 
-def environment(place: Place) -> Iterator[Row]:
+def environment(settings: Settings) -> Iterator[Row]:
     import dataclasses
 
     from workbench.run.worker.machine import machine
 
-    yield dataclasses.asdict(machine("cuda:0" if place.device == "cuda" else "cpu"))
+    yield dataclasses.asdict(machine("cuda:0" if settings.device == "cuda" else "cpu"))
 
 
-def tests(place: Place) -> Iterator[Row]:
-    """tests/test_cuda.py and every overload that writes into a given place."""
+def tests(settings: Settings) -> Iterator[Row]:
+    """The outcomes of tests/test_cuda.py, and of the tests of `out=` overloads."""
     command = [sys.executable, "-m", "pytest", "tests/test_cuda.py", "tests/test_arena.py", "-q", "-rA", "--run-slow"]
-    wanted = "overload_takes or further" if place.small else "cuda or overload"
-    ran = subprocess.run([*command, "-k", wanted, "-p", "no:cacheprovider"], capture_output=True, text=True, cwd=ROOT)
+    selection = "overload_takes or further" if settings.small else "cuda or overload"
+    ran = subprocess.run(
+        [*command, "-k", selection, "-p", "no:cacheprovider"], capture_output=True, text=True, cwd=ROOT
+    )
     for outcome, name in re.findall(r"^(PASSED|FAILED|ERROR|SKIPPED) (?:\[\d+\] )?(\S+)", ran.stdout, re.M):
         yield {"test": name, "outcome": outcome.lower()}
     if ran.returncode not in (0, 1):
         yield {"test": "pytest", "outcome": "failed", "text": (ran.stdout + ran.stderr)[-2000:]}
 
 
-def conformance(place: Place) -> Iterator[Row]:
-    """ONNX's cases, eager and, on CUDA, recorded, by several processes."""
-    shares = 2 if place.small else _SHARES
-    command = [sys.executable, __file__, "share_of_conformance", str(place.folder), place.device, str(int(place.small))]
+def conformance(settings: Settings) -> Iterator[Row]:
+    """ONNX's conformance cases, eager and on CUDA as CUDA graphs, by several processes."""
+    shares = 2 if settings.small else _SHARES
+    command = [
+        sys.executable,
+        __file__,
+        "share_of_conformance",
+        str(settings.folder),
+        settings.device,
+        str(int(settings.small)),
+    ]
     ran = [
         subprocess.Popen([*command, str(share), str(shares)], stdout=subprocess.PIPE, text=True)
         for share in range(shares)
@@ -62,28 +71,28 @@ def conformance(place: Place) -> Iterator[Row]:
         yield from map(json.loads, process.stdout)
 
 
-def share_of_conformance(place: Place, share: int, shares: int) -> Iterator[Row]:
+def share_of_conformance(settings: Settings, share: int, shares: int) -> Iterator[Row]:
     from tests import conformance as cases
     from workbench.run.torch.executor.cuda_graph import NotCaptured, captured
     from workbench.run.torch.executor.executor import TorchExecutor
 
     class OnDevice:
-        """An executor whose outputs are brought back; on CUDA its second run is recorded, where that can be."""
+        """An executor with outputs on the CPU; on CUDA, its second run is a CUDA graph if it can be captured."""
 
         def __init__(self, graph: Any) -> None:
-            self._own, self._ran = TorchExecutor(graph, place.device), False
-            self.graph, self.fallbacks, self.upload = graph, self._own.fallbacks, self._own.upload
+            self._executor, self._ran = TorchExecutor(graph, settings.device), False
+            self.graph, self.fallbacks, self.upload = graph, self._executor.fallbacks, self._executor.upload
 
         def run_tensors(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-            found: Mapping[str, Any] = self._own.run_tensors(inputs)
-            if place.device == "cuda" and self._ran:
+            outputs: Mapping[str, Any] = self._executor.run_tensors(inputs)
+            if settings.device == "cuda" and self._ran:
                 with contextlib.suppress(NotCaptured):
-                    found = captured(self._own, inputs, lambda: self._own.run_tensors(inputs)).run()
+                    outputs = captured(self._executor, inputs, lambda: self._executor.run_tensors(inputs)).run()
             self._ran = True
-            return {name: _on_host(value) for name, value in found.items()}
+            return {name: _on_host(value) for name, value in outputs.items()}
 
     cases.TorchExecutor = OnDevice  # type: ignore[misc,assignment]
-    for name in sorted(cases.cases())[share :: shares * (60 if place.small else 1)]:
+    for name in sorted(cases.cases())[share :: shares * (60 if settings.small else 1)]:
         verdict = cases.verdict(name)
         yield {"case": name, "operator": verdict.operator, "kind": verdict.kind, "reason": verdict.reason}
 
@@ -94,37 +103,39 @@ def _on_host(value: Any) -> Any:
     return value.cpu() if hasattr(value, "cpu") else value
 
 
-# ---- what else only a GPU shows -----------------------------------------------------------------
+# ---- other parts for a GPU --------------------------------------------------------------------
 
 
-def lanes(place: Place) -> Iterator[Row]:
-    """Operators side by side, beside the recorded run, with the memory of each."""
-    yield from _measured(place, "inception_v2", ("float32",), ("cuda-graphs", "arena", "lanes"))
+def lanes(settings: Settings) -> Iterator[Row]:
+    """Operators on several streams, a CUDA graph and the arena, with the memory of each."""
+    yield from _measured(settings, "inception_v2", ("float32",), ("cuda-graphs", "arena", "lanes"))
 
 
-def memory(place: Place) -> Iterator[Row]:
-    yield from _measured(place, "resnet50", ("float16", "mixed"), ("torch", "cuda-graphs", "arena", "lanes"))
+def memory(settings: Settings) -> Iterator[Row]:
+    yield from _measured(settings, "resnet50", ("float16", "mixed"), ("torch", "cuda-graphs", "arena", "lanes"))
 
 
-def _measured(place: Place, name: str, dtypes: tuple[str, ...], backends: tuple[str, ...]) -> Iterator[Row]:
+def _measured(settings: Settings, name: str, dtypes: tuple[str, ...], backends: tuple[str, ...]) -> Iterator[Row]:
     import onnx
 
     import workbench as wb
     from sample_models.light import random_light
     from workbench.run.measurement.variants import combined
 
-    own = dtypes if place.device == "cuda" else ("float32",)
-    ways = backends if place.device == "cuda" else tuple(one for one in backends if one != "cuda-graphs")
+    dtypes_here = dtypes if settings.device == "cuda" else ("float32",)
+    backends_here = backends if settings.device == "cuda" else tuple(one for one in backends if one != "cuda-graphs")
     with tempfile.TemporaryDirectory() as folder:
-        onnx.save(random_light(name, narrow=8 if place.small else 1), Path(folder) / "network.onnx")
+        onnx.save(random_light(name, narrow=8 if settings.small else 1), Path(folder) / "network.onnx")
         graph = wb.optimize(wb.load(Path(folder) / "network.onnx"), preset="simplify").graph
-        found = wb.measure(combined({name: graph}, ways, own), device=place.device, repeat=place.turns)
-        keep_for_the_app(place, found, {name: graph})
-    for label in found.variants:
-        if label in found.failures:
-            yield {"network": name, "variant": label, "failed": found.failures[label]}
+        measurement = wb.measure(
+            combined({name: graph}, backends_here, dtypes_here), device=settings.device, repeat=settings.rounds
+        )
+        keep_runs(settings, measurement, {name: graph})
+    for label in measurement.variants:
+        if label in measurement.failures:
+            yield {"network": name, "variant": label, "failed": measurement.failures[label]}
             continue
-        yield {"network": name, "variant": label, **_figures(found.ran[label])}
+        yield {"network": name, "variant": label, **_figures(measurement.ran[label])}
 
 
 def _figures(ran: MeasuredVariant) -> Row:
@@ -141,31 +152,31 @@ def _figures(ran: MeasuredVariant) -> Row:
     }
 
 
-def profiler(place: Place) -> Iterator[Row]:
-    """The sum of the operators' device times beside the recorded run, and beside what torch's profiler counts there."""
+def profiler(settings: Settings) -> Iterator[Row]:
+    """The sum of the operators' device times, the time of the CUDA graph, and the kernels' time by torch's profiler."""
     import torch
 
     from benchmarks.gpu_networks import exported, network
     from workbench.run.inputs import seed_inputs
-    from workbench.run.torch.opened import TorchRun
+    from workbench.run.torch.torch_run import TorchRun
 
-    if place.device != "cuda":
+    if settings.device != "cuda":
         return
     import workbench as wb
 
     for name in ("resnet50", "bert"):
         with tempfile.TemporaryDirectory() as folder:
-            graph = wb.load(exported(*network(name, 1, place.small), Path(folder) / "network.onnx"))
+            graph = wb.load(exported(*network(name, 1, settings.small), Path(folder) / "network.onnx"))
             inputs = seed_inputs(graph)
             wb.export(wb.optimize(graph, preset="simplify").graph, Path(folder) / "ours.onnx")
             opened = TorchRun(
-                str(Path(folder) / "ours.onnx"), inputs, "cuda:0", "cuda-graphs", "float16", lambda words: None
+                str(Path(folder) / "ours.onnx"), inputs, "cuda:0", "cuda-graphs", "float16", lambda stage: None
             )
             opened.outputs()
-            runs = [opened.time_ms() for _ in range(place.turns)]
-            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as watched:
+            runs = [opened.time_ms() for _ in range(settings.rounds)]
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
                 opened.time_ms()
-            kernels = sum(event.self_device_time_total for event in watched.key_averages()) / 1e3
+            kernels = sum(event.self_device_time_total for event in profile.key_averages()) / 1e3
             operators = opened.operators()
         yield {
             "network": name,
@@ -176,8 +187,8 @@ def profiler(place: Place) -> Iterator[Row]:
         }
 
 
-def oneflow(place: Place) -> Iterator[Row]:
-    """ResNet-101 by every strategy that weighs nothing, and by measured time, in mixed precision."""
+def oneflow(settings: Settings) -> Iterator[Row]:
+    """ResNet-101 in mixed precision, as NCHW and by layout strategies."""
     import onnx
 
     import workbench as wb
@@ -187,58 +198,66 @@ def oneflow(place: Place) -> Iterator[Row]:
     from workbench.run.measurement.variants import Variant
 
     dtype = "mixed"
-    stages, side = ((1, 1, 1, 1), 64) if place.small else (RESNET_101, 224)
+    stages, side = ((1, 1, 1, 1), 64) if settings.small else (RESNET_101, 224)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "resnet.onnx"
         onnx.save(resnet(stages, side), path)
-        for batch in (2,) if place.small else (16, 32, 64):
+        for batch in (2,) if settings.small else (16, 32, 64):
             graph = wb.load(path, dims={"N": batch})
-            made = {"NCHW": wb.optimize(graph).graph}
+            graphs = {"NCHW": wb.optimize(graph, preset="normalize").graph}
             for layout in ("insert-and-cancel", "greedy", "record-then-insert", "optimal", "measured"):
-                timed = {"layout_measured.device": place.device, "layout_measured.dtype": dtype}
-                options = timed if layout == "measured" else {}
-                made[layout] = wb.optimize(graph, layout=layout, options=options, target="cuda").graph
-            backend = "cuda-graphs" if place.device == "cuda" else "torch"
-            variants = {label: Variant(one, backend, dtype, label) for label, one in made.items()}
-            # Compared with nothing: ONNX Runtime on a CPU takes minutes for a batch of 64.
-            found = measure_models(variants, inputs=seed_inputs(graph), device=place.device, repeat=place.turns)
-            keep_for_the_app(place, found, made)
-            for label, ran in found.ran.items():
+                timing = {"layout_measured.device": settings.device, "layout_measured.dtype": dtype}
+                options = timing if layout == "measured" else {}
+                graphs[layout] = wb.optimize(
+                    graph, preset="normalize", layout=layout, options=options, target="cuda"
+                ).graph
+            backend = "cuda-graphs" if settings.device == "cuda" else "torch"
+            variants = {label: Variant(layout_graph, backend, dtype, label) for label, layout_graph in graphs.items()}
+            # Without a comparison of results: ONNX Runtime on a CPU takes minutes for a batch of 64.
+            measurement = measure_models(
+                variants, inputs=seed_inputs(graph), device=settings.device, repeat=settings.rounds
+            )
+            keep_runs(settings, measurement, graphs)
+            for label, ran in measurement.ran.items():
                 yield {"batch": batch, "strategy": label, "median_ms": ran.latency.median_ms, "ratio": ran.ratio.ratio}
 
 
-def fusions(place: Place) -> Iterator[Row]:
-    """What is fused in transformers: a bias with GELU, and with Dropout's mask and the residual."""
+def fusions(settings: Settings) -> Iterator[Row]:
+    """Fusions of transformers: a bias with GELU, and a bias with Dropout's mask and the residual."""
     import workbench as wb
     from workbench.run.measurement.variants import combined
 
-    rows, width = (64, 64) if place.small else (4096, 4096)
+    rows, width = (64, 64) if settings.small else (4096, 4096)
     x, b = f"float[{rows},{width}]", f"float[{width}]"
     texts = {
         "bias + GELU": f"g ({x} x, {b} b) => ({x} y) {{ s = Add(x, b)  y = Gelu(s) }}",
         "bias + mask + residual": f"g ({x} x, {b} b, {x} m, {x} r) => ({x} y)"
         " { s = Add(x, b)  d = Mul(s, m)  y = Add(d, r) }",
     }
-    backends = ["cuda-graphs", "fused"] if place.device == "cuda" else ["torch", "fused"]
-    dtype = "float16" if place.device == "cuda" else "float32"
+    backends = ["cuda-graphs", "fused"] if settings.device == "cuda" else ["torch", "fused"]
+    dtype = "float16" if settings.device == "cuda" else "float32"
     for name, text in texts.items():
-        file = place.folder / "fusion.txt"
+        file = settings.folder / "fusion.txt"
         file.write_text(f'<ir_version: 10, opset_import: ["": 20]>\n{text}', encoding="utf-8")
-        found = wb.measure(combined({name: wb.load(file)}, backends, [dtype]), device=place.device, repeat=place.turns)
-        for label, ran in found.ran.items():
+        measurement = wb.measure(
+            combined({name: wb.load(file)}, backends, [dtype]), device=settings.device, repeat=settings.rounds
+        )
+        for label, ran in measurement.ran.items():
             yield {"network": name, "variant": label, **_figures(ran)}
 
 
-def keep_for_the_app(place: Place, found: Measurement, graphs: Mapping[str, Graph]) -> None:
-    """In FOLDER/runs.sqlite, which Runs and Measure open anywhere: WORKBENCH_RUNS_URL=sqlite:///FOLDER/runs.sqlite."""
+def keep_runs(settings: Settings, measurement: Measurement, graphs: Mapping[str, Graph]) -> None:
+    """Keep the measurement in FOLDER/runs.sqlite; the pages Runs and Measure open it with
+    WORKBENCH_RUNS_URL=sqlite:///FOLDER/runs.sqlite.
+    """
     from workbench.run.records.store import RunOrigin, keep, model_hash
 
     hashes = {name: model_hash(graph) for name, graph in graphs.items()}
-    origins = {label: RunOrigin(hashes[ran.step], ran.step) for label, ran in found.ran.items()}
-    keep(found, origins, f"sqlite:///{(place.folder / 'runs.sqlite').resolve()}")
+    origins = {label: RunOrigin(hashes[ran.step], ran.step) for label, ran in measurement.ran.items()}
+    keep(measurement, origins, f"sqlite:///{(settings.folder / 'runs.sqlite').resolve()}")
 
 
-PARTS: Mapping[str, Callable[[Place], Iterator[Row]]] = {
+PARTS: Mapping[str, Callable[[Settings], Iterator[Row]]] = {
     "environment": environment,
     "tests": tests,
     "conformance": conformance,
@@ -254,13 +273,13 @@ PARTS: Mapping[str, Callable[[Place], Iterator[Row]]] = {
 def main() -> None:
     warnings.simplefilter("ignore")
     name, folder, device, small, *more = sys.argv[1:]
-    place = Place(device, small == "1", Path(folder))
+    settings = Settings(device, small == "1", Path(folder))
     if name == "share_of_conformance":
-        for row in share_of_conformance(place, *map(int, more)):
+        for row in share_of_conformance(settings, *map(int, more)):
             print(json.dumps(row), flush=True)
         return
     with (Path(folder) / f"{name}.jsonl").open("w", encoding="utf-8") as file:
-        for row in PARTS[name](place):
+        for row in PARTS[name](settings):
             file.write(json.dumps(row, default=str) + "\n")
             file.flush()
             print(json.dumps(row, default=str), flush=True)

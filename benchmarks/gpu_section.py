@@ -1,4 +1,4 @@
-"""Markdown of what `on_gpu.py` has left: `python benchmarks/gpu_section.py FOLDER ...`."""
+"""Markdown of the results of `on_gpu.py`: `python benchmarks/gpu_section.py FOLDER ...`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def section(folder: Path) -> str:
-    """The tables of one folder of results. A file `about.md` stands before them."""
+    """The tables of one folder of results, after the text of its `about.md` if there is one."""
     parts = {path.stem: _rows(path) for path in sorted(folder.glob("*.jsonl"))}
     about = folder / "about.md"
-    words = [about.read_text(encoding="utf-8").strip()] if about.exists() else []
-    words += [made for part, write in _WRITERS.items() if part in parts and (made := write(parts[part]))]
-    return "\n\n".join(words) + "\n"
+    texts = [about.read_text(encoding="utf-8").strip()] if about.exists() else []
+    texts += [table for part, write in _WRITERS.items() if part in parts and (table := write(parts[part]))]
+    return "\n\n".join(texts) + "\n"
 
 
 def _rows(path: Path) -> Rows:
@@ -35,19 +35,19 @@ def _environment(rows: Rows) -> str:
 def _tests(rows: Rows) -> str:
     counts = Counter(row["outcome"] for row in rows)
     failed = [row["test"] for row in rows if row["outcome"] in ("failed", "error")]
-    words = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.most_common())
-    return f"Tests: {words}.{' Failed: ' + ', '.join(failed) + '.' if failed else ''}"
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.most_common())
+    return f"Tests: {outcomes}.{' Failed: ' + ', '.join(failed) + '.' if failed else ''}"
 
 
 def _conformance(rows: Rows) -> str:
     counts = Counter(row["kind"] for row in rows)
     wrong = [f"{row['case']} ({row['reason']})" for row in rows if row["kind"] == "wrong"]
-    words = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
-    return f"ONNX's {len(rows):,} cases: {words}.{' Wrong: ' + '; '.join(wrong) + '.' if wrong else ''}"
+    outcomes = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    return f"ONNX's {len(rows):,} cases: {outcomes}.{' Wrong: ' + '; '.join(wrong) + '.' if wrong else ''}"
 
 
 def _networks(rows: Rows) -> str:
-    """The best of plain torch and the best of ours on each network."""
+    """The fastest of plain torch and the fastest of our backends on each network; then all of them."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["network"], row["batch"], row["dtype"]), []).append(row)
@@ -55,18 +55,18 @@ def _networks(rows: Rows) -> str:
     for key, group in groups.items():
         ran = [row for row in group if "median_ms" in row]
         best = {who: min((r for r in ran if r["who"] == who), key=_median, default=None) for who in ("torch", "ours")}
-        theirs, ours = best["torch"], best["ours"]
-        ratio = f"{ours['median_ms'] / theirs['median_ms']:.2f}" if theirs and ours else "-"
+        torch, ours = best["torch"], best["ours"]
+        ratio = f"{ours['median_ms'] / torch['median_ms']:.2f}" if torch and ours else "-"
         failed = "; ".join(f"{r['who']} {r['how']}" for r in group if "failed" in r)
-        cells.append([*key, *_best(theirs), *_best(ours), ratio, failed or "-"])
+        cells.append([*key, *_best(torch), *_best(ours), ratio, failed or "-"])
     header = ("network", "batch", "type", "plain torch", "ms", "ours", "ms", "of plain torch", "failed")
-    every = [
+    all_cells = [
         [row["network"], row["batch"], row["dtype"], row["who"], row["how"], *_times(row), _opening(row)]
         for row in rows
         if "median_ms" in row
     ]
     return f"The fastest of plain torch and of ours:\n\n{_table(header, cells)}\n\nAll of them:\n\n" + _table(
-        ("network", "batch", "type", "whose", "how", "median ms", "least ms", "p90 ms", "opening s"), every
+        ("network", "batch", "type", "whose", "how", "median ms", "min ms", "p90 ms", "opening s"), all_cells
     )
 
 

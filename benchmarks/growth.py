@@ -1,11 +1,11 @@
 """How the engine's time grows with the graph: `python benchmarks/growth.py [optimize] [report]`.
 
-CPU seconds (user and system) of `optimize --preset simplify --no-verify`, and of `report` with the same, a process
-each, on graphs of one kind and growing size: BERTs; a chain of Adds, each of a constant; a chain in which every other
-node is the same Exp; a function that calls another twice, which calls another twice, and so on; a chain of functions
-whose nodes the file lists from the last to the first; a sum of many inputs; many outputs; a Split into many parts.
-"growth" is how many times the CPU seconds grew, over how many times the nodes did, both against the row above:
-1 is linear. A report looks into a graph of at most a few thousand nodes, so it has sizes of its own.
+CPU seconds (user and system) of `optimize --preset simplify --no-verify`, and of `report` with the same options, a
+process each, on graphs of eight kinds in growing sizes: BERTs; a chain of Adds, each of a constant; a chain in which
+every other node is the same Exp; functions nested by two calls each; a chain whose nodes the file lists from the last
+to the first; a sum of many inputs; many outputs; a Split into many parts. "growth" is the growth of the CPU seconds
+over the growth of the nodes, both against the row above: 1 is linear. A report inspects graphs of at most a few
+thousand nodes, so it is measured on smaller ones.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ OPTIMIZE = (sys.executable, "-m", "workbench", "optimize", "--preset", "simplify
 REPORT = (sys.executable, "-m", "workbench", "report", "--preset", "simplify", "--no-verify")
 FUNCTIONS = ("Exp", "Tanh", "Abs", "Sigmoid", "Softsign")
 SIZES = (1_000, 10_000, 100_000)
-IN_REPORT = (512, 1_024, 2_048)
+REPORT_SIZES = (512, 1_024, 2_048)
 CALLS = (2**10, 2**13, 2**16)
 
 
 def chain_of_adds(nodes: int) -> ModelProto:
     one = numpy_helper.from_array(np.ones(1, np.float32), "one")
-    made = [helper.make_node("Add", [f"v{i}", "one"], [f"v{i + 1}"], f"n{i}") for i in range(nodes)]
-    return _model(made, "v0", f"v{nodes}", [one])
+    protos = [helper.make_node("Add", [f"v{i}", "one"], [f"v{i + 1}"], f"n{i}") for i in range(nodes)]
+    return _model(protos, "v0", f"v{nodes}", [one])
 
 
 def equal_nodes(nodes: int) -> ModelProto:
-    made = [helper.make_node("Neg", ["x"], ["s0"], "start")]
+    protos = [helper.make_node("Neg", ["x"], ["s0"], "start")]
     for i in range(nodes // 2):
-        made.append(helper.make_node("Exp", ["x"], [f"e{i}"], f"e{i}"))
-        made.append(helper.make_node("Sub", [f"s{i}", f"e{i}"], [f"s{i + 1}"], f"s{i}"))
-    return _model(made, "x", f"s{nodes // 2}", [])
+        protos.append(helper.make_node("Exp", ["x"], [f"e{i}"], f"e{i}"))
+        protos.append(helper.make_node("Sub", [f"s{i}", f"e{i}"], [f"s{i + 1}"], f"s{i}"))
+    return _model(protos, "x", f"s{nodes // 2}", [])
 
 
 def nested_calls(calls: int) -> ModelProto:
@@ -59,45 +59,45 @@ def nested_calls(calls: int) -> ModelProto:
 
 
 def from_last_to_first(nodes: int) -> ModelProto:
-    made = [helper.make_node(FUNCTIONS[i % 5], [f"v{i}"], [f"v{i + 1}"], f"n{i}") for i in range(nodes)]
-    return _model(made[::-1], "v0", f"v{nodes}", [])
+    protos = [helper.make_node(FUNCTIONS[i % 5], [f"v{i}"], [f"v{i + 1}"], f"n{i}") for i in range(nodes)]
+    return _model(protos[::-1], "v0", f"v{nodes}", [])
 
 
 def many_inputs(nodes: int) -> ModelProto:
-    made = [helper.make_node("Add", [f"s{i}", f"x{i}"], [f"s{i + 1}"], f"n{i}") for i in range(nodes)]
-    return _model(made, ["s0", *(f"x{i}" for i in range(nodes))], f"s{nodes}", [])
+    protos = [helper.make_node("Add", [f"s{i}", f"x{i}"], [f"s{i + 1}"], f"n{i}") for i in range(nodes)]
+    return _model(protos, ["s0", *(f"x{i}" for i in range(nodes))], f"s{nodes}", [])
 
 
 def many_outputs(nodes: int) -> ModelProto:
-    made = [
+    protos = [
         helper.make_node(FUNCTIONS[i % 5], [f"y{i - 5}" if i >= 5 else "x"], [f"y{i}"], f"n{i}") for i in range(nodes)
     ]
-    return _model(made, "x", [f"y{i}" for i in range(nodes)], [])
+    return _model(protos, "x", [f"y{i}" for i in range(nodes)], [])
 
 
 def many_parts(nodes: int) -> ModelProto:
     count = nodes - 2
-    made = [helper.make_node("Split", ["x"], [f"p{i}" for i in range(count)], "split", axis=0, num_outputs=count)]
-    made += [helper.make_node(FUNCTIONS[i % 5], [f"p{i}"], [f"q{i}"], f"n{i}") for i in range(count)]
-    made.append(helper.make_node("Concat", [f"q{i}" for i in range(count)], ["y"], "concat", axis=0))
-    return _model(made, "x", "y", [], count)
+    protos = [helper.make_node("Split", ["x"], [f"p{i}" for i in range(count)], "split", axis=0, num_outputs=count)]
+    protos += [helper.make_node(FUNCTIONS[i % 5], [f"p{i}"], [f"q{i}"], f"n{i}") for i in range(count)]
+    protos.append(helper.make_node("Concat", [f"q{i}" for i in range(count)], ["y"], "concat", axis=0))
+    return _model(protos, "x", "y", [], count)
 
 
 def _model(
     nodes: list[onnx.NodeProto],
-    read: str | list[str],
-    made: str | list[str],
+    inputs: str | list[str],
+    outputs: str | list[str],
     constants: list[TensorProto],
     size: int = 1,
 ) -> ModelProto:
-    given, out = (
+    input_infos, output_infos = (
         [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, [size])
-            for name in ([of] if isinstance(of, str) else of)
+            for name in ([names] if isinstance(names, str) else names)
         ]
-        for of in (read, made)
+        for names in (inputs, outputs)
     )
-    graph = helper.make_graph(nodes, "g", given, out, constants)
+    graph = helper.make_graph(nodes, "g", input_infos, output_infos, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
@@ -118,22 +118,22 @@ def main() -> None:
     for command in sys.argv[1:] or ("optimize", "report"):
         print(f"\n`{command}`\n\n| graph | nodes | left | CPU s | growth |\n|---|---|---|---|---|")
         for kind, (make, sizes) in KINDS.items():
-            _rows(command, kind, make, sizes if command == "optimize" else IN_REPORT)
+            _rows(command, kind, make, sizes if command == "optimize" else REPORT_SIZES)
 
 
 def _rows(command: str, kind: str, make: Callable[[int], ModelProto], sizes: tuple[int, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model, written, page = (Path(folder) / name for name in ("model.onnx", "out.onnx", "report.html"))
-        before: tuple[int, float] | None = None
+        previous: tuple[int, float] | None = None
         for size in sizes:
             onnx.save(make(size), model)
             seconds = cpu_seconds([*OPTIMIZE, str(model), "-o", str(written)])
             if command == "report":
                 seconds = cpu_seconds([*REPORT, str(model), "-o", str(page)])
-            growth = "-" if before is None else f"{seconds / before[1] / (size / before[0]):.2f}"
+            growth = "-" if previous is None else f"{seconds / previous[1] / (size / previous[0]):.2f}"
             left = len(onnx.load(written).graph.node)
             print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} |", flush=True)
-            before = size, seconds
+            previous = size, seconds
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Operators side by side: `python benchmarks/lanes.py [--device cuda] [--narrow N] [MODEL.onnx ...]`.
 
-One row per model: the bound by the stated model of an H100 and by operators' times measured on the device, lanes,
-waits between them, the median time side by side beside one after the other (of the same operators in the same arena, by
-turns, whichever number of threads in a kernel is faster for each), and the memory planned for both. Light networks with
-random weights, a BERT and a sample stand before the models named. Prints Markdown.
+One row per model: the bound by the cost model of an H100 and by operators' times measured on the device; streams and
+the waits between them; the median time on streams and sequentially, of the same operators in the same arena,
+interleaved, each with the faster number of threads in a kernel; and the memory planned for both. Light networks with
+random weights, a BERT and a sample come before the given models. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ COLUMNS = (
     "model",
     "bound, H100 model",
     "bound, measured",
-    "lanes",
+    "streams",
     "waits",
     "one by one ms",
     "side by side ms",
     "of one by one",
     "by",
     "memory MB, one by one",
-    "on lanes",
-    "least",
+    "on streams",
+    "lower bound",
 )
 
 
@@ -49,35 +49,35 @@ def main() -> None:
 
 def measured(path: Path, device: str) -> list[str]:
     import workbench as wb
-    from workbench.run.measurement.lane_times import LANE_ROUNDS, lane_variants, ran_on_lanes
-    from workbench.streams.analysis import find_lanes
+    from workbench.run.measurement.stream_times import STREAM_ROUNDS, ran_on_streams, stream_variants
+    from workbench.streams.analysis import analyze_streams
 
     graph = wb.load(path)
-    by_model = find_lanes(graph)
-    ran = ran_on_lanes(wb.measure(lane_variants(graph), device=device, repeat=LANE_ROUNDS))
-    found = find_lanes(graph, ran.times_us)
+    by_model = analyze_streams(graph)
+    ran = ran_on_streams(wb.measure(stream_variants(graph), device=device, repeat=STREAM_ROUNDS))
+    by_times = analyze_streams(graph, ran.times_us)
     cells = [
         path.stem,
         f"{by_model.schedule.dependencies.bound:.2f}",
-        f"{found.schedule.dependencies.bound:.2f}",
-        f"{len(found.schedule.lanes):,}",
-        f"{found.schedule.waits:,}",
+        f"{by_times.schedule.dependencies.bound:.2f}",
+        f"{len(by_times.schedule.streams):,}",
+        f"{by_times.schedule.waits:,}",
     ]
-    if ran.lanes is None:
+    if ran.streams is None:
         cells += ["-", "-", "-", ran.reason]
     else:
-        threads = f"{ran.lanes.threads:,} threads, {ran.lanes.threads_of_kernel:,} in a kernel"
+        threads = f"{ran.streams.threads:,} threads, {ran.streams.threads_of_kernel:,} in a kernel"
         cells += [
-            f"{ran.lanes.one_by_one_ms:.2f}",
-            f"{ran.lanes.side_by_side_ms:.2f}",
-            f"{ran.lanes.ratio:.2f}",
-            threads if ran.lanes.threads else "streams",
+            f"{ran.streams.one_by_one_ms:.2f}",
+            f"{ran.streams.side_by_side_ms:.2f}",
+            f"{ran.streams.ratio:.2f}",
+            threads if ran.streams.threads else "streams",
         ]
-    beside = found.beside
+    concurrent = by_times.concurrent
     cells += [
-        f"{found.sequential.packed.total / 1e6:.3f}",
-        f"{beside.packed.total / 1e6:.3f}",
-        "proven" if beside.certified else f"{beside.packed.lower_bound / 1e6:.3f}",
+        f"{by_times.sequential.packed.total / 1e6:.3f}",
+        f"{concurrent.packed.total / 1e6:.3f}",
+        "proven" if concurrent.certified else f"{concurrent.packed.lower_bound / 1e6:.3f}",
     ]
     return cells
 

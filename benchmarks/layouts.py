@@ -1,10 +1,9 @@
-"""ResNet-50, random weights: as loaded, folded, and with each layout strategy, measured by turns.
+"""ResNet-50, random weights: as loaded, folded, and with each layout strategy, measured interleaved.
 
     python benchmarks/layouts.py [--batch 1] [--device cpu|cuda] [--dtype float32] [--repeat 20]
 
-torch and, on the CPU, ONNX Runtime; every variant of a backend in one
-interleaved run. Prints Markdown tables. The weights are random, the graph is
-the onnx package's light_resnet50.
+By torch and, on the CPU in float32, by ONNX Runtime; the variants of a backend run interleaved. The weights are random,
+the graph is the onnx package's light_resnet50. Prints Markdown tables.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.run.measurement.measured import Measurement
+    from workbench.run.measurement.measurement_result import Measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -46,14 +45,14 @@ def main() -> None:
             name = f"layout_{strategy.replace('-', '_')}"
             variants[f"folded, {strategy} to NHWC"] = wb.optimize(graph, ["fold_batchnorm", name]).graph
         for backend in ("torch", "onnxruntime") if chosen.device == "cpu" and chosen.dtype == "float32" else ("torch",):
-            found = wb.measure(
+            measurement = wb.measure(
                 variants, device=chosen.device, backend=backend, dtype=chosen.dtype, repeat=chosen.repeat
             )
-            _print(found, backend, chosen.batch)
+            _print(measurement, backend, chosen.batch)
 
 
 def free_batch(model) -> None:
-    """The batch becomes N, in place; the reshape before the classifier names a batch of 1, and then takes any."""
+    """Make the batch N, in place. The reshape before the classifier has a batch of 1 and gets -1."""
     import numpy as np
     from onnx import numpy_helper
 
@@ -65,13 +64,13 @@ def free_batch(model) -> None:
             tensor.CopyFrom(numpy_helper.from_array(np.array([-1, 2048]), tensor.name))
 
 
-def _print(found: Measurement, backend: str, batch: int) -> None:
-    machine = found.machine
+def _print(measurement: Measurement, backend: str, batch: int) -> None:
+    machine = measurement.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     print(f"\n{machine.device_name}, {machine.threads} threads; {versions}; {backend}, batch {batch}\n")
     print("| variant | median ms | min ms | p90 ms | ratio | 95 % between | peak MB | error |")
     print("|---|---|---|---|---|---|---|---|")
-    for label, v in found.variants.items():
+    for label, v in measurement.variants.items():
         interval = f"{v.ratio.ratio_low:.2f} and {v.ratio.ratio_high:.2f}"
         peak = v.memory.peak_bytes / 1e6
         error = v.error.max_rel_error if v.error else float("nan")
@@ -79,7 +78,7 @@ def _print(found: Measurement, backend: str, batch: int) -> None:
             f"| {label} | {v.latency.median_ms:.1f} | {v.latency.min_ms:.1f} | {v.latency.p90_ms:.1f} "
             f"| {v.ratio.ratio:.2f} | {interval} | {peak:,.0f} | {error:.1e} |"
         )
-    for note in found["notes"]:
+    for note in measurement.notes:
         print(f"\n{note}")
 
 

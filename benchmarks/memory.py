@@ -1,12 +1,11 @@
 """Memory plans and their runs: `python benchmarks/memory.py [--repeat N] [--device cuda] [MODEL.onnx ...]`.
 
-One row per model, as loaded, batch 1: the most bytes in use at once without shared memory and with it, the exact arena,
-that of onnxsim's planner for the same file (installed in an environment of its own, --peers FOLDER keeps it), and by
-turns with torch operator by operator (a process for each backend, float32) what the backend `arena` takes.
-Without models, or with --and-light, the nine light networks with random weights, a BERT and a sample. --plans leaves
-out what is measured. With --orders, instead, the order of the file beside the one with the lowest peak; with
---minimalloc FOLDER MiniMalloc's instances (`*.csv`) by every planner, each for at
-most 20 s. Prints Markdown.
+One row per model, as loaded, batch 1: the peak of live bytes without shared memory and with it; the exact arena; the
+arena of onnxsim's planner for the same file (installed in a virtual environment, which --peers FOLDER keeps); and the
+times of the backend `arena` and of torch operator by operator, interleaved, a process for each backend, float32.
+Without models, or with --and-light, the nine light networks with random weights, a BERT and a sample. --plans prints no
+measurements. --orders prints instead the order of the file beside the one with the lowest peak. --minimalloc FOLDER
+prints MiniMalloc's instances (`*.csv`) by every planner, each for at most 20 s. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--repeat", type=int, help="runs of each (default: until every median is known to one percent)")
     parser.add_argument("--and-light", action="store_true", help="the light networks beside the models named")
-    parser.add_argument("--plans", action="store_true", help="plans alone, nothing is measured")
+    parser.add_argument("--plans", action="store_true", help="print the plans, measure nothing")
     parser.add_argument("--orders", action="store_true", help="execution orders in place of plans")
     parser.add_argument("--peers", type=Path, help="folder of onnxsim's virtual environment (default: a temporary one)")
     parser.add_argument("--minimalloc", type=Path, metavar="FOLDER")
@@ -92,13 +91,13 @@ def networks(chosen: argparse.Namespace) -> None:
             ran, machine = ([], machine) if chosen.plans else measured(graph, chosen)
             row([*cells, *(ran or ["-"] * 4)])
     if machine is not None:
-        from workbench.run.measurement.formatting import machine_words
+        from workbench.run.measurement.formatting import machine_text
 
-        print(f"\n{machine_words(machine)}.")
+        print(f"\n{machine_text(machine)}.")
 
 
 def orders(chosen: argparse.Namespace) -> None:
-    """By the pass `order_for_memory`, within 20 s each."""
+    """A table of the pass `order_for_memory`, within 20 s for each model."""
     import workbench as wb
 
     row(["model", "order of the file MB", "lowest peak MB", "at least MB", "s"])
@@ -106,9 +105,9 @@ def orders(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for path in models(chosen, Path(folder)):
             graph = wb.load(path)
-            begun = time.perf_counter()
+            start = time.perf_counter()
             facts = wb.optimize(graph, ["order_for_memory"])[1].facts
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             bound = "proven" if facts.certified else f"{facts.bound_bytes / 1e6:.3f}"
             peaks = (f"{size / 1e6:.3f}" for size in (facts.before_bytes, facts.after_bytes))
             row([path.stem, *peaks, bound, f"{seconds:.2f}"])
@@ -120,20 +119,20 @@ def measured(graph, chosen: argparse.Namespace) -> tuple[list[str], Machine]:
     from workbench.run.measurement.variants import Variant
 
     variants = {"torch": Variant(graph), "arena": Variant(graph, "arena")}
-    found = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
-    torch, arena = found.ran["torch"], found.ran["arena"]
-    beside = ratio(arena.times_ms, torch.times_ms)
+    measurement = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
+    torch, arena = measurement.ran["torch"], measurement.ran["arena"]
+    ratio_to_torch = ratio(arena.times_ms, torch.times_ms)
     cells = [
         f"{arena.latency.median_ms:.2f}",
-        f"{beside.ratio:.2f} ({beside.ratio_low:.2f} to {beside.ratio_high:.2f})",
+        f"{ratio_to_torch.ratio:.2f} ({ratio_to_torch.ratio_low:.2f} to {ratio_to_torch.ratio_high:.2f})",
         f"{(torch.memory.peak_bytes - torch.memory.weights_bytes) / 1e6:.3f}",
         arena.memory.kind.partition("in passing (")[2].partition(")")[0] or "-",
     ]
-    return cells, found.machine
+    return cells, measurement.machine
 
 
 def environment(folder: Path) -> Path:
-    """The Python of a virtual environment with onnxsim, made where there is none."""
+    """The Python of a virtual environment with onnxsim, which is created if it does not exist."""
     python = folder.resolve() / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -142,7 +141,7 @@ def environment(folder: Path) -> Path:
 
 
 def by_onnxsim(python: Path, model: Path) -> str:
-    """The arena that it plans, and of how many values it does not know the size."""
+    """The MB of its arena, and in brackets the number of values of unknown size."""
     done = subprocess.run([str(python), "-I", "-c", ONNXSIM, str(model)], check=False, capture_output=True, text=True)
     if done.returncode:
         return "failed"
@@ -170,10 +169,10 @@ def instances(folder: Path) -> None:
     row(["---"] * (len(planners()) + 4))
     for path in sorted(folder.glob("*.csv")):
         packing = read_packing(str(path))
-        found = {name: pack(packing, planner, SECONDS) for name, planner in planners().items()}
-        exact = found["exact"]
+        packings = {name: pack(packing, planner, SECONDS) for name, planner in planners().items()}
+        exact = packings["exact"]
         proven = "proven" if exact.certified else f"{exact.gap:.2%} above"
-        totals = [f"{packed.total:,}" for packed in found.values()]
+        totals = [f"{packed.total:,}" for packed in packings.values()]
         row([path.stem, f"{packing.lower_bound:,}", *totals, proven, f"{exact.seconds:.1f}"])
 
 

@@ -1,9 +1,9 @@
-"""Everything that only a GPU shows, in minutes: `python benchmarks/on_gpu.py [--minutes 7] [--out FOLDER]`.
+"""All measurements that need a GPU, in minutes: `python benchmarks/on_gpu.py [--minutes 7] [--out FOLDER]`.
 
-Parts run in the order of their worth, each in a process that is ended at its limit. What a part has found by then
-stays: FOLDER/PART.jsonl has a row a line, FOLDER/PART.log what was printed. Started again with the same folder, parts
-that ended by themselves are skipped. `python benchmarks/gpu_section.py FOLDER` makes Markdown of it. It needs what
-requirements.txt names, streamlit aside; --device cpu --small runs everything on any machine in three minutes.
+The most important parts run first, each in a process that is ended at its time limit. Its results so far stay:
+FOLDER/PART.jsonl has a row in each line, FOLDER/PART.log the printed text. A second start with the same folder skips
+parts that ended by themselves. `python benchmarks/gpu_section.py FOLDER` prints Markdown. It needs the packages of
+requirements.txt except streamlit. --device cpu --small runs everything on any machine in three minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# The share of the whole time that each part may take; what one leaves is for those behind it.
+# The largest share of the whole time for each part; time that it does not use is left for the parts after it.
 SHARES: Mapping[str, float] = {
     "environment": 0.05,
     "tests": 0.25,
@@ -41,27 +41,27 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="narrow networks and few runs: whether everything runs")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    ends = time.monotonic() + 60 * chosen.minutes
+    deadline = time.monotonic() + 60 * chosen.minutes
     for part, share in SHARES.items():
         done = chosen.out / f"{part}.done"
-        left = ends - time.monotonic()
+        left = deadline - time.monotonic()
         if done.exists():
             print(f"{part}: done before")
         elif left <= 0:
             print(f"{part}: no time is left; start again with the same folder")
         else:
-            begun = time.monotonic()
+            start = time.monotonic()
             outcome = run_part(part, chosen.out, chosen.device, chosen.small, min(left, 60 * chosen.minutes * share))
             if outcome == "done":
                 done.touch()
             print(
-                f"{part}: {outcome} after {time.monotonic() - begun:.0f} s, {rows_of(chosen.out, part):,} rows",
+                f"{part}: {outcome} after {time.monotonic() - start:.0f} s, {rows_of(chosen.out, part):,} rows",
                 flush=True,
             )
 
 
 def run_part(part: str, out: Path, device: str, small: bool, limit_s: float) -> str:
-    """ "done", or how it ended otherwise. Its processes end with it."""
+    """Run a part for at most limit_s; then end its processes. Returns "done", or how it ended."""
     command = [sys.executable, str(HERE / "gpu_parts.py"), part, str(out), device, str(int(small))]
     cache = {"WORKBENCH_CACHE": str((out / "cache").resolve()), "PYTHONUNBUFFERED": "1"}
     with (out / f"{part}.log").open("ab") as log:

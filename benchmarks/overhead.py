@@ -1,10 +1,10 @@
-"""What our executor costs over torch: a module by itself, and its export run operator by operator.
+"""The overhead of our executor over torch: a module, and its export run operator by operator.
 
     python benchmarks/overhead.py [--turns 400]
 
-Small modules of random weights, on which what is around the operators counts most: exported by TorchScript, opened, and
-run by `TorchExecutor` without any pass, by turns with the module itself, in one process and by all threads. The ratio
-is of the medians, with the interval of 95 %. Prints Markdown.
+Small modules with random weights, for which the overhead around operators is largest. They are exported by TorchScript,
+opened, and run by `TorchExecutor` without any pass, interleaved with the module, in one process with all threads. The
+ratio is of the medians, with its 95 % interval. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from tests.torch_bert import Bert  # noqa: E402
-from workbench.run.measurement.interleave import by_turns, repetitions  # noqa: E402
+from workbench.run.measurement.interleave import interleaved, repetitions  # noqa: E402
 from workbench.run.measurement.statistics import ratio, spread  # noqa: E402
 from workbench.run.torch.executor.executor import TorchExecutor  # noqa: E402
 
@@ -45,15 +45,15 @@ class Residual(nn.Module):
 
 
 class Scan(nn.Module):
-    """A selective scan of 64 steps, as in Mamba, written out: each step reads its slices of four tensors."""
+    """A selective scan of 64 steps, as in Mamba, unrolled: each step reads its slices of four tensors."""
 
     def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         state = torch.zeros_like(a[:, 0])
-        found = []
+        results = []
         for step in range(a.shape[1]):
             state = a[:, step] * state + b[:, step] * x[:, step, :, None]
-            found.append((state * c[:, step, None]).sum(-1))
-        return torch.stack(found, 1)
+            results.append((state * c[:, step, None]).sum(-1))
+        return torch.stack(results, 1)
 
 
 def modules() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
@@ -86,7 +86,7 @@ def main() -> None:
 
 @torch.inference_mode()
 def cells(module: nn.Module, operands: tuple[torch.Tensor, ...], turns: int) -> tuple[str, ...]:
-    """The row of the table. Raises AssertionError if the executor computes something else."""
+    """The cells of a row. Raises AssertionError if the executor's outputs differ from the module's."""
     graph = exported(module, operands)
     executor = TorchExecutor(graph)
     names = list(graph.inputs)
@@ -94,14 +94,19 @@ def cells(module: nn.Module, operands: tuple[torch.Tensor, ...], turns: int) -> 
     def run(*values: Any) -> tuple[Any, ...]:
         return tuple(executor.run_tensors(dict(zip(names, values, strict=True))).values())
 
-    wanted, found = module(*operands), run(*operands)
-    for one, other in zip([wanted] if isinstance(wanted, torch.Tensor) else wanted, found, strict=True):
+    expected, outputs = module(*operands), run(*operands)
+    for one, other in zip([expected] if isinstance(expected, torch.Tensor) else expected, outputs, strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
     runs = {"module": timed(lambda: module(*operands)), "executor": timed(lambda: run(*operands))}
-    times = by_turns(runs, repetitions(turns, warmup=turns // 10))
-    medians = [f"{spread(taken).median_ms:.3f}" for taken in times.values()]
-    found = ratio(times["executor"], times["module"])
-    return f"{len(graph.nodes):,}", *medians, f"{found.ratio:.3f}", f"{found.ratio_low:.3f} and {found.ratio_high:.3f}"
+    times = interleaved(runs, repetitions(turns, warmup=turns // 10))
+    medians = [f"{spread(milliseconds).median_ms:.3f}" for milliseconds in times.values()]
+    to_module = ratio(times["executor"], times["module"])
+    return (
+        f"{len(graph.nodes):,}",
+        *medians,
+        f"{to_module.ratio:.3f}",
+        f"{to_module.ratio_low:.3f} and {to_module.ratio_high:.3f}",
+    )
 
 
 def exported(module: nn.Module, operands: tuple[torch.Tensor, ...]) -> wb.Graph:
@@ -111,7 +116,7 @@ def exported(module: nn.Module, operands: tuple[torch.Tensor, ...]) -> wb.Graph:
 
 
 def timed(run: Callable[[], Any]) -> Callable[[], float]:
-    """One run, which returns its milliseconds."""
+    """A function that runs `run` once and returns the milliseconds."""
 
     def milliseconds() -> float:
         started = time.perf_counter()

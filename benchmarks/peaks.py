@@ -1,9 +1,9 @@
 """Memory at its peak while a model runs: `python benchmarks/peaks.py [--device cuda] [MODEL.onnx ...]`.
 
-One row per model, simplified (`--preset simplify`); ResNet-50 with random weights stands before the models named: the
-plan, the arena with what operators allocate in passing, and the most that torch's allocator holds at once operator by
-operator, compiled, and compiled with inductor's own planning of memory. Each in a process of its own, float32, batch 1,
-without weights and inputs. Prints Markdown.
+One row per model, simplified (`--preset simplify`), the first ResNet-50 with random weights. Columns: the plan; its
+arena with the temporary memory of operators; and the peak of torch's allocator operator by operator, compiled, and
+compiled with inductor's memory planning. Each in a separate process, float32, batch 1, without weights and inputs.
+Prints Markdown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-WAYS = {
+COLUMNS = {
     "arena and in passing MB": ("arena", {}),
     "torch MB": ("torch", {}),
     "torch-compile MB": ("torch-compile", {}),
@@ -36,13 +36,19 @@ def main() -> None:
     if chosen.backend is not None:
         print(peak(chosen.models[0], chosen.backend, chosen.device))
         return
-    row(["model", "planned MB", *WAYS])
-    row(["---"] * (2 + len(WAYS)))
+    row(["model", "planned MB", *COLUMNS])
+    row(["---"] * (2 + len(COLUMNS)))
     with tempfile.TemporaryDirectory() as folder:
         for path in [resnet50(Path(folder), chosen.narrow), *chosen.models]:
             simplified = Path(folder) / f"{path.stem}_simplified.onnx"
             total = prepare(path, simplified)
-            row([path.stem, total, *(apart(simplified, *way, chosen.device, folder) for way in WAYS.values())])
+            row(
+                [
+                    path.stem,
+                    total,
+                    *(peak_in_process(simplified, *column, chosen.device, folder) for column in COLUMNS.values()),
+                ]
+            )
 
 
 def resnet50(folder: Path, narrow: int) -> Path:
@@ -54,7 +60,7 @@ def resnet50(folder: Path, narrow: int) -> Path:
 
 
 def prepare(path: Path, simplified: Path) -> str:
-    """Write the simplified model; the MB of its plan."""
+    """Write the simplified model; returns the MB of its plan."""
     import workbench as wb
 
     graph = wb.optimize(wb.load(path), preset="simplify").graph
@@ -62,25 +68,25 @@ def prepare(path: Path, simplified: Path) -> str:
     return f"{wb.memory_plan(graph).packed.total / 1e6:.3f}"
 
 
-def apart(path: Path, backend: str, settings: dict[str, str], device: str, folder: str) -> str:
-    """The peak in a process of its own, with a cache of kernels of its own."""
-    words = [sys.executable, __file__, str(path), "--backend", backend, "--device", device]
-    around = {**os.environ, **settings, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/{backend}{len(settings)}"}
-    done = subprocess.run(words, check=False, capture_output=True, text=True, env=around)
+def peak_in_process(path: Path, backend: str, settings: dict[str, str], device: str, folder: str) -> str:
+    """The peak in MB, in a separate process with a separate cache of kernels."""
+    command = [sys.executable, __file__, str(path), "--backend", backend, "--device", device]
+    environment = {**os.environ, **settings, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/{backend}{len(settings)}"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     if done.returncode:
         return f"failed: {done.stderr.strip().splitlines()[-1][:80]}"
-    said = done.stdout.strip().splitlines()[-1]
-    return f"{int(said) / 1e6:.3f}" if said.isdigit() else said
+    output = done.stdout.strip().splitlines()[-1]
+    return f"{int(output) / 1e6:.3f}" if output.isdigit() else output
 
 
 def peak(path: Path, backend: str, device: str) -> int | str:
-    """Bytes beside weights and inputs, or why the backend runs in another way."""
+    """The bytes without weights and inputs, or why another backend runs instead."""
     import workbench as wb
     from workbench.run.inputs import seed_inputs
-    from workbench.run.torch.opened import TorchRun
+    from workbench.run.torch.torch_run import TorchRun
 
-    where = "cuda:0" if device == "cuda" else device
-    model = TorchRun(str(path), seed_inputs(wb.load(path)), where, backend, "float32", lambda stage: None)
+    torch_device = "cuda:0" if device == "cuda" else device
+    model = TorchRun(str(path), seed_inputs(wb.load(path)), torch_device, backend, "float32", lambda stage: None)
     return model.fallbacks.get(backend, "")[:80] or model.peak_beside_bytes()
 
 

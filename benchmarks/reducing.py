@@ -1,4 +1,4 @@
-"""Wrong optimizers whose fault lies at a random place in a real model: what `reduce` leaves, and what that takes.
+"""`reduce` on wrong optimizers, whose fault is at a random node of a real model: the nodes left, and the time.
 
     python benchmarks/reducing.py
 
@@ -27,7 +27,7 @@ def main() -> None:
     from workbench.reduction.regions import Whole
     from workbench.run.worker.client import Worker
 
-    print("| fault | in | nodes | left | candidates asked | seconds |\n|---|---|---|---|---|---|")
+    print("| fault | in | nodes | left | candidates checked | seconds |\n|---|---|---|---|---|---|")
     with Worker() as worker, tempfile.TemporaryDirectory() as folder:
         for seed, fault in enumerate(FAULTS):
             name, model, inputs = faulty(fault, seed)
@@ -37,10 +37,10 @@ def main() -> None:
             file = open_proto(path)
             whole = Whole(file, Recording(file, inputs, worker, Path(folder)))
             reduction = Reduction(whole, check_of(fault.wrong), worker, Path(folder))
-            left = reduction.run()
+            reduced = reduction.run()
             seconds = time.perf_counter() - start
-            operators = ", ".join(node.op_type for node in left.model.graph.node)
-            counts = f"{reduction.nodes_before} | {left.nodes} ({operators}) | {reduction.asked} | {seconds:.1f}"
+            operators = ", ".join(node.op_type for node in reduced.model.graph.node)
+            counts = f"{reduction.nodes_before} | {reduced.nodes} ({operators}) | {reduction.checked} | {seconds:.1f}"
             print(f"| {fault.name} | {name} | {counts} |", flush=True)
 
 

@@ -1,8 +1,8 @@
-"""Two states of this program beside each other: `python benchmarks/revisions.py REVISION [MODEL or FOLDER ...]`.
+"""Two revisions of this program beside each other: `python benchmarks/revisions.py REVISION [MODEL or FOLDER ...]`.
 
-REVISION, of git, is checked out into a folder of its own. It and what lies here simplify each model by turns
-`--repeat` times, not verified; then once each verified. Without models: the samples, the nine light models with random
-weights, and BERTs of 1,100 and 5,000 nodes.
+REVISION, of git, is checked out into a temporary folder. It and the present one simplify each model alternately
+`--repeat` times without verification, then once each with it. The default models are the samples, the nine light models
+with random weights, and BERTs of 1,100 and 5,000 nodes.
 
 nodes: left by the preset `simplify`. error: the largest difference from the original, as verification finds it.
 CPU s: median of a process from its start to its end; the ratio is now to before.
@@ -33,7 +33,7 @@ BERTS = (1_100, 5_000)  # nodes
 
 
 def cpu_seconds(tree: Path, model: Path, *more: str) -> float:
-    """Of `optimize --preset simplify` as the tree has it. Raises SystemExit where it fails."""
+    """CPU seconds of `optimize --preset simplify` in a source tree. Raises SystemExit if it fails."""
     command = [sys.executable, "-m", "workbench", "optimize", str(model), "--preset", "simplify", *more]
     process = subprocess.Popen(command, cwd=tree, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     _, status, usage = os.wait4(process.pid, 0)
@@ -43,7 +43,7 @@ def cpu_seconds(tree: Path, model: Path, *more: str) -> float:
 
 
 def verified(tree: Path, model: Path, folder: Path) -> tuple[int, float | None]:
-    """Nodes left, and the largest error."""
+    """The nodes left, and the largest absolute error; None if nothing was compared."""
     report = folder / "report.json"
     cpu_seconds(tree, model, "-o", str(folder / "out.onnx"), "--report", str(report))
     totals = json.loads(report.read_text())["totals"]
@@ -52,7 +52,7 @@ def verified(tree: Path, model: Path, folder: Path) -> tuple[int, float | None]:
 
 @contextlib.contextmanager
 def checked_out(revision: str, folder: Path) -> Iterator[Path]:
-    """The files of the revision, while it lasts."""
+    """A folder with the files of the revision, which exists inside the with block."""
     tree = folder / "before"
     subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), revision], cwd=ROOT, check=True)
     try:
@@ -61,10 +61,10 @@ def checked_out(revision: str, folder: Path) -> Iterator[Path]:
         subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
 
 
-def models_in(given: list[Path], folder: Path) -> list[Path]:
-    """The files given, those of folders; the default ones are written into `folder`."""
-    if given:
-        return [model for path in given for model in ([path] if path.is_file() else sorted(path.glob("*.onnx")))]
+def models_in(paths: list[Path], folder: Path) -> list[Path]:
+    """The given files and those in given folders; by default, the default models, written into `folder`."""
+    if paths:
+        return [model for path in paths for model in ([path] if path.is_file() else sorted(path.glob("*.onnx")))]
     berts = [folder / f"bert_{nodes}.onnx" for nodes in BERTS]
     for path, nodes in zip(berts, BERTS, strict=True):
         onnx.save(bert_of(nodes), path)
@@ -96,7 +96,7 @@ def row(model: Path, before: Path, folder: Path, repeat: int) -> str:
     seconds = [statistics.median(times) for times in zip(*runs, strict=True)]
     ratio = statistics.median(now / then for then, now in runs)
     (old_nodes, old_error), (nodes, error) = (verified(tree, model, folder) for tree in (before, ROOT))
-    errors = ["-" if found is None else f"{found:.1e}" for found in (old_error, error)]
+    errors = ["-" if value is None else f"{value:.1e}" for value in (old_error, error)]
     cells = [model.stem, f"{old_nodes:,}", f"{nodes:,}", *errors, *(f"{s:.2f}" for s in seconds), f"{ratio:.2f}"]
     return f"| {' | '.join(cells)} |"
 

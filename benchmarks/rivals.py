@@ -1,9 +1,9 @@
-"""Models through every optimizer that is here: `python benchmarks/rivals.py [MODEL or FOLDER ...]`.
+"""Models through every installed optimizer: `python benchmarks/rivals.py [MODEL or FOLDER ...]`.
 
-What `rivals MODEL` prints, for all models given, as tables: nodes left, latency in ONNX Runtime by turns, and who is
-wrong, with the optimizer of ONNX Runtime without which it is right, where that is the one. --known: the graphs of
+The results of `compare-tools MODEL` for all given models, as tables: nodes left, latency in ONNX Runtime interleaved,
+and wrong results, with the optimizer of ONNX Runtime that causes them if it is one. --known: the graphs of
 `tests/known_wrong.py`, after public reports, on which a tool is wrong or fails, with the rewrite that verification
-blames.
+names.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ sys.path.insert(0, str(ROOT))
 import workbench as wb  # noqa: E402
 from workbench.api import optimize  # noqa: E402
 from workbench.run.worker.client import Worker  # noqa: E402
-from workbench.study.compare_tools.comparing import ORIGINAL, OURS, RivalResult, compare_rivals, rivals_here  # noqa: E402
+from workbench.study.compare_tools.comparing import ORIGINAL, OURS, RivalResult, all_rivals, compare_rivals  # noqa: E402
 from workbench.verification.verifier import Verifier  # noqa: E402
 
-Found = Mapping[str, RivalResult]
-_LONGEST = 110  # characters of a sentence in a table
+Results = Mapping[str, RivalResult]
+_MAX_SENTENCE = 110  # characters of a sentence in a table
 
 
 def main() -> None:
@@ -37,20 +37,28 @@ def main() -> None:
         return
     files = [file for path in chosen.models for file in (sorted(path.glob("*.onnx")) if path.is_dir() else [path])]
     rows = {file.stem: through_all(file) for file in files}
-    versions = {name: f"{name} {one.rival.version}".rstrip() for name, one in next(iter(rows.values())).items()}
-    table("nodes left", versions, {name: [_nodes(one) for one in found.values()] for name, found in rows.items()})
-    table("latency (ms)", versions, {name: [_latency(one) for one in found.values()] for name, found in rows.items()})
-    for name, found in rows.items():
-        for tool, one in found.items():
-            if one.row()["failed"]:
-                print(f"{name}, {tool}: {one.row()['failed']}")
+    versions = {name: f"{name} {result.rival.version}".rstrip() for name, result in next(iter(rows.values())).items()}
+    table(
+        "nodes left",
+        versions,
+        {name: [_nodes(result) for result in results.values()] for name, results in rows.items()},
+    )
+    table(
+        "latency (ms)",
+        versions,
+        {name: [_latency(result) for result in results.values()] for name, results in rows.items()},
+    )
+    for name, results in rows.items():
+        for tool, result in results.items():
+            if result.row()["failed"]:
+                print(f"{name}, {tool}: {result.row()['failed']}")
 
 
-def through_all(file: Path) -> Found:
+def through_all(file: Path) -> Results:
     print(file.stem, file=sys.stderr)
     graph = wb.load(file)
     with tempfile.TemporaryDirectory() as folder, Verifier(graph) as verifier:
-        return compare_rivals(graph, rivals_here(), Path(folder), verifier)
+        return compare_rivals(graph, all_rivals(), Path(folder), verifier)
 
 
 def table(what: str, versions: Mapping[str, str], rows: Mapping[str, list[str]]) -> None:
@@ -61,15 +69,15 @@ def table(what: str, versions: Mapping[str, str], rows: Mapping[str, list[str]])
     print()
 
 
-def _nodes(one: RivalResult) -> str:
-    if one.nodes is None:
+def _nodes(result: RivalResult) -> str:
+    if result.nodes is None:
         return "failed"
-    wrong = one.verdict is not None and one.verdict.ok is False
-    return f"{one.nodes:,}{', wrong' if wrong else ''}"
+    wrong = result.verdict is not None and result.verdict.ok is False
+    return f"{result.nodes:,}{', wrong' if wrong else ''}"
 
 
-def _latency(one: RivalResult) -> str:
-    median = one.row()["median_ms"]
+def _latency(result: RivalResult) -> str:
+    median = result.row()["median_ms"]
     return "-" if median is None else f"{median:,.2f}"
 
 
@@ -83,16 +91,16 @@ def print_known() -> None:
     print("|---|---|---|---|")
     with Worker() as worker:
         for source, text in {case.source: case.text for case in CASES}.items():
-            for tool, why, blamed in wrong_tools(text, worker):
-                print(f"| {source} | {tool} | {why[:_LONGEST]} | {blamed[:_LONGEST]} |", flush=True)
+            for tool, why, wrong_rewrite in wrong_tools(text, worker):
+                print(f"| {source} | {tool} | {why[:_MAX_SENTENCE]} | {wrong_rewrite[:_MAX_SENTENCE]} |", flush=True)
 
 
 def wrong_tools(text: str, worker: Worker) -> Iterator[tuple[str, str, str]]:
-    """The tools that fail on the graph or change its results: tool, sentence, the rewrite to blame."""
+    """The (tool, sentence, wrong rewrite) of each tool that fails on the graph or changes its results."""
     from tests.running import typed
 
-    told: set[tuple[str, str]] = set()  # a higher level of a tool fails as the lower one does
-    for rival in rivals_here():
+    reported: set[tuple[str, str]] = set()  # (tool, failure); a higher level of a tool fails like a lower one
+    for rival in all_rivals():
         if rival.name in (ORIGINAL, OURS) or rival.missing:
             continue
         name, _, level = rival.name.partition(":")
@@ -101,12 +109,12 @@ def wrong_tools(text: str, worker: Worker) -> Iterator[tuple[str, str, str]]:
             options = {f"{name}.level": level} if level else {}
             step = optimize(graph, [name], verifier=verifier, verify="end", options=options)[1]
         failed = getattr(step.facts, "failed", "")
-        if failed and (name, failed) not in told:
-            told.add((name, failed))
+        if failed and (name, failed) not in reported:
+            reported.add((name, failed))
             yield rival.name, failed, "-"
         elif step.verdict is not None and step.verdict.ok is False:
-            blamed = "-" if step.broken_by is None else step.rewrites[step.broken_by].sentence
-            yield rival.name, step.verdict.sentence, blamed
+            wrong_rewrite = "-" if step.broken_by is None else step.rewrites[step.broken_by].sentence
+            yield rival.name, step.verdict.sentence, wrong_rewrite
 
 
 if __name__ == "__main__":

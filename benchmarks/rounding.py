@@ -1,11 +1,12 @@
-"""How far float32 itself is from exact: `python benchmarks/rounding.py [MODEL ...]`.
+"""The rounding error of float32 itself: `python benchmarks/rounding.py [MODEL ...]`.
 
-A rewrite that is equal up to rounding moves the last digits, and a network may magnify them. So beside the difference
-between the original and what the preset `simplify` makes of it stands how far each of the two is from the same network
-computed in float64: where the original itself is further off than the two are apart, float32 holds no more digits.
+A rewrite that is equal up to rounding changes the last digits, and a network may magnify the change. The first column
+is the difference between the original and the result of the preset `simplify`; the others are the differences of both
+from the same network in float64. If the original differs from float64 by more than from the simplified one, float32
+has no more precision.
 
-Every figure is the largest difference over the largest value, of any output. The float32 ones are run by ONNX Runtime
-unoptimized, the float64 one by torch, all on the same seeded inputs. Without arguments: the samples.
+Every figure is the largest difference over the largest value, of any output. ONNX Runtime, unoptimized, runs the
+float32 networks, torch the float64 one, all on the same seeded inputs. The default models are the samples.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main() -> None:
 def row(path: Path) -> str:
     graph = wb.load(path)
     if graph.functions or any(node.bodies for node in graph.nodes):
-        return f"| {path.stem} | not done: bodies and functions are not turned into float64 | | |"
+        return f"| {path.stem} | not measured: bodies and functions cannot be converted to float64 | | |"
     with Verifier(graph) as verifier:
         inputs = verifier.inputs
     with tempfile.TemporaryDirectory() as folder:
@@ -51,20 +52,24 @@ def row(path: Path) -> str:
         wb.export(wb.optimize(graph, preset="simplify").graph, simplified)
         ours = run_session(open_session(str(simplified), "disabled"), inputs)
     original = run_session(open_session(str(path), "disabled"), inputs)
-    wide = {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in inputs.items()}
-    exact = TorchExecutor(in_float64(graph)).run(wide)
+    inputs_in_float64 = {
+        name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in inputs.items()
+    }
+    exact = TorchExecutor(in_float64(graph)).run(inputs_in_float64)
     errors = (difference(ours, original), difference(original, exact), difference(ours, exact))
     return f"| {path.stem} | {' | '.join(f'{error:.1e}' for error in errors)} |"
 
 
-def difference(found: Tensors, wanted: Tensors) -> float:
-    """The largest difference over the largest value, of any output of floats; over 1 where all of it is zero."""
-    floats = [name for name in wanted if wanted[name].dtype.kind == "f"]
-    return max(float(np.abs(found[name] - wanted[name]).max() / (np.abs(wanted[name]).max() or 1)) for name in floats)
+def difference(outputs: Tensors, expected: Tensors) -> float:
+    """The largest difference over the largest value, of any float output; over 1 if all values are zero."""
+    floats = [name for name in expected if expected[name].dtype.kind == "f"]
+    return max(
+        float(np.abs(outputs[name] - expected[name]).max() / (np.abs(expected[name]).max() or 1)) for name in floats
+    )
 
 
 def in_float64(graph: Graph) -> Graph:
-    """The same network, without bodies and functions, every float32 number of which is a float64 one."""
+    """The same network with float64 in place of float32; it must have neither bodies nor functions."""
     constants = {
         name: constant(tensor.numpy().astype(np.float64)) if tensor.dtype == DataType.FLOAT else tensor
         for name, tensor in graph.constants.items()

@@ -1,10 +1,10 @@
-"""ResNet-50 in one run by turns: torch NCHW and channels-last, torch.compile, ONNX Runtime; then by precision.
+"""ResNet-50 by backend, layout and precision, each table measured interleaved.
 
     python benchmarks/running.py [--batch 1] [--device cpu|cuda] [--repeat N]
 
-The graph is the onnx package's light_resnet50 with random weights, batch norms folded; "channels-last" is what
-the strategy `optimal` makes of it. The second table has every element type on torch, the error against ONNX
-Runtime's float32 beside it. Prints Markdown. On a GPU CUDA graphs are measured too.
+The graph is the onnx package's light_resnet50 with random weights, batch norms folded; "channels-last" is the result of
+the strategy `optimal`. The first table has torch, torch.compile, on a GPU CUDA graphs, and ONNX Runtime. The second has
+every element type on torch, with the error against ONNX Runtime's float32. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.run.measurement.measured import Measurement
+    from workbench.run.measurement.measurement_result import Measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -33,7 +33,7 @@ def main() -> None:
     import workbench as wb
     from benchmarks.layouts import free_batch
     from sample_models.light import random_light
-    from workbench.run.measurement.formatting import machine_words
+    from workbench.run.measurement.formatting import machine_text
     from workbench.run.measurement.variants import Variant
     from workbench.run.tolerances import DTYPES
 
@@ -49,8 +49,8 @@ def main() -> None:
         free_batch(model)
         onnx.save(model, path)
         graph = wb.load(path, dims={"N": chosen.batch})
-        folded = wb.optimize(graph).graph
-        last = wb.optimize(graph, layout="optimal", target="cuda").graph
+        folded = wb.optimize(graph, preset="normalize").graph
+        last = wb.optimize(graph, preset="normalize", layout="optimal", target="cuda").graph
         compiled = ("torch-compile",) if chosen.device == "cpu" else ("cuda-graphs", "torch-compile")
         first = {"torch, NCHW": Variant(folded), "torch, channels-last": Variant(last)}
         for backend in compiled:
@@ -61,19 +61,19 @@ def main() -> None:
         second = {f"{dtype}, {name}": Variant(g, dtype=dtype) for dtype in dtypes for name, g in
                   (("NCHW", folded), ("channels-last", last))}  # fmt: skip
         for number, variants in enumerate((first, second)):
-            found = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
+            measurement = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
             if number == 0:
-                print(f"Batch {chosen.batch}; {machine_words(found.machine)}.")
-            _print(found)
+                print(f"Batch {chosen.batch}; {machine_text(measurement.machine)}.")
+            _print(measurement)
 
 
-def _print(found: Measurement) -> None:
-    from workbench.run.measurement.measured import FailedVariant
+def _print(measurement: Measurement) -> None:
+    from workbench.run.measurement.measurement_result import FailedVariant
     from workbench.run.measurement.statistics import ratio
 
     print(f"\n{HEAD}")
-    first = next(iter(found.ran.values())).times_ms
-    for label, v in found.variants.items():
+    first = next(iter(measurement.ran.values())).times_ms
+    for label, v in measurement.variants.items():
         if isinstance(v, FailedVariant):
             print(f"| {label} | failed: {v.failed} |" + " |" * 10)
             continue
@@ -88,13 +88,13 @@ def _print(found: Measurement) -> None:
         )
     roofs = "; ".join(
         f"{dtype}: {roof.flops_per_s / 1e9:,.0f} GFLOP/s, {roof.bytes_per_s / 1e9:,.0f} GB/s"
-        for dtype, roof in found.ceilings.items()
+        for dtype, roof in measurement.ceilings.items()
         if roof is not None
     )
     print(f"\nMeasured ceilings: {roofs}.")
-    told = {f"{label}: {what}: {why}" for label, v in found.ran.items()
+    fallbacks = {f"{label}: {what}: {why}" for label, v in measurement.ran.items()
             for what, why in v.fallbacks.items()}  # fmt: skip
-    for line in (*sorted(told), *found.notes):
+    for line in (*sorted(fallbacks), *measurement.notes):
         print(f"\n{line}")
 
 

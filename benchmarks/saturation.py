@@ -1,7 +1,8 @@
 """Equality saturation beside lists of rules: `python benchmarks/saturation.py [MODEL...]`, by default the samples.
 
-Operators in regions, as the model is and behind the preset `simplify` in the same mode, before and after
-`saturate_algebra`; for how many regions it is proved that no expression is smaller under the rules; seconds.
+Operators in algebraic regions before and after `saturate_algebra`, of the model as it is and after the preset
+`simplify` in the same mode; the number of regions for which no expression is smaller under the rules, with proof;
+seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ HEAD = ("model", "mode", "nodes", *PART, "nodes, simplified", *PART)
 
 def main() -> None:
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
-    models = [Path(word) for word in sys.argv[1:]]
+    models = [Path(argument) for argument in sys.argv[1:]]
     if not models:
         folder = ROOT / "sample_models"
         models = [folder / f"{name}.onnx" for name in SAMPLES] + sorted((folder / "saturation").glob("*.onnxtxt"))
@@ -36,14 +37,14 @@ def _row(model: Path, mode: str) -> str:
     graph = wb.load(model)
     simplified = wb.optimize(graph, preset="simplify", mode=mode).graph
     cells = [model.stem, mode]
-    for one in (graph, simplified):
+    for input_graph in (graph, simplified):
         started = time.perf_counter()
-        facts = wb.optimize(one, ["saturate_algebra"], mode=mode)[1].facts
+        facts = wb.optimize(input_graph, ["saturate_algebra"], mode=mode)[1].facts
         seconds = time.perf_counter() - started
         regions = facts.regions
         assert not facts.missing, facts.missing
         cells += [
-            f"{len(one):,}",
+            f"{len(input_graph):,}",
             f"{len(regions) + facts.late:,}",
             str(max((region.operators for region in regions), default=0)),
             f"{sum(region.operators for region in regions):,}",

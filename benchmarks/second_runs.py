@@ -1,9 +1,9 @@
-"""What a second run finds: `python benchmarks/second_runs.py MODEL.onnx ...`.
+"""Rewrites of a second run: `python benchmarks/second_runs.py MODEL.onnx ...`.
 
-One row a model and preset: its nodes, those of the file that `optimize` writes, the rewrites that made it, those of a
-second run on that file, and whether the second run writes the same bytes. Where the engine works at a newer opset than
-the file has, loading may bring back what writing undid, and the second run does it again: rewrites then, and the same
-bytes. Prints Markdown.
+One row for each model and preset: its nodes, the nodes of the file that `optimize` writes, the rewrites of that run,
+the rewrites of a second run on that file, and whether the second run writes the same bytes. If the engine works at a
+newer opset than the file has, loading may undo what writing converted. Then the second run repeats rewrites and writes
+the same bytes. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 COLUMNS = ("model", "preset", "nodes", "after", "rewrites", "of the second run", "the same bytes")
-PRESETS = ("simplify", "default")
+PRESETS = ("simplify", "normalize")
 
 
 def main() -> None:

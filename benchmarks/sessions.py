@@ -1,8 +1,8 @@
-"""Many people at once: `python benchmarks/sessions.py [SESSIONS]` (default: 30). It needs a Chromium.
+"""Many users at once: `python benchmarks/sessions.py [SESSIONS]` (default: 30). It needs a Chromium.
 
-So many sessions, each in a browser's context of its own, open a sample, go to Optimize and to Export, all before any of
-them is waited for. Then each must show its page without an exception, and the server's log must have none. Prints
-Markdown.
+The sessions, each in a separate browser context, open a sample, go to Optimize and to Export; in each step, all start
+before the benchmark waits for the first. Each must show its page without an exception, and the server's log must have
+none. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import psutil  # noqa: E402
 from tests.browser import chromium, page_link, running_app, settle, watched_page  # noqa: E402
 
 SAMPLES = ("ppocr_cls_v2", "conv_relu_conv_relu", "basic_pitch_nmp", "npu_path", "two_orders")
-_WORRYING = ("Traceback", "SystemError", "Uncaught")
+_ERROR_MARKS = ("Traceback", "SystemError", "Uncaught")
 
 
 def main() -> None:
@@ -44,16 +44,16 @@ def main() -> None:
             "Export": lambda i, page: page_link(page, "Export").click(),
         }
         for step, act in steps.items():
-            begun = time.perf_counter()
+            start = time.perf_counter()
             for i, page in enumerate(pages):
                 act(i, page)
             for page in pages:
                 settle(page, limit_s=600)
             shown = sum(page.locator("[data-testid=stException]").count() for page in pages)
             text = log.read_text(encoding="utf-8", errors="replace")
-            errors = sum(text.count(word) for word in _WORRYING)
+            errors = sum(text.count(mark) for mark in _ERROR_MARKS)
             resident = psutil.Process(pid).memory_info().rss / 1e6
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             print(f"| {count} | {step} | {seconds:.0f} | {shown} | {errors} | {resident:,.0f} |", flush=True)
 
 

@@ -1,17 +1,17 @@
 """Nodes that simplifiers leave, their time and memory: `python benchmarks/simplify.py [MODEL or FOLDER ...]`.
 
-Ours, onnxsim, onnxslim, onnxscript and ONNX Runtime at its basic level, beside each other on the nine light models
-with random weights and on the models given. The others live in a virtual environment that is made for them
-(`--peers`: where it is, or is to be). Each run is a process of its own, by turns `--repeat` times, from its start to
-the file it wrote, with at most 300 seconds and three quarters of the memory that is free.
+Ours, onnxsim, onnxslim, onnxscript and ONNX Runtime at its basic level, on the nine light models with random weights
+and on the given models. The other tools are installed in a virtual environment (`--peers` keeps it). Each run is a
+separate process, interleaved `--repeat` times, from its start to the written file, with at most 300 seconds and three
+quarters of the free memory.
 
 nodes left: of the graph, its subgraphs and functions; Constant nodes are not counted. Bold: the fewest that are right.
 seconds:    median of the wall time.
 peak:       largest resident set of the process.
 error:      largest difference from the original over its largest value, of any output, both run by ONNX Runtime
-            unoptimized on seeded inputs; 0 is equal to the last bit, bold is above 1e-6. Or what fails.
+            unoptimized on seeded inputs; 0 is bitwise equal, bold is above 1e-6. Or the failure.
 
---scale: BERTs of so many nodes in place of these models, 1,100 to 20,000 where none is said. --large: a model of 3 GB.
+--scale: BERTs of these numbers of nodes instead of the models, by default 1,100 to 20,000. --large: a model of 3 GB.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.engine import compile_modules  # noqa: E402
 
 LIMIT_S = 300
-RELATIVE = 1e-6
-LONGEST = 120  # characters of a failure
+MAX_RELATIVE_ERROR = 1e-6
+MAX_FAILURE = 120  # characters of a failure
 SCALE = (1_100, 5_000, 10_000, 20_000)
 LARGE = (12, 8_192)  # layers, width: 3.2 GB
 
-# Each gets the model, the file to write, and "external" where the weights have to stay beside the file.
+# Arguments: the model, the file to write, and "external" if the weights must stay in a separate file.
 ONNXSIM = """
 import sys, onnx, onnxsim
 model, right = onnxsim.simplify(onnx.load(sys.argv[1]))
@@ -77,7 +77,7 @@ PINNED = {"onnxsim==0.8.1": ONNXSIM, "onnxslim==0.1.98": ONNXSLIM, "onnxscript==
 SAME_AS_OURS = ("onnx", "onnxruntime")
 
 
-# Makers of models, of the file to write and what else they are given.
+# Programs that write a model. Arguments: the file to write, and the model's parameters.
 LIGHT = """
 import sys, onnx
 from sample_models.light import random_light
@@ -95,12 +95,12 @@ from benchmarks.simplify_models import write_large
 write_large(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
 """
 
-Command = Callable[[Path, Path], list[str]]  # of a model and the file to write
+Command = Callable[[Path, Path], list[str]]  # takes a model and the file to write
 
 
 @dataclass(frozen=True)
 class Run:
-    """One process; `failure` is "" where it did what was asked."""
+    """One process. peak: in bytes. failure: "" if it wrote a file."""
 
     seconds: float
     peak: int
@@ -109,7 +109,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """What one tool made of a model. right: equal as `verify` says it. nodes: None where there is no file."""
+    """A tool's result for a model. right: `verify` finds it equal. nodes: None without a file."""
 
     runs: list[Run]
     nodes: int | None
@@ -119,7 +119,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """A model, and what each tool made of it."""
+    """A model and each tool's result. size: bytes of its files."""
 
     name: str
     size: int
@@ -132,7 +132,9 @@ def main() -> None:
     parser.add_argument("models", nargs="*", type=Path, help=".onnx files, or folders of them")
     parser.add_argument("--peers", type=Path, help="folder of the virtual environment (default: a temporary one)")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--scale", type=int, nargs="*", help="BERTs of so many nodes (default: 1,100 to 20,000)")
+    parser.add_argument(
+        "--scale", type=int, nargs="*", help="BERTs of these numbers of nodes (default: 1,100 to 20,000)"
+    )
     parser.add_argument("--large", action="store_true", help="a model of 3 GB with external data")
     chosen = parser.parse_args()
     compile_modules()
@@ -152,17 +154,17 @@ def main() -> None:
 
 
 def ours(model: Path, out: Path) -> list[str]:
-    words = ["optimize", str(model), "-o", str(out), "--preset", "simplify", "--no-verify"]
-    return [sys.executable, "-m", "workbench", *words]
+    arguments = ["optimize", str(model), "-o", str(out), "--preset", "simplify", "--no-verify"]
+    return [sys.executable, "-m", "workbench", *arguments]
 
 
 def peers(folder: Path) -> dict[str, Command]:
-    """The other tools, in a virtual environment in `folder`; what is missing is installed."""
+    """The other tools, in a virtual environment in `folder`; missing packages are installed."""
     python = folder.resolve() / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    wanted = [*PINNED, *(f"{name}=={version(name)}" for name in SAME_AS_OURS)]
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True, stdout=sys.stderr)
+    requirements = [*PINNED, *(f"{name}=={version(name)}" for name in SAME_AS_OURS)]
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *requirements], check=True, stdout=sys.stderr)
 
     def command(code: str) -> Command:
         return lambda model, out: [str(python), "-I", "-c", code, str(model), str(out), _weights(model)]
@@ -172,10 +174,10 @@ def peers(folder: Path) -> dict[str, Command]:
 
 
 def _weights(model: Path) -> str:
-    return "external" if _beside(model).exists() else "inside"
+    return "external" if _weights_file(model).exists() else "inside"
 
 
-def _beside(model: Path) -> Path:
+def _weights_file(model: Path) -> Path:
     return model.with_name(model.name + ".data")
 
 
@@ -183,7 +185,7 @@ def _beside(model: Path) -> Path:
 
 
 def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
-    """The models one after the other; what is made goes once the next is asked for."""
+    """The models one after the other. A generated model is deleted when the next one is requested."""
     for path in chosen.models:
         yield from sorted(path.resolve().glob("*.onnx")) if path.is_dir() else [path.resolve()]
     makers: list[tuple[str, str, list[str]]] = []
@@ -194,21 +196,23 @@ def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
     if not makers:
         names = _python("from sample_models.light import LIGHT_MODELS; print(*LIGHT_MODELS)").split()
         makers += [(name, LIGHT, [name]) for name in names]
-    for name, code, words in makers:
+    for name, code, parameters in makers:
         folder.mkdir()
-        _python(code, str(folder / f"{name}.onnx"), *words)
+        _python(code, str(folder / f"{name}.onnx"), *parameters)
         yield folder / f"{name}.onnx"
         shutil.rmtree(folder)
 
 
-def _python(code: str, *words: str) -> str:
-    """What the code prints. A process's peak memory starts at its parent's, so others do all that takes memory."""
-    command = [sys.executable, "-c", code, *words]
+def _python(code: str, *arguments: str) -> str:
+    """The printed text of the code, run in another process: a process's peak memory starts at its parent's, so this one
+    must stay small.
+    """
+    command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _refuse_unless_fits(folder: Path) -> None:
-    """Every tool writes the large model once more, and needs it in memory at least once."""
+    """Exit unless disk and memory suffice: each tool writes the large model, and holds it in memory at least once."""
     layers, width = LARGE
     size = 4 * layers * width * width
     files = size * (1 + len(PINNED) + 2)
@@ -230,7 +234,7 @@ def _free_memory() -> int:
 
 
 def row(model: Path, tools: dict[str, Command], repeat: int) -> Row:
-    """Every tool on the model, by turns, and its result beside the original."""
+    """Runs of every tool on the model, interleaved, and the comparison of its result with the original."""
     with tempfile.TemporaryDirectory() as folder:
         outs = {tool: Path(folder) / tool / "model.onnx" for tool in tools}
         runs: dict[str, list[Run]] = {tool: [] for tool in tools}
@@ -240,30 +244,30 @@ def row(model: Path, tools: dict[str, Command], repeat: int) -> Row:
                     shutil.rmtree(outs[tool].parent, ignore_errors=True)
                     outs[tool].parent.mkdir()
                     runs[tool].append(run_of(command(model, outs[tool]), outs[tool]))
-        made = [str(outs[tool]) for tool in tools if not runs[tool][-1].failure]
-        found = json.loads(_python(CHECK, str(model), *made))
-    results = {tool: _result(runs[tool], found.get(str(outs[tool]))) for tool in tools}
-    beside = _beside(model).stat().st_size if _beside(model).exists() else 0
-    return Row(model.stem, model.stat().st_size + beside, found[str(model)]["nodes"], results)
+        written = [str(outs[tool]) for tool in tools if not runs[tool][-1].failure]
+        checks = json.loads(_python(CHECK, str(model), *written))
+    results = {tool: _result(runs[tool], checks.get(str(outs[tool]))) for tool in tools}
+    weights_bytes = _weights_file(model).stat().st_size if _weights_file(model).exists() else 0
+    return Row(model.stem, model.stat().st_size + weights_bytes, checks[str(model)]["nodes"], results)
 
 
-def _result(runs: list[Run], found: dict | None) -> Result:
-    if found is None:
+def _result(runs: list[Run], check_of_file: dict | None) -> Result:
+    if check_of_file is None:
         return Result(runs, None, runs[-1].failure, False)
-    return Result(runs, found["nodes"], error_words(found), found["ok"] is True)
+    return Result(runs, check_of_file["nodes"], relative_error_text(check_of_file), check_of_file["ok"] is True)
 
 
 def run_of(command: list[str], out: Path) -> Run:
-    """One process, with no more time and memory than it may take."""
-    most = _free_memory() * 3 // 4
-    with tempfile.TemporaryFile() as said:
+    """One process, with a limit of time and of memory."""
+    memory_limit = _free_memory() * 3 // 4
+    with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            stdout=said,
-            stderr=said,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most, most)),
+            stdout=output,
+            stderr=output,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit)),
         )
         timer = threading.Timer(LIMIT_S, process.kill)
         timer.start()
@@ -271,13 +275,13 @@ def run_of(command: list[str], out: Path) -> Run:
         seconds = time.perf_counter() - started
         timer.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        text = said.read().decode(errors="replace")
+        output.seek(0)
+        text = output.read().decode(errors="replace")
     return Run(seconds, usage.ru_maxrss * 1024, _failure(process.returncode, seconds, text, out))
 
 
 def _failure(code: int, seconds: float, text: str, out: Path) -> str:
-    """In a few words; "" where there is none."""
+    """The failure in a few words; "" if there is none."""
     if seconds >= LIMIT_S:
         return f"takes over {LIMIT_S} s"
     if code < 0:
@@ -288,35 +292,35 @@ def _failure(code: int, seconds: float, text: str, out: Path) -> str:
 
 
 def _short(text: str) -> str:
-    words = " ".join(text.replace("|", "/").split())
-    return words if len(words) <= LONGEST else words[:LONGEST] + "..."
+    line = " ".join(text.replace("|", "/").split())
+    return line if len(line) <= MAX_FAILURE else line[:MAX_FAILURE] + "..."
 
 
-# ---- what was made -------------------------------------------------------------------
+# ---- checks of results ----------------------------------------------------------------
 
 
 def check(original: str, *results: str) -> None:
-    """Print the nodes of each file, and how far each result is from the original, as JSON."""
+    """Print as JSON the nodes of each file, and the comparison of each result with the original."""
     import onnx
 
     import workbench as wb
     from workbench.errors import UserError
     from workbench.verification.verifier import Verifier
 
-    found: dict[str, dict] = {}
+    checks: dict[str, dict] = {}
     for path in (original, *results):
         nodes = nodes_of(onnx.load(path, load_external_data=False))
-        found[path] = {"nodes": nodes, "ok": None, "error": None, "sentence": ""}
+        checks[path] = {"nodes": nodes, "ok": None, "error": None, "sentence": ""}
     try:
         graph = wb.load(original)
         with Verifier(graph) as verifier:
             for path in results:
                 verdict = verifier.check_file(graph, Path(path))
-                found[path] |= {"ok": verdict.ok, "error": verdict.max_rel_error, "sentence": verdict.sentence}
+                checks[path] |= {"ok": verdict.ok, "error": verdict.max_rel_error, "sentence": verdict.sentence}
     except UserError as error:
         for path in results:
-            found[path]["sentence"] = str(error)
-    print(json.dumps(found))
+            checks[path]["sentence"] = str(error)
+    print(json.dumps(checks))
 
 
 def nodes_of(model: Any) -> int:
@@ -331,21 +335,21 @@ def _count(part: Any) -> int:
     return sum(node.op_type != "Constant" for node in part.node) + sum(map(_count, bodies))
 
 
-def error_words(found: dict) -> str:
-    """The largest relative error, bold where it is too large; or what else is wrong."""
-    if found["ok"] is not True or found["error"] is None:
-        # What ONNX Runtime says of a file names its temporary place first.
-        return _short(found["sentence"].partition(" (allowed")[0].rpartition(" failed:")[2])
-    words = f"{found['error']:.1e}" if found["error"] else "0"
-    words = f"**{words}**" if found["error"] > RELATIVE else words
-    return f"{words}, proves little" if "This proves little" in found["sentence"] else words
+def relative_error_text(result: dict) -> str:
+    """The largest relative error, bold if it is too large; or another failure."""
+    if result["ok"] is not True or result["error"] is None:
+        # ONNX Runtime's message begins with the temporary path of the file.
+        return _short(result["sentence"].partition(" (allowed")[0].rpartition(" failed:")[2])
+    text = f"{result['error']:.1e}" if result["error"] else "0"
+    text = f"**{text}**" if result["error"] > MAX_RELATIVE_ERROR else text
+    return f"{text}, proves little" if "This proves little" in result["sentence"] else text
 
 
 # ---- tables --------------------------------------------------------------------------
 
 
 def tables(rows: list[Row]) -> str:
-    """One table for each thing that is told, as Markdown."""
+    """Four tables as Markdown: nodes left, seconds, peak, error."""
     return "\n".join(
         (
             _table("nodes left", "before", rows, lambda r: f"{r.nodes:,}", _nodes),

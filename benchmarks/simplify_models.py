@@ -1,4 +1,4 @@
-"""Models that `benchmarks/simplify.py` makes: a BERT of any number of nodes, and one larger than memory likes."""
+"""Generated models for `benchmarks/simplify.py`: a BERT of any number of nodes, and a model larger than 2 GB."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-WORDS = 100
-LONGEST = 128  # positions
+VOCABULARY = 100
+MAX_POSITIONS = 128  # positions
 HEADS = 4
 OPSET = 17
-AROUND = 24  # nodes outside of the layers, without Constant nodes
+NODES_AROUND = 24  # nodes outside the layers, without Constant nodes
 PER_LAYER = 78
-BLOCK = 2**24  # elements of a large weight that are made at a time
+BLOCK = 2**24  # elements of a large weight that are generated at once
 
 
 class _Builder:
-    """Nodes in order, each named by its scope as an export of TorchScript does."""
+    """A graph under construction; nodes are named by their scope, as in exports of TorchScript."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -44,9 +44,9 @@ class _Builder:
         self.weights.append(numpy_helper.from_array(values.astype(np.float32), name))
         return name
 
-    def linear(self, x: str, wide: int, narrow: int) -> str:
-        product = self.node("MatMul", x, self.weight(wide, narrow, scale=wide**-0.5))
-        return self.node("Add", self.weight(narrow, scale=0.1), product)
+    def linear(self, x: str, in_features: int, out_features: int) -> str:
+        product = self.node("MatMul", x, self.weight(in_features, out_features, scale=in_features**-0.5))
+        return self.node("Add", self.weight(out_features, scale=0.1), product)
 
     def layer_norm(self, x: str) -> str:
         centered = self.node("Sub", x, self.node("ReduceMean", x, axes=[-1]))
@@ -56,21 +56,21 @@ class _Builder:
         return self.node("Add", scaled, self.weight(self.width, scale=0.1))
 
     def gelu(self, x: str) -> str:
-        error = self.node("Erf", self.node("Div", x, self.number(2.0**0.5)))
-        product = self.node("Mul", x, self.node("Add", error, self.number(1.0)))
+        erf = self.node("Erf", self.node("Div", x, self.number(2.0**0.5)))
+        product = self.node("Mul", x, self.node("Add", erf, self.number(1.0)))
         return self.node("Mul", product, self.number(0.5))
 
     def size(self, x: str, axis: int) -> str:
         return self.node("Gather", self.node("Shape", x), self.number(axis), axis=0)
 
     def shaped(self, x: str, like: str, *rest: int) -> str:
-        """x with the first two dims of `like`, then the given ones."""
+        """x reshaped to the first two dims of `like`, then `rest`."""
         dims = [self.node("Unsqueeze", self.size(like, axis), self.number([0])) for axis in (0, 1)]
         return self.node("Reshape", x, self.node("Concat", *dims, *(self.number([dim]) for dim in rest), axis=0))
 
 
 def bert(layers: int, width: int = 32) -> ModelProto:
-    """A BERT with random weights, any batch and length, as TorchScript exports it: norms and Gelus in parts."""
+    """A BERT with random weights and symbolic batch and length; norms and Gelus are decomposed, as TorchScript does."""
     build = _Builder(width)
     x, mask = _embedded(build), _mask(build)
     for layer in range(layers):
@@ -89,27 +89,27 @@ def bert(layers: int, width: int = 32) -> ModelProto:
 
 
 def bert_of(nodes: int) -> ModelProto:
-    """A BERT of about so many nodes, Constant nodes not counted."""
-    return bert(max(1, round((nodes - AROUND) / PER_LAYER)))
+    """A BERT of about this number of nodes, without Constant nodes."""
+    return bert(max(1, round((nodes - NODES_AROUND) / PER_LAYER)))
 
 
 def _embedded(build: _Builder) -> str:
     build.scope = "/embeddings"
-    words = build.node("Gather", build.weight(WORDS, build.width), "input_ids")
+    tokens = build.node("Gather", build.weight(VOCABULARY, build.width), "input_ids")
     end = build.node("Unsqueeze", build.size("input_ids", 1), build.number([0]))
-    table = build.node("Constant", value=numpy_helper.from_array(np.arange(LONGEST)[None]))
-    reads = (build.number([0]), end, build.number([1]), build.number([1]))
-    places = build.node("Gather", build.weight(LONGEST, build.width), build.node("Slice", table, *reads))
-    return build.layer_norm(build.node("Add", words, places))
+    table = build.node("Constant", value=numpy_helper.from_array(np.arange(MAX_POSITIONS)[None]))
+    bounds = (build.number([0]), end, build.number([1]), build.number([1]))
+    positions = build.node("Gather", build.weight(MAX_POSITIONS, build.width), build.node("Slice", table, *bounds))
+    return build.layer_norm(build.node("Add", tokens, positions))
 
 
 def _mask(build: _Builder) -> str:
-    """0 where a word is, and the least float where none is: [batch, 1, 1, sequence]."""
+    """0 at a token, else the smallest float: [batch, 1, 1, sequence]."""
     build.scope = ""
     inner = build.node("Unsqueeze", "attention_mask", build.number([1]))
     wide = build.node("Cast", build.node("Unsqueeze", inner, build.number([2])), to=TensorProto.FLOAT)
-    left = build.node("Sub", build.number(1.0), wide)
-    return build.node("Mul", left, build.number(float(np.finfo(np.float32).min)))
+    masked = build.node("Sub", build.number(1.0), wide)
+    return build.node("Mul", masked, build.number(float(np.finfo(np.float32).min)))
 
 
 def _encoded(build: _Builder, x: str, mask: str) -> str:
@@ -135,10 +135,10 @@ def _encoded(build: _Builder, x: str, mask: str) -> str:
 
 
 def write_large(path: Path, layers: int, width: int) -> None:
-    """A model of `layers` square weights beside the file, which are written by blocks, so that making it is cheap.
+    """Write a model of `layers` square weights in a separate file, which is written in blocks to use little memory.
 
-    Each layer is a Gemm, or a MatMul and an Add, and what an export leaves around them: Identity, Dropout,
-    a Reshape to the shape that is computed from the value itself.
+    Each layer is a Gemm, or a MatMul and an Add, with leftovers of an export: Identity, Dropout, and a Reshape to a
+    shape that is computed from the value.
     """
     data = path.with_name(path.name + ".data")
     build = _Builder(width)
@@ -146,9 +146,9 @@ def write_large(path: Path, layers: int, width: int) -> None:
     for layer in range(layers):
         build.scope = f"/layer.{layer}"
         x = _wide_layer(build, x, _external(data.name, layer, width), gemm=layer % 2 == 0)
-    made = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])
-    result = helper.make_tensor_value_info(x, TensorProto.FLOAT, ["batch", width])
-    graph = helper.make_graph(build.nodes, "large", [made], [result], build.weights)
+    input_info = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])
+    output_info = helper.make_tensor_value_info(x, TensorProto.FLOAT, ["batch", width])
+    graph = helper.make_graph(build.nodes, "large", [input_info], [output_info], build.weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
     path.write_bytes(model.SerializeToString())
     with data.open("wb") as file:

@@ -1,10 +1,10 @@
-"""A model on which one rewrite is wrong, optimized all but that one: `python benchmarks/sound.py [--layers N]`.
+"""A model on which one rewrite is wrong, optimized without that rewrite: `python benchmarks/sound.py [--layers N]`.
 
-It stands for an audio model of 3,614 nodes that cannot be shipped here: 8-bit weights with ONNX Runtime's own
-operators (made by its quantizer and its optimizer of a generated BERT), and behind them the Sin of an angle of
-millions of radians, of which the sum of two constants moves the last place by half a radian. `optimize --preset
-simplify` alone must refuse to write, with `--on-failure skip` leave that one rewrite out. Seconds and CPU seconds, of
-all processes, are medians of `--repeat` runs by turns.
+It is generated after an audio model of 3,614 nodes that is not public. It has 8-bit weights with ONNX Runtime's own
+operators, from its quantizer and its optimizer on a generated BERT. After them is the Sin of an angle of millions of
+radians, which adding two constants in another order changes by half a radian. `optimize --preset simplify` alone must
+refuse to write; with `--on-failure skip` it must leave that one rewrite out. Seconds and CPU seconds, of all processes,
+are medians of `--repeat` interleaved runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FACTOR, SUMMANDS = 5_000.3, (4_000_000.7, 3_000_000.3)
 
 
 def sound_model(layers: int, folder: Path) -> ModelProto:
-    """The model; `folder` is for what it is made of on the way."""
+    """The model. folder: for intermediate files."""
     import onnxruntime
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -61,10 +61,10 @@ def sound_model(layers: int, folder: Path) -> ModelProto:
     return model
 
 
-def measured(words: list[str]) -> tuple[float, float]:
-    """Seconds, and CPU seconds of the process and all that it started."""
+def measured(command: list[str]) -> tuple[float, float]:
+    """Wall-clock seconds, and CPU seconds of the process and its children."""
     start = time.perf_counter()
-    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, _, usage = os.wait4(process.pid, 0)
     return time.perf_counter() - start, usage.ru_utime + usage.ru_stime
 
@@ -80,23 +80,23 @@ def main() -> None:
         file, out = folder / "sound.onnx", folder / "out.onnx"
         model = sound_model(chosen.layers, folder)
         onnx.save(model, file)
-        words = [sys.executable, "-m", "workbench", "optimize", str(file), "-o", str(out), "--preset", "simplify"]
-        ways = {"--no-verify": ["--no-verify"], "": [], "--on-failure skip": ["--on-failure", "skip"]}
-        found: dict[str, list[tuple[float, float, int]]] = {way: [] for way in ways}
+        command = [sys.executable, "-m", "workbench", "optimize", str(file), "-o", str(out), "--preset", "simplify"]
+        variants = {"--no-verify": ["--no-verify"], "": [], "--on-failure skip": ["--on-failure", "skip"]}
+        runs_of: dict[str, list[tuple[float, float, int]]] = {variant: [] for variant in variants}
         for _ in range(chosen.repeat):
-            for way, more in ways.items():
+            for variant, options in variants.items():
                 out.unlink(missing_ok=True)
                 nodes = 0
-                seconds, cpu = measured([*words, *more])
+                seconds, cpu = measured([*command, *options])
                 if out.exists():
                     nodes = len(onnx.load(out).graph.node)
-                found[way].append((seconds, cpu, nodes))
+                runs_of[variant].append((seconds, cpu, nodes))
     print("| nodes | `optimize --preset simplify` | seconds | CPU seconds | nodes written |")
     print("|---|---|---|---|---|")
-    for way, runs in found.items():
+    for variant, runs in runs_of.items():
         seconds, cpu = (statistics.median(run[part] for run in runs) for part in (0, 1))
         written = f"{runs[0][2]:,}" if runs[0][2] else "none: not equal"
-        print(f"| {len(model.graph.node):,} | {way or '(verified)'} | {seconds:.1f} | {cpu:.1f} | {written} |")
+        print(f"| {len(model.graph.node):,} | {variant or '(verified)'} | {seconds:.1f} | {cpu:.1f} | {written} |")
 
 
 if __name__ == "__main__":

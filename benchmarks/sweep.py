@@ -1,13 +1,13 @@
-"""What a sweep over many models, pipelines and devices takes: its parts measured here, and a simulation made of them.
+"""The time of a sweep over many models, pipelines and devices: its measured parts, and a simulation from them.
 
     python benchmarks/sweep.py [MODEL ...] [--jobs 200] [--repeat N]
 
-By default six samples. Measured on this machine: a block (a model with as many lists of passes as there are strategies,
-by turns) without Ray; a Ray of one's own from its start to the first device that answers; what Ray adds to a job that
-does nothing; how fast a file goes through its store into another process; what the driver does for a block (its share
-of looking at the model, keys, keeping rows in SQLite). Then a simulation of events (heapq): devices that take a block
-when they are free, one driver that hands out and writes one at a time, devices that are lost and come back. Blocks take
-the measured seconds of a variant times 20, from the measured models in turn. Prints Markdown.
+The default models are six samples. Measured on this machine: a block without Ray (a model with one list of passes for
+each strategy, interleaved); a local Ray from its start to the first device's answer; Ray's overhead for a job that does
+nothing; the transfer of a file through its store into another process; the driver's time for a block (inspecting the
+model, keys, rows in SQLite). Then a discrete-event simulation (heapq): devices take a block when they are free, one
+driver assigns and writes one at a time, and devices are lost and return. A block takes 20 times the measured seconds of
+a variant, cycling through the measured models. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ sys.path.insert(0, str(ROOT))
 import passes  # noqa: E402
 from workbench.run.worker.client import Worker  # noqa: E402
 from workbench.study.cluster import on_ray  # noqa: E402
+from workbench.study.cluster.choose_executor import OWN_RAY, executor_on  # noqa: E402
 from workbench.study.cluster.device_actor import Answer  # noqa: E402
 from workbench.study.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site  # noqa: E402
-from workbench.study.cluster.start import OWN_RAY, executor_on  # noqa: E402
 from workbench.study.cluster.travelling_files import manifest_of  # noqa: E402
 from workbench.study.sweep.blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
 from workbench.study.sweep.model_variants import model_with_passes  # noqa: E402
@@ -42,14 +42,15 @@ from workbench.study.sweep.record import record_at  # noqa: E402
 
 NAMES = ("conv_relu_conv_relu", "npu_path", "ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp", "silero_vad")
 MODELS, PIPELINES, DEVICES = 1000, 20, 32
-MTBF_H = 100.0  # of a device: hours between two losses, assumed
-RESTART_S = 60.0  # until a lost device is back, assumed
+MTBF_H = 100.0  # assumed mean hours between two losses of a device
+RESTART_S = 60.0  # assumed time until a lost device is back
 
 
 @dataclass(frozen=True)
 class MeasuredBlock:
-    """variants: as loaded included. looking_s: of the driver before anything starts; driver_s: of it for the block.
-    bytes: of the model's files; sent, answered: pickled, without them."""
+    """A measured block. variants: including the model as loaded. seconds: on the device. looking_s: of the driver
+    before anything starts. driver_s: of the driver for the block. bytes: of the model's files. sent, answered: bytes
+    of the pickled job and answer, without the files."""
 
     model: str
     variants: int
@@ -75,17 +76,17 @@ class Nothing:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=[str(ROOT / "sample_models" / f"{name}.onnx") for name in NAMES])
-    parser.add_argument("--jobs", type=int, default=200, help="that do nothing, to measure what Ray adds (200)")
+    parser.add_argument("--jobs", type=int, default=200, help="jobs that do nothing, to measure Ray's overhead (200)")
     parser.add_argument("--repeat", type=int, help="runs of each variant (default: until each median is known to 1 %%)")
-    parser.add_argument("--megabytes", type=int, default=256, help="of the file that is sent (256)")
+    parser.add_argument("--megabytes", type=int, default=256, help="size of the transferred file (256)")
     chosen = parser.parse_args()
-    with _own_places() as folder:
-        measured_block(chosen.models[-1], 1)  # what is imported late is there then
+    with _isolated() as folder:
+        measured_block(chosen.models[-1], 1)  # so that late imports are not measured
         blocks = [measured_block(path, chosen.repeat) for path in chosen.models]
         start_s, overhead_s, one_s, rate = measured_ray(chosen.jobs, folder / "large.npz", chosen.megabytes)
     _print_blocks(blocks)
     print(
-        f"\nA Ray of one's own answers after {start_s:.1f} s. A job that does nothing takes {one_s * 1e3:.1f} ms "
+        f"\nA local Ray answers after {start_s:.1f} s. A job that does nothing takes {one_s * 1e3:.1f} ms "
         f"alone, {overhead_s * 1e3:.1f} ms among {chosen.jobs}. A file of {chosen.megabytes} MB goes at "
         f"{rate / 1e6:,.0f} MB/s from the driver's disk through the store to the node's, hashed on both sides.\n"
     )
@@ -93,8 +94,8 @@ def main() -> None:
 
 
 @contextmanager
-def _own_places() -> Iterator[Path]:
-    """Queues, caches and runs of this benchmark alone; one thread, since spinning ones would share the cores."""
+def _isolated() -> Iterator[Path]:
+    """Separate queues, caches and runs for this benchmark; one thread, since waiting threads would use the cores."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
         os.environ["WORKBENCH_TURNS"], os.environ["WORKBENCH_CACHE"] = f"{folder}/turns", f"{folder}/cache"
@@ -102,11 +103,11 @@ def _own_places() -> Iterator[Path]:
         yield Path(folder)
 
 
-# ---- what is measured ------------------------------------------------------------------------------------
+# ---- measurements ---------------------------------------------------------------------------------
 
 
 def measured_block(path: str, repeat: int | None) -> MeasuredBlock:
-    """One block as `matrix MODEL --layouts ...` measures it, and what the driver does for it."""
+    """One block of `matrix MODEL --layouts ...`, and the driver's time for it."""
     matrix = Matrix({path: model_with_passes(path, layouts=passes.compared_strategies())}, repeat=repeat)
     with Worker() as worker:
         here = OnThisMachine(worker)
@@ -135,7 +136,7 @@ def measured_block(path: str, repeat: int | None) -> MeasuredBlock:
 
 
 def measured_ray(count: int, file: Path, megabytes: int) -> tuple[float, float, float, float]:
-    """Seconds until a device answers, of one of many jobs that do nothing, of one alone; bytes a second of a file."""
+    """Seconds until a device answers, of one of many empty jobs, and of one alone; bytes a second of a file."""
     began = _clock()
     with executor_on(OWN_RAY) as executor:
         (device,) = executor.devices("cpu")
@@ -143,25 +144,25 @@ def measured_ray(count: int, file: Path, megabytes: int) -> tuple[float, float, 
         alone = [_seconds(executor, [Nothing()], device.kind) for _ in range(10)]
         many = _seconds(executor, [Nothing()] * count, device.kind) / count
         file.write_bytes(random.Random(0).randbytes(megabytes * 10**6))
-        with _not_on_the_node(file):
+        with _hidden_from_node(file):
             sending = _seconds(executor, [Nothing((str(file),))], device.kind)
     return start_s, many, statistics.median(alone), megabytes * 10**6 / sending
 
 
 def _seconds(executor: Executor, jobs: Sequence[Nothing], kind: object) -> float:
     began = _clock()
-    for outcome in executor.run([(job, kind) for job in jobs], _heard):
+    for outcome in executor.run([(job, kind) for job in jobs], _ignore):
         assert not outcome.failed, outcome.failed
     return _clock() - began
 
 
-def _heard(progress: JobsProgress) -> None:
+def _ignore(progress: JobsProgress) -> None:
     pass
 
 
 @contextmanager
-def _not_on_the_node(file: Path) -> Iterator[None]:
-    """The file is sent as to a machine that has no such path."""
+def _hidden_from_node(file: Path) -> Iterator[None]:
+    """Inside the with block, the file is sent as to a machine without it."""
     manifest_of, pieces_of = on_ray.manifest_of, on_ray.pieces_of
     on_ray.manifest_of = lambda path: tuple(replace(one, path=f"/no/such{one.path}") for one in manifest_of(path))
     on_ray.pieces_of = lambda one: pieces_of(replace(one, path=one.path.removeprefix("/no/such")))
@@ -175,12 +176,12 @@ def _clock() -> float:
     return time.perf_counter()
 
 
-# ---- what is simulated -----------------------------------------------------------------------------------
+# ---- the simulation -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """seconds: until the last block is written. driver: its share of them that it is busy. lost: blocks begun again."""
+    """seconds: until the last block is written. *_busy: shares of that time. lost: the number of restarted blocks."""
 
     seconds: float
     devices_busy: float
@@ -191,17 +192,18 @@ class Simulated:
 def simulate(
     blocks_s: Sequence[float], devices: int, driver_s: float, before_s: float = 0.0, mtbf_s: float = MTBF_H * 3600
 ) -> Simulated:
-    """Blocks in their order on devices that are alike.
+    """Simulate blocks in their order on equal devices.
 
-    blocks_s: seconds of each on a device. driver_s: what the one driver does for a block, half of it when it hands the
-    block out, half when it takes the answer, one after the other. before_s: what it does before the first. A device is
-    lost after exponential times of the mean `mtbf_s`, and is back after RESTART_S; its block begins again first.
+    blocks_s: seconds of each on a device. driver_s: seconds of the driver for a block, half when it assigns the block
+    and half when it receives the answer; it does one at a time. before_s: of the driver before the first block.
+    mtbf_s: the mean of the exponential time until a device is lost. The device is back after RESTART_S, and its block
+    is the next to start.
     """
     draw = random.Random(0)
     waiting = list(reversed(blocks_s))
     driver_free, driver_busy, busy, done, lost, ended = before_s, before_s, 0.0, 0, 0, before_s
     events: list[tuple[float, int, float | None]] = [(before_s, number, None) for number in range(devices)]
-    heapq.heapify(events)  # when a device is free, its number, and the block that it has measured, if any
+    heapq.heapify(events)  # (when a device is free, its number, seconds of its finished block or None)
     while done < len(blocks_s):
         now, number, measured = heapq.heappop(events)
         work = (driver_s / 2 if measured is not None else 0) + (driver_s / 2 if waiting else 0)
@@ -240,7 +242,7 @@ def _print_blocks(blocks: Sequence[MeasuredBlock]) -> None:
 
 
 def _print_simulated(blocks: Sequence[MeasuredBlock], overhead_s: float) -> None:
-    """Each of MODELS models is one of the measured ones, in turn; PIPELINES variants and the model as loaded."""
+    """MODELS models, cycling through the measured ones, each with PIPELINES variants and the model as loaded."""
     of_variant = [one.seconds / one.variants for one in blocks]
     of_block = [of_variant[number % len(blocks)] * (PIPELINES + 1) for number in range(MODELS)]
     looking = statistics.mean(one.looking_s for one in blocks)
@@ -250,20 +252,20 @@ def _print_simulated(blocks: Sequence[MeasuredBlock], overhead_s: float) -> None
     print(f"| {' | '.join(head)} |\n|" + "---|" * len(head))
     cases = [(f"{count} alike", count, of_block) for count in (1, 8, DEVICES, 4 * DEVICES)]
     every = [block for block in of_block for _ in range(DEVICES)]
-    for words, count, asked in (*cases, (f"{DEVICES} kinds, each measures all", DEVICES, every)):
-        found = simulate(asked, count, driver_s, before_s=MODELS * looking)
+    for devices, count, seconds_of_blocks in (*cases, (f"{DEVICES} kinds, each measures all", DEVICES, every)):
+        result = simulate(seconds_of_blocks, count, driver_s, before_s=MODELS * looking)
         cells = (
-            *(words, f"{len(asked):,}", f"{found.seconds / 3600:,.2f}", f"{found.devices_busy:.1%}"),
-            *(f"{found.driver_busy:.1%}", f"{found.lost:,}", f"{answered * len(asked) / 1e9:,.2f}"),
-            f"{len(asked) * (PIPELINES + 1):,}",
+            *(devices, f"{len(seconds_of_blocks):,}", f"{result.seconds / 3600:,.2f}", f"{result.devices_busy:.1%}"),
+            *(f"{result.driver_busy:.1%}", f"{result.lost:,}", f"{answered * len(seconds_of_blocks) / 1e9:,.2f}"),
+            f"{len(seconds_of_blocks) * (PIPELINES + 1):,}",
         )
         print(f"| {' | '.join(cells)} |")
     print(
-        f"\nAssumed: {MODELS:,} models as those above in turn, each with {PIPELINES} lists of passes; blocks take as "
-        f"long on other devices as here; a device is lost every {MTBF_H:g} h and back after {RESTART_S:g} s; the "
-        f"driver looks at each model first ({looking * 1e3:.0f} ms) and takes {driver_s * 1e3:.0f} ms for a block, "
-        f"{overhead_s * 1e3:.1f} of them Ray's; the models' files lie on every node. "
-        "The driver holds all answers in its memory until its table is printed; pickled they are as large as said."
+        f"\nAssumed: {MODELS:,} models that cycle through those above, each with {PIPELINES} lists of passes; blocks "
+        f"take as long on other devices as here; a device is lost every {MTBF_H:g} h and back after {RESTART_S:g} s; "
+        f"the driver inspects each model first ({looking * 1e3:.0f} ms) and takes {driver_s * 1e3:.0f} ms for a block, "
+        f"{overhead_s * 1e3:.1f} of them Ray's; the models' files are on every node. "
+        "The driver holds all answers in memory until its table is printed; the table has their pickled size."
     )
 
 

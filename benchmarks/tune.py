@@ -1,17 +1,15 @@
-"""Is `tune` as good as measuring every candidate, and how much sooner is it done?
+"""`tune` compared with a measurement of every candidate: quality of the choice, and time.
 
     python benchmarks/tune.py [MODEL ...] [--budget 1h] [--turns 100] [--judge 200]
 
-By default six real models: three samples, and a BERT, a classifier of files and a ResNet of the corpus, if they are
-there.
-Each is tuned for latency on the CPU, and then, with empty caches again, every distinct candidate is measured for as
-many turns as the last round of a tuning has, in lots beside the best so far. Which of the two choices is faster is
-judged by a third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's
-time, both choices, and the ratio of tune's choice to the other with its 95 % interval; at most 1.03, and a third, are
-the aims.
-The second table checks what the search assumes (`workbench/study/tuning/latency.py`): by how much the best pipeline of
-each backend is faster than its plainest, and than its best preset; and the time of its plainest pipeline, and of its
-best, over that of the best of all.
+The default models are three samples, and, if the corpus is present, its BERT, classifier of files and ResNet. Each is
+tuned for latency on the CPU. Then, with empty caches again, every distinct candidate is measured for as many turns as
+the last round of a tuning has, in lots together with the best so far. A third measurement, interleaved, compares the
+two choices. Prints Markdown: the times of both, their ratio ("share"), both choices, and the ratio of tune's choice to
+the other with its 95 % interval. The aims are a ratio of at most 1.03 and a share of at most a third. The second table
+checks assumptions of the search (`workbench/study/tuning/latency.py`). For each backend, it has the time of the
+plainest pipeline and of the best preset over that of the backend's best pipeline; and the time of the plainest and of
+the best pipeline over that of the best of all.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from workbench.ir import Graph  # noqa: E402
-from workbench.run.measurement.formatting import machine_words  # noqa: E402
+from workbench.run.measurement.formatting import machine_text  # noqa: E402
 from workbench.run.measurement.measure import measure_models  # noqa: E402
-from workbench.run.measurement.measured import Measurement  # noqa: E402
+from workbench.run.measurement.measurement_result import Measurement  # noqa: E402
 from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
 from workbench.run.measurement.variants import Variant  # noqa: E402
 from workbench.study.tuning.budget import Budget, parse_budget  # noqa: E402
-from workbench.study.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
-from workbench.study.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_TWINS, SPANS_OF_COMPILER  # noqa: E402
+from workbench.study.tuning.halving import MAX_TURNS, compare_arms  # noqa: E402
+from workbench.study.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_SAME_KERNELS, SPANS_OF_COMPILER  # noqa: E402
 from workbench.study.tuning.measuring import LotMeasurer  # noqa: E402
 from workbench.study.tuning.pipelines import Configuration  # noqa: E402
 from workbench.study.tuning.recipe import Recipe  # noqa: E402
@@ -59,7 +57,7 @@ _CACHES = ("WORKBENCH_CACHE", "TORCHINDUCTOR_CACHE_DIR")
 
 @dataclass(frozen=True)
 class Full:
-    """The full enumeration: its choice, all ratios to it, the distinct candidates, and the seconds that it took."""
+    """The full enumeration: its choice, the candidates' ratios to it, the distinct candidates, and its seconds."""
 
     best: Configuration
     ratios: dict[str, Ratio]
@@ -71,11 +69,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=Path, help=".onnx files")
     parser.add_argument("--budget", default="1h", help="of each tuning, and of each full enumeration")
-    parser.add_argument("--turns", type=int, default=MOST_TURNS, help="of each candidate in the full enumeration")
-    parser.add_argument("--judge", type=int, default=200, help="turns in which the two choices are compared")
+    parser.add_argument("--turns", type=int, default=MAX_TURNS, help="of each candidate in the full enumeration")
+    parser.add_argument("--judge", type=int, default=200, help="turns of the comparison of the two choices")
     chosen = parser.parse_args()
     request = TuneRequest(budget_s=parse_budget(chosen.budget))
-    spans, judged = [], None
+    spans, measurement = [], None
     print(HEAD, flush=True)
     for model in chosen.models or [model for model in MODELS if model.exists()]:
         graph = wb.load(model)
@@ -83,25 +81,25 @@ def main() -> None:
             recipe = tune(graph, request, verifier)
         with empty_caches(), Verifier(graph) as verifier:
             full = measure_all(graph, request, chosen.turns, verifier)
-            judged, words = judge(graph, recipe, full, chosen.judge, verifier)
-        print(f"| {model.stem} | {words} |", flush=True)
-        for backend, found in gained(full).items():
-            spans.append(f"| {model.stem} | {backend} | {' | '.join(f'{number:.2f}' for number in found)} |")
-    heads = "plainest / best | best preset / best | plainest / best of all | best / best of all"
-    print(f"\n| model | backend | {heads} |\n|{'---|' * 6}")
+            measurement, cells = judge(graph, recipe, full, chosen.judge, verifier)
+        print(f"| {model.stem} | {cells} |", flush=True)
+        for backend, numbers in ratios_of_backends(full).items():
+            spans.append(f"| {model.stem} | {backend} | {' | '.join(f'{number:.2f}' for number in numbers)} |")
+    header = "plainest / best | best preset / best | plainest / best of all | best / best of all"
+    print(f"\n| model | backend | {header} |\n|{'---|' * 6}")
     print("\n".join(spans))
     compiler, of_presets = SPANS_OF_COMPILER
     print(
         f"\nAssumed below {SPAN:g} and {SPAN_OF_PRESETS:g}, of torch-compile below {compiler:g} and {of_presets:g}; "
-        f"the best of backends with the same kernels within {SPAN_OF_TWINS:g}."
+        f"the best of backends with the same kernels within {SPAN_OF_SAME_KERNELS:g}."
     )
-    if judged is not None:
-        print(f"\n{machine_words(judged.machine)}; {time.strftime('%Y-%m-%d')}")
+    if measurement is not None:
+        print(f"\n{machine_text(measurement.machine)}; {time.strftime('%Y-%m-%d')}")
 
 
 @contextmanager
 def empty_caches() -> Iterator[None]:
-    """No kernel is compiled already: the processes that measure get folders of their own."""
+    """Inside the with block, measuring processes use empty caches, so that no kernel is compiled before."""
     before = {name: os.environ.get(name) for name in _CACHES}
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update({name: f"{folder}/{name}" for name in _CACHES})
@@ -113,52 +111,52 @@ def empty_caches() -> Iterator[None]:
 
 
 def measure_all(graph: Graph, request: TuneRequest, turns: int, verifier: Verifier) -> Full:
-    """Every distinct candidate, for as many turns as each other."""
+    """Measure every distinct candidate, each for `turns` turns."""
     started, budget = time.monotonic(), Budget(request.budget_s)
     arms = arms_of(*prepared(graph, request, verifier))
     measurer = LotMeasurer(arms, verifier, request.device, request.max_error, budget)
-    *_, found = compare_arms(list(arms), measurer, turns)
+    *_, last_round = compare_arms(list(arms), measurer, turns)
     distinct = {label: candidate for label, (candidate, _) in arms.items()}
-    return Full(distinct[found.best], dict(found.ratios), distinct, time.monotonic() - started)
+    return Full(distinct[last_round.best], dict(last_round.ratios), distinct, time.monotonic() - started)
 
 
 def judge(graph: Graph, recipe: Recipe, full: Full, turns: int, verifier: Verifier) -> tuple[Measurement, str]:
-    """The row of the table: both choices by turns, in a measurement that chose neither."""
-    ours = Variant(wb.optimize(graph, **recipe.pipeline()).graph, recipe.backend, recipe.dtype)
+    """Measure both choices interleaved; returns the measurement and the cells of the row."""
+    tuned = Variant(wb.optimize(graph, **recipe.pipeline()).graph, recipe.backend, recipe.dtype)
     passes = full.best.pipeline
     best = wb.optimize(graph, list(passes.passes), target=recipe.target, export_for=passes.export_for)
-    found = measure_models(
-        {"tune": ours, "all": Variant(best.graph, full.best.backend, full.best.dtype)},
+    measurement = measure_models(
+        {"tune": tuned, "all": Variant(best.graph, full.best.backend, full.best.dtype)},
         inputs=verifier.inputs,
         reference=verifier.reference,
         repeat=turns,
         worker=verifier.worker,
     )
-    ratio_ = ratio(found.ran["tune"].times_ms, found.ran["all"].times_ms)
-    measured = sum(one.runs > 0 for one in recipe.evidence)
+    ratio_ = ratio(measurement.ran["tune"].times_ms, measurement.ran["all"].times_ms)
+    measured_count = sum(one.runs > 0 for one in recipe.evidence)
     cells = (
         f"{len(recipe.evidence)} | {len(full.distinct)} | {full.seconds:,.0f} | {recipe.seconds:,.0f}",
-        f"{recipe.seconds / full.seconds:.2f} | {measured} | {full.best.label} | {recipe.label}",
+        f"{recipe.seconds / full.seconds:.2f} | {measured_count} | {full.best.label} | {recipe.label}",
         f"{ratio_.ratio:.3f} | {ratio_.ratio_low:.3f} and {ratio_.ratio_high:.3f}",
     )
-    return found, " | ".join(cells)
+    return measurement, " | ".join(cells)
 
 
-def gained(full: Full) -> dict[str, tuple[float, float, float, float]]:
-    """By backend, the ratios of its first candidate, the plainest pipeline, and of its best preset to its best, and
-    those of the plainest and of its best to the best of all."""
-    found: dict[str, tuple[float, float, float, float]] = {}
+def ratios_of_backends(full: Full) -> dict[str, tuple[float, float, float, float]]:
+    """By backend: the times of its plainest pipeline (its first candidate) and of its best preset over its best; and
+    the times of its plainest and of its best over the best of all."""
+    results: dict[str, tuple[float, float, float, float]] = {}
     for backend in dict.fromkeys(one.backend for one in full.distinct.values()):
-        own = {
+        ratios_of_backend = {
             label: full.ratios[label].ratio
             for label, one in full.distinct.items()
             if one.backend == backend and label in full.ratios
         }
-        presets = [ratio for label, ratio in own.items() if not full.distinct[label].pipeline.more]
+        presets = [ratio for label, ratio in ratios_of_backend.items() if not full.distinct[label].pipeline.more]
         if presets:
-            best = min(own.values())
-            found[backend] = presets[0] / best, min(presets) / best, presets[0], best
-    return found
+            best = min(ratios_of_backend.values())
+            results[backend] = presets[0] / best, min(presets) / best, presets[0], best
+    return results
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What it costs to be sure: `python benchmarks/verified.py [MODEL ...]`.
+"""The cost of verification: `python benchmarks/verified.py [MODEL ...]`.
 
-CPU seconds (user and system, of all processes) of `optimize --preset simplify`: with `--no-verify`, as it is by default
-(the end compared with the original), and with `--verify each`; and of one run of the model, a process that opens the
-file in ONNX Runtime, its optimizations off, and runs it once on the same inputs. By turns, the median of `--repeat`.
-The bound is 1.5 times the first, and three runs. Without arguments: the samples.
+CPU seconds (user and system, of all processes) of `optimize --preset simplify`: with `--no-verify`, by default (the
+result compared with the original), and with `--verify each`; and of one run of the model, a process that opens the file
+in ONNX Runtime without its optimizations and runs it once on the same inputs. Commands are interleaved; figures are
+medians of `--repeat`. The bound is 1.5 times the first plus three runs. The default models are the samples.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ run_session(open_session(sys.argv[1], "disabled", arena=False), load_tensors(sys
 
 
 def cpu_seconds(command: list[str]) -> float:
-    """Of the process and all that it started. Exits where it fails."""
+    """CPU seconds of a process and its children. Raises SystemExit if it fails; code 3, not verified, is allowed."""
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if os.waitstatus_to_exitcode(status) not in (0, 3):
@@ -42,7 +42,7 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def save_inputs(model: Path, file: Path) -> None:
-    """The inputs on which the verification of the model runs."""
+    """Write the inputs of the model's verification."""
     from workbench.api import load
     from workbench.run.worker.tensors import save_tensors
     from workbench.verification.verifier import Verifier
@@ -54,12 +54,12 @@ def save_inputs(model: Path, file: Path) -> None:
 def row(model: Path, folder: Path, repeat: int) -> str:
     """One line of the table."""
     save_inputs(model, folder / "inputs.npz")
-    words = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(folder / "out.onnx")]
-    words += ["--preset", "simplify", "--verify"]
-    commands = [*([*words, how] for how in ("off", "end", "each"))]
+    optimize = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(folder / "out.onnx")]
+    optimize += ["--preset", "simplify", "--verify"]
+    commands = [*([*optimize, mode] for mode in ("off", "end", "each"))]
     commands.append([sys.executable, "-c", ONE_RUN, str(model), str(folder / "inputs.npz")])
-    turns = [[cpu_seconds(command) for command in commands] for _ in range(repeat)]
-    off, end, each, one = (statistics.median(times) for times in zip(*turns, strict=True))
+    rounds = [[cpu_seconds(command) for command in commands] for _ in range(repeat)]
+    off, end, each, one = (statistics.median(times) for times in zip(*rounds, strict=True))
     bound = 1.5 * off + 3 * one
     cells = (model.stem, *(f"{s:.2f}" for s in (off, end, each, one, bound)), f"{end / bound:.2f}")
     return f"| {' | '.join(cells)} |"

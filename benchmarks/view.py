@@ -1,15 +1,15 @@
-"""The graph view in a Chromium, as a user meets it: `python benchmarks/view.py [UNET.onnx]` (4 minutes).
+"""The times of the graph view in a Chromium: `python benchmarks/view.py [UNET.onnx]` (4 minutes).
 
-first picture: from the navigation to a link until the first picture is painted. That is Streamlit's
-               page, loading the model, its summary, placing and drawing, in a new session each time.
-               "The model loaded before": from the click on the page Open, which places the graph anew.
+first picture: from the navigation to a link until the first picture is painted. That includes Streamlit's
+               page, loading the model, its summary, placement and drawing, in a new session each time.
+               "The model loaded before": from the click on the page Open, which places the graph again.
 two passes:    from the navigation to a link with two passes, of 5,000 rewrites each, until the first picture.
-nothing said:  meanwhile, the longest time for which the page showed neither progress nor picture.
-open, close:   from the double-click on a box until the other scene is painted.
-inspector:     from the click on a box until its text is there.
-step:          from the key until the other moment is painted; the browser's own measure.
+nothing said:  the longest time before that in which the page showed neither progress nor a picture.
+open, close:   from the key on a selected box until the new scene is painted.
+inspector:     from the click on a box until its text is shown.
+step:          from the key until the new moment is painted, measured by the browser.
 pan:           frames a second while the mouse drags for 2 seconds.
-payload:       what the scene takes on the wire (base64 of gzip); an unchanged rerun: what the socket receives then.
+payload:       bytes of the largest message; an unchanged rerun: bytes of all messages of the rerun.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from workbench.ir import from_text  # noqa: E402
 TWO_PASSES = "sum_to_add,algebra_powers"
 PASSES = "fold_constants,fold_batchnorm,layout_greedy"
 _MARKS = "name => performance.getEntriesByName(`graph-workbench:${name}`).map(entry => entry.startTime)"
-_WATCH_SAID = """() => { window.saidAt = []; setInterval(() => {
-    if (document.querySelector("[data-testid=stProgress], [data-testid=stSpinner]")) saidAt.push(performance.now());
+_WATCH_PROGRESS = """() => { window.progressAt = []; setInterval(() => {
+    if (document.querySelector("[data-testid=stProgress], [data-testid=stSpinner]")) progressAt.push(performance.now());
 }, 40); }"""
 _FRAMES = """() => new Promise(done => { const at = []; const end = performance.now() + 2000;
     const tick = now => { at.push(now); now < end ? requestAnimationFrame(tick) : done(at); };
@@ -54,13 +54,13 @@ def main() -> None:
     print("| measured | model | asked | median | 95th percentile, or worst |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, running_app() as (address, _), chromium() as browser:
         if browser is None:
-            sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
+            sys.exit("No Chromium was found: install one, or run `playwright install chromium`.")
         models = _models(Path(folder))
         for name, path in models.items():
             asked = "2.5 s" if "101" in name else "5 s" if "no scopes" in name else "3 s"
             _row("first picture", name, asked, [_first(browser, address, path) for _ in range(chosen.repeat)], "s")
-            again = [_again(browser, address, path) for _ in range(chosen.repeat)]
-            _row("first picture, the model loaded before", name, asked, again, "s")
+            loaded_before = [_first_again(browser, address, path) for _ in range(chosen.repeat)]
+            _row("first picture, the model loaded before", name, asked, loaded_before, "s")
         rewritten = [_rewritten(browser, address, _with_rewrites(Path(folder))) for _ in range(chosen.repeat)]
         name = "10,000 nodes, no scopes"
         _row("two passes with 10,000 rewrites, to the picture", name, "20 s", [s for s, _ in rewritten], "s")
@@ -81,7 +81,7 @@ def _models(folder: Path) -> dict[str, Path]:
 
 
 def _with_rewrites(folder: Path) -> Path:
-    """10,000 nodes, each of which one of two passes writes anew."""
+    """A model of 10,000 nodes, each of which one of two passes rewrites."""
     file, last, lines = folder / "rewrites.onnx", "x", []
     for number in range(5_000):
         lines += [f"s{number} = Sum({last}, m)", f"p{number} = Pow(s{number}, two)"]
@@ -93,14 +93,14 @@ def _with_rewrites(folder: Path) -> Path:
 
 
 def _rewritten(browser: Browser, address: str, path: Path) -> tuple[float, float]:
-    """Seconds until the picture, and of the longest silence before it."""
+    """Seconds until the first picture, and the longest time before it without a progress bar."""
     with watched_page(browser) as page:
-        page.add_init_script(f"({_WATCH_SAID})()")
+        page.add_init_script(f"({_WATCH_PROGRESS})()")
         page.goto(f"{address}/optimize?model={path}&passes={TWO_PASSES}")
         page.wait_for_function(f"() => ({_MARKS})('first-picture').length > 0", timeout=120_000)
         until = page.evaluate(_MARKS, "first-picture")[0]
-        told = [0.0, *(at for at in page.evaluate("() => window.saidAt") if at < until), until]
-        return until / 1000, max(b - a for a, b in itertools.pairwise(told)) / 1000
+        moments = [0.0, *(at for at in page.evaluate("() => window.progressAt") if at < until), until]
+        return until / 1000, max(b - a for a, b in itertools.pairwise(moments)) / 1000
 
 
 def _row(what: str, model: str, asked: str, values: list[float], unit: str) -> None:
@@ -121,7 +121,7 @@ def _first(browser: Browser, address: str, path: Path) -> float:
         return page.evaluate(_MARKS, "first-picture")[0] / 1000
 
 
-def _again(browser: Browser, address: str, path: Path) -> float:
+def _first_again(browser: Browser, address: str, path: Path) -> float:
     with watched_page(browser) as page:
         page.goto(f"{address}/optimize?model={path}&passes=")
         settle(page)
@@ -163,24 +163,24 @@ def _large(browser: Browser, address: str, path: Path, repeat: int) -> None:
         settle(page)
         _row("everything open (flat)", name, "5 s", opened, "s")
         _row("payload, everything open", name, "-", [max(received) / 1e3], "kB")
-        for words, key in (("at reading zoom", None), ("everything in sight", "Space")):
+        for zoom, key in (("at reading zoom", None), ("everything in sight", "Space")):
             if key:
                 view.press(key)
-            _row(f"pan, {words}", f"{name}, flat", "30 / s", _pan(page, view), "frames / s")
+            _row(f"pan, {zoom}", f"{name}, flat", "30 / s", _pan(page, view), "frames / s")
 
 
 def _clicks(page: Page, view: GraphView, ids: list[str]) -> list[float]:
-    found = []
+    seconds = []
     for id_ in ids:
         page.evaluate("id => Object.values(window.graphWorkbench).at(-1).centre(id)", id_)
-        page.wait_for_timeout(600)  # else it would be the second of a double click
-        found.append(_since(page, "inspector", lambda id_=id_: view.click(id_)))
+        page.wait_for_timeout(600)  # else it would be the second click of a double-click
+        seconds.append(_since(page, "inspector", lambda id_=id_: view.click(id_)))
         settle(page)
-    return found
+    return seconds
 
 
 def _pan(page: Page, view: GraphView) -> list[float]:
-    """Frames a second, and that of the slowest frame, while the mouse drags in circles."""
+    """Frames a second while the mouse drags in circles, as a list of one."""
     stage = view.canvas.bounding_box()
     x, y = stage["x"] + stage["width"] / 3, stage["y"] + stage["height"] / 2
     page.mouse.move(x, y)
@@ -226,11 +226,15 @@ def _history(browser: Browser, address: str, path: Path, name: str) -> None:
         print(f"| unchanged rerun, all messages | {name} | 2 kB | {sum(received) / 1e3:.3g} kB | |")
         visible = [id_ for id_ in view.boxes if not id_.startswith(("group:", "in:", "out:"))]
         _row(
-            "click to inspector", name, "0.3 s", _clicks(page, view, [i for i in visible if _there(view, i)][:20]), "s"
+            "click to inspector",
+            name,
+            "0.3 s",
+            _clicks(page, view, [i for i in visible if _is_visible(view, i)][:20]),
+            "s",
         )
 
 
-def _there(view: GraphView, id_: str) -> bool:
+def _is_visible(view: GraphView, id_: str) -> bool:
     box = view.box(id_)
     return box is not None and box["visible"]
 

@@ -1,7 +1,7 @@
-"""How threads that wait affect a run of torch: `python benchmarks/waiting.py [MODEL.onnx]`.
+"""The effect of waiting threads on a run of torch: `python benchmarks/waiting.py [MODEL.onnx]`.
 
-The median and the 90th percentile of 60 runs, by how libgomp's threads wait (its environment variables), alone and
-beside a process that spins on one core. A row takes at most 60 s; "-" if it did not end. Prints Markdown.
+The median and the 90th percentile of 60 runs, by libgomp's settings for waiting threads, alone and beside a process
+that spins on one core. A measurement that takes over 60 s is "-". Prints Markdown.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "sample_models" / "resnet50_narrow.onnx"
-WAYS = {
-    "300,000 looks (libgomp's own)": {"GOMP_SPINCOUNT": "300000"},
-    "30,000 looks": {"GOMP_SPINCOUNT": "30000"},
-    "10,000 looks (ours)": {"GOMP_SPINCOUNT": "10000"},
-    "1,000 looks": {"GOMP_SPINCOUNT": "1000"},
+SETTINGS = {
+    "300,000 spins (libgomp's default)": {"GOMP_SPINCOUNT": "300000"},
+    "30,000 spins": {"GOMP_SPINCOUNT": "30000"},
+    "10,000 spins (ours)": {"GOMP_SPINCOUNT": "10000"},
+    "1,000 spins": {"GOMP_SPINCOUNT": "1000"},
     "passive": {"OMP_WAIT_POLICY": "passive"},
 }
 COLUMNS = ("threads wait by", "alone ms", "p90", "beside one ms", "p90")
-LONGEST_S = 60
+LIMIT_S = 60
 
 
 def main() -> None:
     model = sys.argv[1] if sys.argv[1:] else str(MODEL)
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    for way, environment in WAYS.items():
+    for setting, environment in SETTINGS.items():
         alone = times(model, environment)
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
             beside = times(model, environment)
             other.kill()
-        print(f"| {way} | {' | '.join((*alone, *beside))} |", flush=True)
+        print(f"| {setting} | {' | '.join((*alone, *beside))} |", flush=True)
 
 
 def times(model: str, environment: dict[str, str]) -> tuple[str, str]:
@@ -45,11 +45,11 @@ def times(model: str, environment: dict[str, str]) -> tuple[str, str]:
         environment = {**os.environ, **environment, "WORKBENCH_CACHE": folder, "PYTHONPATH": str(ROOT)}
         command += ["--json", str(out)]
         try:
-            subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True, timeout=LONGEST_S)
+            subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True, timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             return "-", "-"
-        (found,) = json.loads(out.read_text())["variants"].values()
-        return f"{found['median_ms']:.2f}", f"{found['p90_ms']:.2f}"
+        (variant,) = json.loads(out.read_text())["variants"].values()
+        return f"{variant['median_ms']:.2f}", f"{variant['p90_ms']:.2f}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What we write beside the original, in ONNX Runtime: `python benchmarks/written.py [--repeat N] MODEL.onnx ...`.
+"""The simplified file beside the original, in ONNX Runtime: `python benchmarks/written.py [--repeat N] MODEL.onnx ...`.
 
-One row a model: its nodes, those of what `simplify` writes, and the time of one run of both with all of ONNX Runtime's
-optimizations, on one thread, by turns in one process. "slower" is said where the whole interval (95 %) is over 1.01.
+One row a model: its nodes, the nodes of the simplified file, and the time of one run of both with all of ONNX Runtime's
+optimizations, on one thread, interleaved in one process. "slower" marks rows whose whole 95 % interval is above 1.01.
 Prints Markdown.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.extended import by_turns, count_nodes, session  # noqa: E402
+from benchmarks.extended import count_nodes, interleaved, session  # noqa: E402
 
 COLUMNS = ("model", "nodes", "ours", "original ms", "ours ms", "ours over original", "")
-SLOWER = 1.01
+MAX_RATIO = 1.01
 
 
 def main() -> None:
@@ -41,14 +41,14 @@ def main() -> None:
                 "original": session(path, "ORT_ENABLE_ALL", threads=1),
                 "ours": session(ours, "ORT_ENABLE_ALL", threads=1),
             }
-            times = by_turns(sessions, inputs, chosen.repeat)
-            found = ratio(times["ours"], times["original"])
+            times = interleaved(sessions, inputs, chosen.repeat)
+            to_original = ratio(times["ours"], times["original"])
             cells = (
                 path.stem,
                 *(f"{count_nodes(file):,}" for file in (path, ours)),
                 *(f"{spread(times[name]).median_ms:.2f}" for name in sessions),
-                f"{found.ratio:.3f} ({found.ratio_low:.3f} to {found.ratio_high:.3f})",
-                "slower" if found.ratio_low > SLOWER else "",
+                f"{to_original.ratio:.3f} ({to_original.ratio_low:.3f} to {to_original.ratio_high:.3f})",
+                "slower" if to_original.ratio_low > MAX_RATIO else "",
             )
             print(f"| {' | '.join(cells)} |", flush=True)
 

@@ -15,7 +15,17 @@ def main() -> None:
     """The layout pass `greedy` on the smallest sample, rewrite by rewrite."""
     from PIL import Image
 
-    from tests.browser import GraphView, chromium, go, open_sample, running_app, settle, watched_page
+    from tests.browser import (
+        GraphView,
+        choose_strategy,
+        chromium,
+        go,
+        open_sample,
+        running_app,
+        settle,
+        show_last_step,
+        watched_page,
+    )
 
     with running_app() as (address, _), chromium() as browser:
         if browser is None:
@@ -26,8 +36,8 @@ def main() -> None:
             settle(page)
             open_sample(page, "conv_relu_conv_relu")
             go(page, "Optimize")
-            page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
-            settle(page)
+            choose_strategy(page, "greedy")
+            show_last_step(page)
             graph = GraphView(page)
             graph.press("ArrowUp", "Home")
             pictures = []

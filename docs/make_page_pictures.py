@@ -23,6 +23,7 @@ PAGES = {  # its address, and what is pressed there
     "lanes": ("lanes", ""),
     "rivals": ("rivals", "Run all tools"),
     "extract": ("extract", ""),
+    "workshop": ("workshop", ""),
     "tune": ("tune", "Tune"),
     "runs": ("runs", ""),
 }

@@ -1,4 +1,4 @@
-"""Write docs/passes.md from the passes themselves: `python docs/make_passes.py`."""
+"""Write docs/passes.md, a page of the site, from the passes themselves: `make docs` runs it."""
 
 import sys
 import textwrap
@@ -15,7 +15,7 @@ def document() -> str:
 
     parts = [
         "# Passes",
-        "Made by `python docs/make_passes.py` from the files in `passes/`; the examples are tests.",
+        "Made from the files in `passes/` when the site was built; the examples are tests.",
         "## Presets",
     ]
     for name, entry in passes.presets().items():

@@ -1,4 +1,4 @@
-"""Write docs/rules.md from the rules themselves, with z3's proofs: `python docs/make_rules.py`."""
+"""Write docs/rules.md, a page of the site, from the rules themselves, with z3's proofs: `make docs` runs it."""
 
 import sys
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 ABOUT = """\
-Made by `python docs/make_rules.py` from the rules in `passes/`; a test fails where it is not up to date.
+Made from the rules in `passes/` when the site was built.
 
 Every rule is tested on its example with hostile values (NaN, infinities, -0.0, denormals, the smallest
 and largest integers) and with axes of 0, 1, 2 and 3. A rule that rests on a law of numbers names it, and
 z3 proves the law: for integers of 8 and of 64 bits that wrap around, with and without a sign; for
 booleans; for floats of 16 bits, rounded to nearest even, where NaN is NaN and 0.0 is not -0.0; for sizes
-of axes and places along them, whole numbers from 0; for reals, where a rule is exact but for rounding.
+of axes and places along them, whole numbers from 0; for reals, where a rule is exact up to rounding.
 "Overflows on the way" is said of a number in between: x * 2 * 0.5 gives infinity for an x of 3e38, and x is
 3e38. Up to 1e18, where squares of float32 do not overflow, no infinity and no NaN comes or goes.
 A rule for the mode `fast` alone says with which numbers its example gives another result, and a test runs them.
@@ -31,11 +31,11 @@ def _rules() -> Iterator[tuple[str, object]]:
 
 def standing(rule) -> tuple[str, str]:
     """What is proved of the rule, and why no more."""
-    from tests.laws import prove
     from workbench.rewrite import Exactness
+    from workbench.verification.pass_files.proofs import prove
 
     if not rule.law:
-        if rule.exactness is Exactness.BITS:
+        if rule.exactness is Exactness.BIT_EXACT:
             return "", "about shapes and names, not about numbers"
         return "", "no law of single numbers is written down for it"
     proof = prove(rule.law, rule.exactness)

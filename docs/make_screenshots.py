@@ -12,11 +12,23 @@ sys.path.insert(0, str(HERE.parent))
 
 def main() -> None:
     """The pages in the order of the data, on the first sample; then the figure of LayoutPresetToNPU."""
-    from tests.browser import SCREEN, GraphView, chromium, page_link, running_app, settle, watched_page
+    from tests.browser import (
+        SCREEN,
+        GraphView,
+        choose_strategy,
+        chromium,
+        go,
+        open_advanced,
+        running_app,
+        settle,
+        show_last_step,
+        watched_page,
+    )
 
     folder = HERE / "screenshots"
     folder.mkdir(exist_ok=True)
     os.environ["WORKBENCH_CACHE"] = tempfile.mkdtemp(prefix="screenshots-")  # nobody's own runs are shown
+    os.environ["WORKBENCH_PASSES"] = tempfile.mkdtemp(prefix="screenshots-")
     with running_app() as (address, _), chromium() as browser, contextlib.ExitStack() as rooms:
         if browser is None:
             sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
@@ -35,17 +47,14 @@ def main() -> None:
             page.screenshot(path=folder / f"{name}.png")
             page.set_viewport_size(SCREEN)
 
-        def link(name: str):
-            return page_link(page, name)
-
         def view(name: str):
             return page.locator(".st-key-view").get_by_text(name)
 
-        greedy = page.locator(".st-key-strategy").get_by_text("greedy", exact=True)
         shot("open")
-        click(link("Optimize"))
-        click(greedy)
+        go(page, "Optimize")
         shot("optimize")
+        choose_strategy(page, "greedy")
+        show_last_step(page)
         graph = GraphView(page)
         graph.press("ArrowUp", "Home", "ArrowRight", "ArrowRight", "ArrowRight", "t")
         graph.goto_node("conv n7")
@@ -61,37 +70,37 @@ def main() -> None:
         click(view("Text"))
         shot("text")
         click(view("Graph"))
-        click(link("Lockstep"))
+        go(page, "Lockstep")
         shot("lockstep", 900)
-        click(link("Layouts"))
+        go(page, "Layouts")
         page.get_by_text("compared with", exact=True).wait_for()
         click(page.get_by_role("button", name="Measure latency"))
         page.get_by_text("Measured on").wait_for()
         shot("layouts", 960)
-        click(link("Measure"))
+        go(page, "Measure")
         page.get_by_label("Repetitions", exact=True).fill("40")
         for _ in range(2):  # so that Runs has a change over time to show
-            click(page.get_by_role("button", name="Measure"))
-        page.locator(".js-plotly-plot").nth(1).wait_for()
+            click(page.get_by_role("button", name="Measure", exact=True))
+        page.locator(".js-plotly-plot").first.wait_for()
         shot("run", 900)
         page.get_by_role("tab", name="Operators").click()
         shot("operators", 1600)
-        click(link("Runs"))
+        go(page, "Runs")
         page.locator(".js-plotly-plot").nth(1).wait_for()
         shot("runs")
-        click(link("Export"))
+        go(page, "Export")
         click(page.get_by_role("button", name="Prepare the file"))
         shot("export")
-        click(link("Open"))
+        go(page, "Open")
         click(page.locator(".st-key-sample_npu_reshape_add button"))
-        click(link("Optimize"))
+        go(page, "Optimize")
+        open_advanced(page)
         page.locator(".st-key-target input").click()
         click(page.get_by_role("option", name="npu"))
-        page.get_by_role("button", name="Inspector", exact=True).click()  # room for both panes
         shot("npu_figure", 900)
-        click(link("Open"))
+        go(page, "Open")
         click(page.locator(".st-key-sample_ppocr_cls_v2 button"))
-        click(link("Matrix"))
+        go(page, "Matrix")
         page.get_by_label("Batches", exact=True).fill("1, 2, 4")
         page.get_by_label("Repetitions", exact=True).fill("20")
         click(page.get_by_role("button", name="Measure", exact=True))
@@ -108,24 +117,25 @@ def main() -> None:
         GraphView(page).click("group:group_1")
         settle(page)
         shot("groups")
-        click(link("Measure"))
+        go(page, "Measure")
         page.get_by_role("combobox", name="Backends").click()
         page.get_by_role("option", name="fused").click()
         page.keyboard.press("Escape")
         page.get_by_label("Repetitions", exact=True).fill("40")
-        click(page.get_by_role("button", name="Measure"))
+        click(page.get_by_role("button", name="Measure", exact=True))
         page.get_by_role("tab", name="Kernels").click()
         settle(page)
         shot("kernels", 1400)
-        click(link("Open"))
+        go(page, "Open")
         click(page.locator(".st-key-sample_ppocr_cls_v2 button"))
-        click(link("Memory"))
-        page.get_by_text("Side by side").click()
+        go(page, "Memory")
+        page.get_by_text("Side by side", exact=True).click()
         settle(page)
         shot("memory", 1150)
-        click(link("Open"))
+        go(page, "Open")
         click(page.locator(".st-key-samples_Memory").get_by_text("Memory (6)"))
         click(page.locator(".st-key-sample_branches button"))
+        click(page.get_by_text("Model of an H100", exact=True))
         shot("lanes", 900)
         page.goto(f"{address}/lessons?lesson=why_a_transpose&stop=4")
         settle(page)
@@ -146,10 +156,18 @@ def main() -> None:
             click(page.get_by_role("button", name=button))
         click(page.get_by_role("button", name="Cut it out"))
         click(page.get_by_role("button", name="Open it"))
-        click(link("Extract"))
+        go(page, "Extract")
         click(page.get_by_role("button", name="Put it back"))
         page.get_by_text("Equal: 1 output").wait_for()
         shot("extract")
+        page.goto(f"{address}/workshop?model=sample_models/resnet50_narrow.onnx")
+        settle(page)
+        text = page.locator(".st-key-workshop_text textarea")
+        text.fill(text.input_value().replace('== relu(x)"', '== x"'))
+        text.blur()
+        page.get_by_text("checks failed").wait_for()
+        settle(page)
+        shot("workshop")
         page.goto(f"{address}/tune?model=sample_models/ppocr_cls_v2.onnx")
         settle(page)
         page.get_by_role("textbox", name="Budget").fill("150s")

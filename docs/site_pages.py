@@ -65,7 +65,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
     def linked(link: re.Match[str]) -> str:
         place = link[1].removeprefix("docs/")
-        return f"]({places.get(place, place)}"
+        return f"]({places.get(place.removeprefix('../'), place)}"
 
     return re.sub(r"\]\(((?!https?:|#)[^)#]+)", linked, markdown)
 

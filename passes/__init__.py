@@ -1,8 +1,8 @@
 """The optimizations, one per file, in folders by kind; files here and in the folders are discovered, and so are the
-user's own tools (`workbench/external/own_tool.py`).
+user's own passes (`workbench/rewrite/core/own_passes.py`) and tools (`workbench/external/own_tool.py`).
 
-A file that does not import is not skipped: `broken()` returns its error, the
-app shows it as a red card, and a test fails.
+A file that does not import is not skipped: `broken()` returns its error, the app shows it as a red card, and a test
+fails.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.errors import UserError, closest
 from workbench.external.own_tool import own_tools
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.rewrite.core.own_passes import own_passes
 from workbench.rewrite.core.passes import Pass
 
 RUNTIMES = ("onnxruntime",)
@@ -25,7 +26,7 @@ RESERVED = ("fixpoint", "layout", "repeat")  # words of a pipeline's text
 
 
 class PassError(UserError):
-    """There is no such pass, preset or strategy; or its file does not import."""
+    """There is no pass, preset or strategy of that name, or its file does not import."""
 
 
 @cache
@@ -41,7 +42,7 @@ def _modules() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def _loaded(name: str) -> type[Pass] | str:
-    """The pass in the file of that name, or what is wrong with the file. Other files are not imported."""
+    """The pass in the file of that name, or the error of the file. Other files are not imported."""
     first, *others = _modules()[name]
     if others:
         return f"PassError: two files have that name; rename {others[-1].replace('.', '/')}.py"
@@ -53,33 +54,35 @@ def _loaded(name: str) -> type[Pass] | str:
 
 def _pass_in(name: str) -> type[Pass]:
     module = importlib.import_module(name)
-    own = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
-    classes = [c for c in own if issubclass(c, Pass)]
+    defined = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
+    classes = [c for c in defined if issubclass(c, Pass)]
     if len(classes) != 1:
         file = f"{name.replace('.', '/')}.py"
         raise PassError(f"{file} must define one pass, a subclass of Pass, and defines {len(classes)}")
     return classes[0]
 
 
-def _taken() -> Collection[str]:
-    """Names that no tool of the user may have: those of our passes and presets, and the words of pipelines' text."""
-    return {*_modules(), *presets(), *RESERVED}
+def _own() -> Mapping[str, type[Pass] | str]:
+    """The user's own passes and tools by name, or the error of the file."""
+    taken = {*_modules(), *presets(), *RESERVED}
+    own = own_passes(taken)
+    return {**own, **own_tools({*taken, *own})}
 
 
-def _every() -> Mapping[str, type[Pass] | str]:
-    """Every pass by name, or what is wrong with its file."""
-    return {**{name: _loaded(name) for name in _modules()}, **own_tools(_taken())}
+def _passes_or_errors() -> Mapping[str, type[Pass] | str]:
+    """Every pass by name, or the error of its file."""
+    return {**{name: _loaded(name) for name in _modules()}, **_own()}
 
 
 def all_passes() -> Mapping[str, type[Pass]]:
-    """Every pass by name, in the order of the names; the user's own tools are last."""
-    result = _every()
-    return {name: one for name, one in result.items() if not isinstance(one, str)}
+    """Every pass by name, in the order of the names; the user's own passes and tools are last."""
+    result = _passes_or_errors()
+    return {name: cls for name, cls in result.items() if not isinstance(cls, str)}
 
 
 def broken() -> Mapping[str, str]:
     """Files that do not import or hold no pass, each with its error."""
-    result = _every()
+    result = _passes_or_errors()
     return {name: fault for name, fault in result.items() if isinstance(fault, str)}
 
 
@@ -89,19 +92,19 @@ def strategies() -> Mapping[str, type[LayoutStrategy]]:
 
 
 def compared_strategies() -> Mapping[str, type[LayoutStrategy]]:
-    """The strategies that are compared with each other: all but demonstrations, which are wrong on purpose, and
-    those that lack a package here."""
+    """The strategies that are compared with each other: all but demonstrations, which are wrong on purpose, and those
+    whose package is not installed."""
     return {name: cls for name, cls in strategies().items() if not (cls.demonstration or cls.missing())}
 
 
 def all_names() -> Collection[str]:
-    """The names of all files of passes and of the user's own tools; no file is imported."""
-    return {*_modules(), *own_tools(_taken())}
+    """The names of all passes; of files, only those of the user's own passes are imported."""
+    return {*_modules(), *_own()}
 
 
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name. Raises PassError, with the existing names, if there is none."""
-    result = _loaded(name) if name in _modules() else own_tools(_taken()).get(name)
+    result = _loaded(name) if name in _modules() else _own().get(name)
     if result is None:
         others = {"preset": presets(), "layout strategy": strategies()}
         raise PassError(f"there is no pass '{name}'{closest(name, all_passes(), others)}")
@@ -143,7 +146,7 @@ def preset_text(name: str) -> str:
 def find_strategy(name: str) -> type[LayoutStrategy]:
     """The layout strategy of that name. Raises PassError, with the existing names, if there is none.
 
-    Files whose name has the strategy's are looked at first, so that not every pass is imported for one of them.
+    Files whose names contain the strategy's are imported first, so that the others need not be imported.
     """
     for file in (file for file in _modules() if name.replace("-", "_") in file):
         cls = _loaded(file)

@@ -1,8 +1,7 @@
-"""The light models of the `onnx` package with weights that discriminate.
+"""The light models of the `onnx` package with random weights.
 
-They are nine published networks whose weights are one number over and over
-(ConstantOfShape), so that every output is one number too and a wrong
-optimization would pass for right. Here each weight becomes a seeded random
+The package has nine published networks in which all elements of a weight are equal (ConstantOfShape). All elements of
+an output are then equal too, so that a wrong optimization would not show. Here each weight is a seeded random
 initializer, scaled so that activations neither vanish nor explode.
 """
 
@@ -35,8 +34,8 @@ _BRANCH_GAIN = 0.4  # of the last scale in a residual branch, so that sums of ma
 def random_light(name: str, seed: int = 0, narrow: int = 1, classes: int | None = None) -> ModelProto:
     """The light model of that name with random weights.
 
-    narrow:  divide every channel count by this (the image's own 3 channels stay).
-    classes: outputs of the last layer instead of 1,000.
+    narrow:  divide every channel count by this, except the image's 3 channels.
+    classes: number of outputs of the last layer, instead of 1,000.
     """
     folder = Path(onnx.__file__).parent / "backend/test/data/light"
     model = onnx.load(folder / f"light_{name}.onnx")
@@ -63,7 +62,7 @@ def random_light(name: str, seed: int = 0, narrow: int = 1, classes: int | None 
 
 
 def _weight_shapes(graph: GraphProto) -> dict[str, tuple[int, ...]]:
-    """Every float weight: the results of ConstantOfShape, and float initializers."""
+    """By name, the shape of every float weight: results of ConstantOfShape, and float initializers."""
     numbers = {t.name: t for t in graph.initializer}
     shapes = {t.name: tuple(t.dims) for t in graph.initializer if t.data_type == TensorProto.FLOAT}
     for node in graph.node:
@@ -81,7 +80,7 @@ def _users(graph: GraphProto) -> dict[str, list[tuple[NodeProto, int]]]:
 
 
 def _role(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> tuple[str, int]:
-    """The operator that uses the weight, and as which operand."""
+    """The operator that uses the weight, and the operand's index."""
     node, index = _user(name, users)
     return node.op_type, index
 
@@ -94,7 +93,7 @@ def _user(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> tuple[Nod
 
 
 def _before_gemm(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bool:
-    """Is the result of the layer that uses this weight the operand of a Gemm further on?"""
+    """Whether a Gemm follows the layer that uses this weight, directly or after other nodes."""
     node, _ = _user(name, users)
     while following := users.get(node.output[0]) if node.output else None:
         node, _ = following[0]
@@ -104,7 +103,7 @@ def _before_gemm(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bo
 
 
 def _before_relu(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bool:
-    """Does a Relu follow the convolution that uses this weight, normalized and scaled or not?"""
+    """Whether a Relu follows the layer that uses this weight, directly or after a normalization and a scale."""
     node, _ = users.get(name, [(NodeProto(), 0)])[0]
     while node.op_type in ("Conv", "Gemm", "BatchNormalization", "Mul", "Add"):
         node, _ = users.get(node.output[0], [(NodeProto(), 0)])[0]
@@ -112,7 +111,7 @@ def _before_relu(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bo
 
 
 def _feeds_sum(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bool:
-    """Is the result of the normalization that uses this weight added to another branch?"""
+    """Whether a Sum reads the result of the normalization that uses this weight."""
     node, _ = users.get(name, [(NodeProto(), 0)])[0]
     if node.op_type != "BatchNormalization":
         return False
@@ -122,7 +121,7 @@ def _feeds_sum(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bool
 def _random(name: str, shape: tuple[int, ...], users: dict[str, list[tuple[NodeProto, int]]], seed: int) -> TensorProto:
     random = np.random.default_rng([seed, zlib.crc32(name.encode())])
     match _role(name, users):
-        case ("Conv" | "Gemm", 1):  # He: keeps the scale through the Relu that halves it
+        case ("Conv" | "Gemm", 1):  # He initialization, with gain 2 before a Relu
             gain = 2.0 if _before_relu(name, users) else 1.0
             values = random.standard_normal(shape, np.float32) * np.float32(math.sqrt(gain / math.prod(shape[1:])))
         case ("BatchNormalization", 1) | ("Mul", _):
@@ -159,7 +158,7 @@ def _narrowed(
 
 
 def _narrowed_shape(tensor: TensorProto, narrow: int) -> TensorProto:
-    """The shape that the last Reshape asks for: [batch, channels]."""
+    """The shape operand of the last Reshape, [batch, channels], narrowed."""
     if narrow == 1 or tensor.dims != [2]:
         return tensor
     batch, channels = numpy_helper.to_array(tensor)

@@ -1,9 +1,8 @@
-"""Make the sample models: `python sample_models/make.py [FOLDER]`. The same files each time, bit for bit.
+"""Write the sample models: `python sample_models/make.py [FOLDER]`. The files are bitwise equal each time.
 
-The small graphs are those of the texts that this project was built from; their
-weights are random with a fixed seed. Those of algebra are the examples of their
-rules. `index.toml` says what each file is, and `LICENSES.md` where the three
-real models, which are not made here, come from.
+The small graphs are from the texts on which this project is based; their weights are random with a fixed seed. The
+graphs of the group Algebra are the examples of their rules. `index.toml` describes each file. `LICENSES.md` has the
+origin of the three real models, which are not written here.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from workbench.layout.declared import DECLARED
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
 
-# file -> the model in ONNX's textual syntax, and the shapes of its weights
+# by file: the model in ONNX's textual syntax, and the shapes of its weights
 GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     # OneFlow's automatic NHWC: "x -> conv -> relu -> conv -> relu -> out".
     "conv_relu_conv_relu.onnx": (
@@ -40,7 +39,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w1": (16, 8, 3, 3), "b1": (16,), "w2": (8, 16, 3, 3), "b2": (8,)},
     ),
-    # TVM's ConvertLayout: two convolutions in NHWC, their kernels stored as TensorFlow has them, HWIO.
+    # TVM's ConvertLayout: two convolutions in NHWC, with kernels in TensorFlow's layout, HWIO.
     "tvm_two_convs_nhwc.onnx": (
         """
         tvm_two_convs_nhwc (float[1,56,56,64] x) => (float[1,56,56,32] y) {
@@ -89,7 +88,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"input2": (512, 8, 3, 3)},
     ),
-    # The same as its second to fourth figures have it: the kernel is an input, in HWOI, which ONNX's Conv cannot read.
+    # The same case as in its second to fourth figures: the kernel is an input in HWOI, which ONNX's Conv cannot read.
     "npu_three_inputs.onnx": (
         """
         npu_three_inputs (float[1,8,7,7] input1, float[3,3,16,8] input2, float[1,16,7,7] input3)
@@ -104,7 +103,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {},
     ),
-    # Buddy-compiler's two figures of NCHW and NHWC: few elements, an operator that likes each order.
+    # Buddy-compiler's two figures of NCHW and NHWC: few elements, and one operator that prefers each order.
     "two_orders.onnx": (
         """
         two_orders (float[1,3,2,4] x) => (float[1,2,1,2] y) {
@@ -126,7 +125,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {},
     ),
-    # What Megatron-LM fuses besides: a bias and Gelu.
+    # Megatron-LM's fusion of a bias and Gelu.
     "fusion/bias_gelu.onnx": (
         """
         bias_gelu (float[2,8,16] x, float[16] bias) => (float[2,8,16] y) {
@@ -143,7 +142,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {},
     ),
-    # Buddy-compiler's plan, groups that the lowering keeps together: Conv and Relu, and what Relu is lowered to.
+    # Buddy-compiler's plan for fusion, groups that lowering keeps together: Conv and Relu, and Relu's lowering, Max.
     "fusion/conv_and_maximum.onnx": (
         """
         conv_and_maximum (float[1,4,16,16] x) => (float[1,4,16,16] y) {
@@ -156,7 +155,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w1": (4, 4, 3, 3), "b1": (4,), "w2": (4, 4, 3, 3), "b2": (4,)},
     ),
-    # Its figure of operator fusion: a module of ResNet whose kernel of one element is enlarged, until two kernels stay.
+    # Buddy-compiler's figure of operator fusion: a module of ResNet whose 1x1 kernel is enlarged; two kernels remain.
     "fusion/resnet_module.onnx": (
         """
         resnet_module (float[1,4,16,16] x) => (float[1,4,16,16] y) {
@@ -169,7 +168,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w1": (4, 4, 3, 3), "w2": (4, 4, 3, 3), "w3": (4, 4, 1, 1)},
     ),
-    # Its figure of combinations that PyTorch fuses: those of torch.ao.quantization.fuse_modules.
+    # Buddy-compiler's figure of combinations that PyTorch fuses: those of torch.ao.quantization.fuse_modules.
     "fusion/fixed_combinations.onnx": (
         """
         fixed_combinations (float[1,4,16,16] x) => (float[1,10] y) {
@@ -193,7 +192,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
             "b4": (10,),
         },
     ),
-    # Its sentence on enlarging: a kernel of one element beside one of nine, of one image.
+    # Buddy-compiler's sentence on enlarging kernels: a 1x1 and a 3x3 kernel on one image.
     "fusion/kernel_of_one_element.onnx": (
         """
         kernel_of_one_element (float[1,8,16,16] x) => (float[1,8,16,16] y) {
@@ -204,7 +203,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w1": (3, 8, 1, 1), "b1": (3,), "w2": (5, 8, 3, 3), "b2": (5,)},
     ),
-    # Its figures of memory: a chain in place; the trap, a further reader of B; a buffer that is free when E needs one.
+    # Buddy-compiler's figures of memory: a chain in place; the trap, a second reader of B; a buffer that is free for E.
     "memory/in_place.onnx": (
         """
         in_place (float[1024] x) => (float[1024] E) {
@@ -228,7 +227,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {},
     ),
-    # Its figure of colouring: B is read twice, E and F meet in G.
+    # Buddy-compiler's figure of colouring: B is read twice, and G reads E and F.
     "memory/colouring.onnx": (
         """
         colouring (float[1,1,32,32] A) => (float[1,1,16,16] G) {
@@ -253,7 +252,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w1": (32, 64), "w2": (64, 128), "w3": (128, 32), "w4": (32, 96), "w5": (96, 16)},
     ),
-    # What its pool does not see: free bytes in pieces that are too small.
+    # Fragmentation in Buddy-compiler's pool: the free pieces are too small.
     "memory/fragmentation.onnx": (
         """
         fragmentation (float[1,4] x) => (float[1,192] y) {
@@ -266,7 +265,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w2": (4, 128), "w1": (4, 64), "w3": (64, 192)},
     ),
-    # Its parallel wall: two branches that could run side by side, if they did not share bytes.
+    # Buddy-compiler's parallel wall: two branches that could run in parallel if they did not share bytes.
     "memory/branches.onnx": (
         """
         branches (float[64,64] x) => (float[64,64] y) {
@@ -281,7 +280,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {f"w{place}": (64, 64) for place in range(1, 7)},
     ),
-    # Its three kinds of constant folding, and what looks like them and is not.
+    # Buddy-compiler's three kinds of constant folding, and graphs that only look foldable.
     "folding/constant_operands.onnx": (
         """
         constant_operands (float[2,4] x) => (float[2,4] y) {
@@ -327,7 +326,7 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w": (4, 3, 3, 3), **dict.fromkeys(("scale", "shift", "mean", "variance"), (4,))},
     ),
-    # Three rewrites, one for each mode of exactness: to the last bit, up to rounding, for ordinary numbers.
+    # Three rewrites, one for each mode of exactness: bitwise equal, up to rounding, and for ordinary numbers only.
     "folding/neutral_numbers.onnx": (
         """
         neutral_numbers (float[2,4] x) => (float[2,4] y) {
@@ -344,18 +343,18 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         {},
     ),
 }
-# file -> the layouts of inputs that do not follow from its operators
+# by file: layouts of inputs that cannot be inferred from the operators
 DECLARED_LAYOUTS = {"npu_three_inputs.onnx": {"input2": "HWOI", "input3": "NCHW"}}
 _HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workbench samples">\n'
 
 
 def models() -> dict[str, ModelProto]:
-    """Every model that is made, by file name."""
-    made = {file: _model(text, shapes) for file, (text, shapes) in GRAPHS.items()}
+    """Every generated model, by file name."""
+    results = {file: _model(text, shapes) for file, (text, shapes) in GRAPHS.items()}
     for file, layouts in DECLARED_LAYOUTS.items():
-        helper.set_model_props(made[file], {f"{DECLARED}{value}": layout for value, layout in layouts.items()})
-    made["resnet50_narrow.onnx"] = random_light("resnet50", narrow=8, classes=250)
-    return made
+        helper.set_model_props(results[file], {f"{DECLARED}{value}": layout for value, layout in layouts.items()})
+    results["resnet50_narrow.onnx"] = random_light("resnet50", narrow=8, classes=250)
+    return results
 
 
 def _model(text: str, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
@@ -368,7 +367,7 @@ def _model(text: str, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
         model.functions.extend(to_proto(with_own_functions(from_proto(model))).functions)
     for name, shape in shapes.items():
         random = np.random.default_rng(zlib.crc32(f"{model.graph.name}/{name}".encode()))
-        inputs = shape[:-1] if channels_last else shape[1:]  # the channels of the result stand last in HWIO
+        inputs = shape[:-1] if channels_last else shape[1:]  # in HWIO, the result's channels are the last axis
         scale = math.sqrt(2.0 / math.prod(inputs)) if len(shape) > 1 else 0.1
         values = random.standard_normal(shape, np.float32) * np.float32(scale)
         if name.startswith("variance"):

@@ -1,11 +1,11 @@
-"""Samples that are texts: the examples of rules, and what the lesson on equality saturation shows."""
+"""Samples in ONNX's textual syntax: examples of rules, and the graphs of the lesson on equality saturation."""
 
 from __future__ import annotations
 
 import passes
 from workbench.ir import from_text, to_text
 
-# file -> the pass and the rule whose example it is
+# by file: the pass and the rule of the example
 ALGEBRA = {
     "algebra/reciprocal_of_a_product.onnxtxt": ("algebra_products", "reciprocal of a product"),
     "algebra/root_twice.onnxtxt": ("algebra_products", "root twice"),
@@ -22,7 +22,7 @@ ALGEBRA = {
     "algebra/same_again.onnxtxt": ("algebra_inverse", "same again"),
     "algebra/product_of_exponentials.onnxtxt": ("algebra_reduce", "product of exponentials"),
 }
-# What equality saturation shows (passes/algebra/saturate_algebra.py): the lesson of that name.
+# by file: the graphs of the lesson on equality saturation (passes/algebra/saturate_algebra.py)
 SATURATION = {
     "saturation/wrong_factor_first.onnxtxt": """
         g (float[N,3] x, float[N,3] z, float[N,3] w, float[N,3] a, float[N,3] b) => (float[N,3] y) {
@@ -60,9 +60,9 @@ SATURATION = {
 
 
 def texts() -> dict[str, str]:
-    """Every model that is a text, by file name: rules' examples, and those of equality saturation."""
-    made = {file: to_text(from_text(text)) for file, text in SATURATION.items()}
+    """Every model in textual syntax, by file name."""
+    results = {file: to_text(from_text(text)) for file, text in SATURATION.items()}
     for file, (pass_name, rule_name) in ALGEBRA.items():
         rule = next(rule for rule in passes.find_pass(pass_name).rules if rule.name == rule_name)
-        made[file] = to_text(from_text(rule.example.before))
-    return made
+        results[file] = to_text(from_text(rule.example.before))
+    return results

@@ -1,4 +1,4 @@
-"""A channels-first network written in two other ways that compute the same: what layout strategies are measured on."""
+"""Two transformations of a channels-first network that keep its results, to measure layout strategies on."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ KEEP_CHANNELS_FIRST = frozenset(
 
 
 def nhwc_dataflow(graph: Graph) -> Graph:
-    """Values are NHWC, and each operator that knows channels first only stands between two transposes.
+    """The graph with NHWC values, and two transposes around each operator that needs channels first.
 
-    So a TensorFlow export looks. Inputs become NHWC; outputs stay as they are.
+    Exports of TensorFlow have this form. Inputs become NHWC; outputs keep their layout.
     """
     layouts = infer_layouts(graph)
     images = {v for v, layout in layouts.items() if layout == "NCHW" and v not in graph.constants}
     constants = dict(graph.constants)
     nodes = [new for node in graph.nodes for new in _in_nhwc(graph, node, images, constants)]
     for value in images.intersection(graph.outputs):
-        maker = next(i for i, node in enumerate(nodes) if value in node.outputs)
-        nodes[maker] = nodes[maker].replace(outputs=_renamed(nodes[maker].outputs, {value: f"{value}_nhwc"}))
+        producer = next(i for i, node in enumerate(nodes) if value in node.outputs)
+        nodes[producer] = nodes[producer].replace(outputs=_renamed(nodes[producer].outputs, {value: f"{value}_nhwc"}))
         nodes = [node.with_values_renamed({value: f"{value}_nhwc"}) for node in nodes]
         nodes.append(_transpose(f"{value}_nhwc", value, TO_FIRST))
     permuted = {v: t.permuted(TO_LAST) for v in images.intersection(graph.inputs) if (t := graph.tensor_type(v))}
@@ -47,9 +47,9 @@ def nhwc_dataflow(graph: Graph) -> Graph:
 
 
 def _in_nhwc(graph: Graph, node: Node, images: set[str], constants: dict[str, Constant]) -> Sequence[Node]:
-    """The operator on NHWC values, between transposes where it knows channels first only."""
-    own = images.intersection((*node.inputs, *node.outputs))
-    if not own:
+    """The nodes for the operator on NHWC values, with transposes if it needs channels first."""
+    image_values = images.intersection((*node.inputs, *node.outputs))
+    if not image_values:
         return (node,)
     if node.op not in KEEP_CHANNELS_FIRST:
         try:
@@ -62,19 +62,19 @@ def _in_nhwc(graph: Graph, node: Node, images: set[str], constants: dict[str, Co
                 inputs += [""] * (index + 1 - len(inputs))
                 inputs[index] = f"{node.name}_{index}_nhwc"
                 constants[inputs[index]] = tensor
-            plain = carried.op_type is None and not carried.lined_up
-            if plain and all(perm in (None, TO_LAST) for perm in carried.outputs):
+            keeps_operator = carried.op_type is None and not carried.lined_up
+            if keeps_operator and all(perm in (None, TO_LAST) for perm in carried.outputs):
                 attributes = node.attributes if carried.attributes is None else carried.attributes
                 return (node.replace(inputs=tuple(inputs), attributes=attributes),)
-    first = {value: f"{value}_nchw_{node.name}" for value in own}
-    there = [_transpose(v, first[v], TO_FIRST) for v in dict.fromkeys(node.inputs) if v in own]
-    back = [_transpose(first[v], v, TO_LAST) for v in node.outputs if v in own]
-    inner = node.replace(inputs=_renamed(node.inputs, first), outputs=_renamed(node.outputs, first))
-    return (*there, inner, *back)
+    nchw_names = {value: f"{value}_nchw_{node.name}" for value in image_values}
+    to_nchw = [_transpose(v, nchw_names[v], TO_FIRST) for v in dict.fromkeys(node.inputs) if v in image_values]
+    to_nhwc = [_transpose(nchw_names[v], v, TO_LAST) for v in node.outputs if v in image_values]
+    inner = node.replace(inputs=_renamed(node.inputs, nchw_names), outputs=_renamed(node.outputs, nchw_names))
+    return (*to_nchw, inner, *to_nhwc)
 
 
 def mixed_layouts(graph: Graph) -> Graph:
-    """Each convolution with a 1x1 kernel and stride 1 is a MatMul on NHWC values, as ConvNeXt is written."""
+    """The graph with each convolution of a 1x1 kernel and stride 1 as a MatMul on NHWC values, as in ConvNeXt."""
     constants = dict(graph.constants)
     nodes = [new for node in graph.nodes for new in _as_matmul(graph, node, constants)]
     return _built(graph, nodes, constants, {})
@@ -87,19 +87,19 @@ def _as_matmul(graph: Graph, node: Node, constants: dict[str, Constant]) -> Sequ
     if any(s != 1 for s in node.attr("strides", ())) or any(node.attr("pads", ())):
         return (node,)
     outputs, inputs = constant_shape(weight)[:2]
-    x, last, product = node.inputs[0], f"{node.inputs[0]}_for_{node.name}", f"{node.name}_product"
+    x, nhwc, product = node.inputs[0], f"{node.inputs[0]}_for_{node.name}", f"{node.name}_product"
     constants[f"{node.name}_matrix"] = lazy_constant(
         lambda: np.ascontiguousarray(weight.numpy().reshape(outputs, inputs).T), weight.dtype, (inputs, outputs)
     )
-    made = [
-        _transpose(x, last, TO_LAST),
-        Node("MatMul", (last, f"{node.name}_matrix"), (product,), name=f"{node.name}_matmul"),
+    new_nodes = [
+        _transpose(x, nhwc, TO_LAST),
+        Node("MatMul", (nhwc, f"{node.name}_matrix"), (product,), name=f"{node.name}_matmul"),
     ]
     if len(node.inputs) > 2:
         biased = f"{node.name}_biased"
-        made.append(Node("Add", (product, node.inputs[2]), (biased,), name=f"{node.name}_bias"))
+        new_nodes.append(Node("Add", (product, node.inputs[2]), (biased,), name=f"{node.name}_bias"))
         product = biased
-    return (*made, _transpose(product, node.outputs[0], TO_FIRST))
+    return (*new_nodes, _transpose(product, node.outputs[0], TO_FIRST))
 
 
 def _transpose(source: str, result: str, perm: Permutation) -> Node:
@@ -113,7 +113,7 @@ def _renamed(values: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]
 def _built(graph: Graph, nodes: Sequence[Node], constants: Mapping[str, Constant], types: Mapping) -> Graph:
     read = {value for node in nodes for value in node.operands}
     ends = {v: t for v in (*graph.inputs, *graph.outputs) if (t := graph.type(v)) is not None}
-    made = Graph(
+    untyped = Graph(
         name=graph.name,
         inputs=graph.inputs,
         outputs=graph.outputs,
@@ -123,21 +123,21 @@ def _built(graph: Graph, nodes: Sequence[Node], constants: Mapping[str, Constant
         opset_imports=graph.opset_imports,
         functions=graph.functions,
     )
-    inferred = infer_types(made)
+    inferred = infer_types(untyped)
     return Graph(
-        name=made.name,
-        inputs=made.inputs,
-        outputs=made.outputs,
+        name=untyped.name,
+        inputs=untyped.inputs,
+        outputs=untyped.outputs,
         nodes=nodes,
-        constants=made.constants,
-        types={**inferred, **made.types},
-        opset_imports=made.opset_imports,
-        functions=made.functions,
+        constants=untyped.constants,
+        types={**inferred, **untyped.types},
+        opset_imports=untyped.opset_imports,
+        functions=untyped.functions,
     )
 
 
 def residual_chain(blocks: int, channels: int = 4, size: int = 8) -> Graph:
-    """Residual blocks: of three, one has a convolution, two have a MatMul on NHWC values between two transposes."""
+    """Residual blocks; one of three has a convolution, two have a MatMul on NHWC values between two transposes."""
     rng = np.random.default_rng(0)
     constants: dict[str, Constant] = {}
     nodes: list[Node] = []

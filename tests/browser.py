@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -28,6 +29,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+READABLE_ZOOM = 0.45  # of the graph view; below, groups are drawn as one box
 FOUND_ON_PATH = ("chromium", "chromium-browser", "google-chrome")
 SCREEN = {"width": 1366, "height": 768}
 START_LIMIT_S = 60
@@ -187,8 +189,61 @@ def page_link(page, name: str) -> Any:
     return page.get_by_role("link", name=re.compile(rf"^(\d )?{name}$"))
 
 
+PART_OF = {
+    **dict.fromkeys(("Layouts", "Tune", "Extract", "Workshop"), "Optimize"),
+    **dict.fromkeys(("Compare tools", "Matrix", "Runs"), "Measure"),
+    "Lockstep": "Compare",
+    "Streams": "Memory",
+}
+
+
 def go(page, name: str) -> None:
+    """By the bar of pages, and by the links that are on a page's parts."""
+    name = {"Lessons": "Learn"}.get(name, name)
+    if name in PART_OF and not page_link(page, name).count():
+        go(page, PART_OF[name])
     page_link(page, name).click()
+    settle(page)
+
+
+def open_advanced(page) -> None:
+    """Open the part of the sidebar of Optimize that has target, strategy and passes."""
+    details = page.locator(".st-key-advanced details").first
+    if details.get_attribute("open") is None:
+        details.locator("summary").first.click()
+        page.locator(".st-key-strategy").wait_for(state="visible")
+
+
+def choose_strategy(page, name: str) -> None:
+    """Choose a layout strategy; in place of this machine's target, one whose layouts are not the models' own."""
+    open_advanced(page)
+    target = page.locator(".st-key-target input")
+    if target.input_value() == "cpu":
+        target.click()
+        page.get_by_role("option", name="cuda", exact=True).click()
+        settle(page)
+    page.locator(".st-key-strategy").get_by_text(name, exact=True).click()
+    settle(page)
+
+
+def press_more(page, name: str) -> None:
+    """Press a control in the menu of the graph view, which stays open."""
+    menu = page.locator("details.gw-menu").first
+    if menu.get_attribute("open") is None:
+        menu.locator("summary").click()
+    menu.get_by_role("button", name=name, exact=True).click()
+
+
+def show_in_graph(page, operator: str) -> None:
+    """Press an operator below the bars of "Where the time went"."""
+    choice = page.get_by_role("radio", name=operator, exact=True)
+    choice.or_(page.get_by_role("button", name=operator, exact=True)).first.click()
+    settle(page)
+
+
+def show_last_step(page) -> None:
+    """From the original and the result to the last step that changed something."""
+    page.locator(".st-key-strip button").last.click()
     settle(page)
 
 
@@ -263,6 +318,9 @@ class GraphView:
 
     def click(self, id_: str, double: bool = False, **words: Any) -> None:
         """On a box: on its title, if it is a frame."""
+        if self.state["zoom"] < READABLE_ZOOM:
+            self.ask(f"hook => hook.zoom({json.dumps(id_)}) ?? true")
+            self.rest()
         box = self.box(id_)
         assert box is not None and box["visible"], f"{id_} is not to be seen: {box}"
         x, y = box["x"] + min(box["w"] / 2, 60), box["y"] + min(box["h"] / 2, 8)

@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from tests.carrying import Case, Draw, Fixed, row
 
-RANK = ("raises the rank", "has other axes", "no operand of")
+RANK = ("raises the rank", "has another rank than the permutation", "no operand of")
 
 
 # exact=False: ONNX Runtime computes such functions by vectors, and the last few elements in another way.
@@ -57,7 +57,7 @@ def _cast(draw: Draw, op: str) -> Case:
     return Case([draw.normal(*draw.dims())], {"to": draw.one_of(TensorProto.INT32, TensorProto.BOOL)})
 
 
-@row("CastLike", "has other axes")
+@row("CastLike", "has another rank than the permutation")
 def _cast_like(draw: Draw, op: str) -> Case:
     return Case([draw.normal(*draw.dims()), draw.integers(0, 2, *draw.dims(0, 4))])
 

@@ -279,7 +279,7 @@ def _resize(draw: Draw, op: str) -> Case:
 # ---- indices ---------------------------------------------------------------------------------
 
 
-@row("Gather", "has other axes")
+@row("Gather", "has another rank than the permutation")
 def _gather(draw: Draw, op: str) -> Case:
     x = draw.normal(*draw.dims(1, 4))
     axis = draw.axis(x.ndim)

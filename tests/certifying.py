@@ -13,10 +13,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 import workbench as wb
-from workbench.api import DEFAULT_TARGET
-from workbench.checker.checking import Checked
+from workbench.checker.checking import CheckResult
 from workbench.checker.records import content_digest
-from workbench.layout.profile import load_profile
+from workbench.layout.profile import load_profile, machine_target
 from workbench.memory.planning import MemoryPlan
 from workbench.pipeline.running import start
 
@@ -33,7 +32,7 @@ class Certified:
     def content(self) -> dict[str, Any]:
         return json.loads(self.path.read_text())
 
-    def check(self, runs: int = 0) -> Checked:
+    def check(self, runs: int = 0) -> CheckResult:
         return wb.check_certificate(self.model, self.output, self.path, runs)
 
     def proven(self) -> str:
@@ -72,7 +71,7 @@ def certified_plan(
     """A plan of the model's own memory."""
     graph = wb.load(model)
     found = Certified(model, model, folder / "certificate.json")
-    history = start(graph, load_profile(DEFAULT_TARGET))
+    history = start(graph, load_profile(machine_target()))
     wb.certificate(history, model, model, found.path, plan(wb.memory_plan(graph, seconds=5)))
     return found
 

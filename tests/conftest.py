@@ -21,6 +21,8 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["WORKBENCH_PROFILES"] = str(ROOT / "tests" / "no_own_profiles")  # whoever tests may have profiles
 os.environ["WORKBENCH_TOOLS"] = str(ROOT / "tests" / "no_own_tools")
+os.environ["WORKBENCH_PASSES"] = str(ROOT / "tests" / "no_own_passes")
+os.environ["WORKBENCH_MEASURE"] = "asked"  # pages measure what a test asks for
 os.environ.pop("WORKBENCH_RUNS_URL", None)  # and a database of runs
 
 

@@ -2,40 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
-from tests.random_graphs import with_types
-from workbench.ir import Graph, Node, TensorType
+from workbench.ir import Graph, TensorType
+from workbench.verification.pass_files.example_graphs import rebuilt, with_outputs
 
 MOST_TRIES = 400
-
-
-def with_outputs(
-    graph: Graph, outputs: Sequence[str], nodes: Sequence[Node] | None = None, constants: Mapping | None = None
-) -> Graph:
-    """The graph that makes these values, from these nodes (its own), without what they do not need."""
-    needed, kept = set(outputs), []
-    for node in reversed(graph.nodes if nodes is None else nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed |= set(node.operands)
-    return rebuilt(graph, kept[::-1], outputs, {}, graph.constants if constants is None else constants)
-
-
-def rebuilt(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str], inputs: Mapping, constants: Mapping) -> Graph:
-    read = {v for node in nodes for v in node.operands} | set(outputs)
-    types = {**{v: graph.types[v] for v in graph.inputs}, **inputs}
-    made = Graph(
-        name=graph.name,
-        inputs=tuple(v for v in types if v in read),
-        outputs=outputs,
-        nodes=nodes,
-        constants={v: c for v, c in constants.items() if v in read},
-        types=types,
-        opset_imports=graph.opset_imports,
-        functions=graph.functions,
-    )
-    return with_types(made)
 
 
 def cut_down(graph: Graph, fails: Callable[[Graph], bool]) -> Graph:

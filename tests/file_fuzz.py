@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 
 from tests.conftest import ROOT
-from workbench.errors import LONGEST_SENTENCE, UserError
+from workbench.errors import MAX_SENTENCE, UserError
 from workbench.study.tuning.recipe import toml_text
 
 SLOWEST_S = 60  # of one file; it is stopped then, and shown
@@ -377,7 +377,7 @@ def _make_database(path: Path) -> None:
 
 def _read_database(path: Path) -> None:
     from workbench.cli.runs import RunsRequest, runs_command
-    from workbench.run.records.changes import differences, kept_times, meaning, ratio_of
+    from workbench.run.records.changes import differences, kept_times, ratio_of, reliability
     from workbench.run.records.store import find_runs, kept_measurements
 
     url = f"sqlite:///{path}"
@@ -387,7 +387,7 @@ def _read_database(path: Path) -> None:
     runs = find_runs(url=url)
     for run in runs:
         differences(runs[0], run)
-        meaning(runs[0], run)
+        reliability(runs[0], run)
         ratio_of(runs[0], run, kept_times(runs, url))
     kept_measurements([run.measurement for run in runs], url)
 
@@ -492,7 +492,7 @@ def tried(kind: Kind, good: Path, seed: int, folder: Path) -> str:
         kind.read(path)
     except (UserError, OSError) as error:
         told = str(error)
-        many = isinstance(error, UserError) and len(told) > LONGEST_SENTENCE and type(error).__name__ != "LessonError"
+        many = isinstance(error, UserError) and len(told) > MAX_SENTENCE and type(error).__name__ != "LessonError"
         return f"a sentence of {len(told)} characters: {told[:200]}" if many else ""
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:200]}"

@@ -15,18 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-import onnxruntime
-
 import passes
-from tests.cutting_down import cut_down, with_outputs
+from tests.cutting_down import cut_down
 from tests.random_graphs import random_graph
 from workbench.external.tool_pass import ToolPass
-from workbench.inference.evaluate import RANDOM
 from workbench.io.exporting import to_bytes
-from workbench.ir import DataType, Graph, Node, TensorType, graph_text
-from workbench.ir.types import constant
-from workbench.layout.problem.probe import GivenTimes
+from workbench.ir import Graph, Node, graph_text
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.running import run_pipeline
@@ -34,21 +29,9 @@ from workbench.registry.pass_choice import choose
 from workbench.rewrite import MODES, Example, History, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.rewrite.core import passes as running
 from workbench.rewrite.core.rule import FindRewrite
-from workbench.run.compare import compare
-from workbench.run.inputs import output_orders, permute_inputs, turned
-from workbench.run.randomness import is_random
-from workbench.run.tolerances import BITS, tolerances_for
+from workbench.verification.pass_files.numeric_faults import numeric_fault, runs_of_original
 
-Arrays = dict[str, np.ndarray]
-Compared = list[tuple[Arrays, Arrays]]  # inputs with the outputs of the original
-
-PLAIN = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 7.0])
-HOSTILE = np.array([*PLAIN, np.nan, np.inf, -np.inf, 1e-45, 3.4e38, -3.4e38])
-MILD = np.array([*PLAIN, np.nan, np.inf, -np.inf])
-NOISE = 1e-6  # by which every value and input is moved, to see what rounding alone does
-AMPLIFIED = 100  # times what the noise does is still rounding
 TARGETS = ("cuda", "npu", "blocked")
-EXTREMA = ("ReduceMin", "ReduceMax", "MaxPool", "GlobalMaxPool")
 GROUPINGS = ("fuse_groups", "fuse_minimum")
 
 
@@ -68,6 +51,10 @@ class Plan:
     @property
     def is_fixpoint(self) -> bool:
         return self.passes[-1].name == "repeat" and Pipeline(self.passes).strategy is None
+
+    @property
+    def moves_layouts(self) -> bool:
+        return Pipeline(self.passes).strategy is not None
 
     def __str__(self) -> str:
         return f"{self.title}, {self.mode}, {self.target}"
@@ -95,13 +82,9 @@ def failure(graph: Graph, plan: Plan, seed: int = 0, fired: Counter | None = Non
 
     fired: counts the rewrites of each pass.
     """
-    try:
-        session = opened(graph)
-    except Exception:  # ONNX Runtime does not run the original
+    compared = runs_of_original(graph, plan.mode, seed)
+    if compared is None:
         return ""
-    compared = list(_runs(graph, session, plan.mode, seed))
-    if is_random(graph) and not all(compare(e, _run(_anew(session, graph), graph, i), BITS).ok for i, e in compared):
-        return ""  # it draws other numbers each time
     try:
         history = plan.run(graph)
     except Exception as error:
@@ -109,165 +92,14 @@ def failure(graph: Graph, plan: Plan, seed: int = 0, fired: Counter | None = Non
     if fired is not None:
         fired.update(r.pass_name for step in history for r in step.rewrites)
     found = history.graph
-    if not compared:
-        return ""
-    try:
-        candidate = opened(found)
-    except Exception as error:
-        return f"refused by ONNX Runtime: {error}"
-    if plan.is_fixpoint and (left := _second(found, plan)):
+    if compared and plan.is_fixpoint and (left := _second(found, plan)):
         return f"second run: {left}"
-    orders = output_orders(graph, found)
-    for inputs, expected in compared:
-        try:
-            numbers = turned(_run(_anew(candidate, found), found, permute_inputs(inputs, graph, found)), orders)
-        except Exception as error:
-            return f"does not run: {error}"
-        wrong = _difference(graph, plan.mode, expected, numbers)
-        if wrong and not (plan.mode != "exact" and _excused(graph, plan, inputs, expected, numbers)):
-            return f"numbers: {wrong}"
-    return ""
+    return numeric_fault(graph, found, plan.mode, compared, moves_layouts=plan.moves_layouts)
 
 
 def _second(found: Graph, plan: Plan) -> str:
     """The first rewrite of a second run, or ""."""
     return next((f"{r.pass_name}: {r.sentence}" for step in plan.run(found) for r in step.rewrites), "")
-
-
-def opened(graph: Graph) -> onnxruntime.InferenceSession:
-    """An unoptimized session of the graph's export, on one thread."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(to_bytes(graph), options)
-
-
-def _anew(session: onnxruntime.InferenceSession, graph: Graph) -> onnxruntime.InferenceSession:
-    """The session; a new one if the graph draws numbers, of which a seed determines only those of the first run."""
-    return opened(graph) if any(node.op in RANDOM for node in graph.nodes) else session
-
-
-def _run(session: onnxruntime.InferenceSession, graph: Graph, inputs: Arrays) -> Arrays:
-    found = zip(graph.outputs, session.run(list(graph.outputs), inputs), strict=True)
-    return {name: array for name, array in found if isinstance(array, np.ndarray)}
-
-
-def _runs(graph: Graph, session: onnxruntime.InferenceSession, mode: str, seed: int) -> Iterator[tuple[Arrays, Arrays]]:
-    """Inputs on which the original runs, ordinary ones first, with its outputs."""
-    pools = {"exact": (None, HOSTILE, HOSTILE), "ieee": (None, MILD, MILD), "fast": (None, None)}[mode]
-    for turn, pool in enumerate(pools):
-        inputs = _inputs(graph, np.random.default_rng((seed, turn)), pool, (2, 3, 1)[turn % 3])
-        try:
-            yield inputs, _run(_anew(session, graph), graph, inputs)
-        except Exception:  # the original does not take these numbers: an index, a shape
-            continue
-
-
-def _inputs(graph: Graph, draw: np.random.Generator, pool: np.ndarray | None, dim: int) -> Arrays:
-    """Floats from the pool, or standard normal; integers 0 and 1, which are indices and sizes too."""
-    made = {}
-    for name in graph.inputs:
-        type_ = graph.tensor_type(name)
-        shape, dtype = [d if isinstance(d, int) else dim for d in type_.shape], type_.dtype.numpy()
-        if not np.issubdtype(dtype, np.floating):
-            made[name] = draw.integers(0, 2, shape).astype(dtype)
-            continue
-        with np.errstate(over="ignore"):
-            made[name] = np.asarray(draw.standard_normal(shape) if pool is None else draw.choice(pool, shape)).astype(
-                dtype
-            )
-    return made
-
-
-def _difference(graph: Graph, mode: str, expected: Arrays, found: Arrays) -> str:
-    """What differs more than the mode lets it; "" where nothing does."""
-    tolerance = BITS if mode == "exact" else tolerances_for(graph)
-    comparison = compare(expected, found, tolerance)
-    if not comparison.ok:
-        return comparison.sentence
-    if mode != "ieee":
-        return ""
-    for name, wanted in expected.items():
-        if wanted.dtype.kind == "f":
-            zero = (wanted == 0) & (found[name] == 0)
-            if (np.signbit(wanted) != np.signbit(found[name]))[zero].any():
-                return f"output '{name}' has zeros of another sign"
-    return ""
-
-
-# ---- what rounding may do ------------------------------------------------------------------
-
-
-def _excused(graph: Graph, plan: Plan, inputs: Arrays, expected: Arrays, found: Arrays) -> bool:
-    """Do values that come near an overflow, or are no ordinary numbers in fast mode, a NaN whose place decides, or
-    noise in every value (which cancellation or a threshold amplifies) explain the difference?"""
-    mode = plan.mode
-    values = [v for node in graph.nodes for v in node.outputs if _is_float(graph.type(v))]
-    seen = with_outputs(graph, list(dict.fromkeys((*graph.outputs, *values))))
-    try:
-        numbers = _run(opened(seen), seen, inputs)
-        if any(_beyond(array, mode) for array in (*numbers.values(), *(inputs.values() if mode == "fast" else ()))):
-            return True
-        if Pipeline(plan.passes).strategy is not None and _order_decides(graph, {**inputs, **numbers}):
-            return True
-        return any(_as_far(graph, seed, numbers, inputs, expected, found) for seed in range(3))
-    except Exception:  # the graph with all its values as outputs is none that runs
-        return False
-
-
-def _order_decides(graph: Graph, numbers: Arrays) -> bool:
-    """Whether an extremum is taken over a NaN: ONNX Runtime's result then depends on the order of the elements."""
-    read = {value for node in graph.nodes_of(EXTREMA) for value in node.inputs if value in numbers}
-    return any(numbers[value].dtype.kind == "f" and np.isnan(numbers[value]).any() for value in read)
-
-
-def _is_float(type_: object) -> bool:
-    return isinstance(type_, TensorType) and type_.dtype in (DataType.FLOAT, DataType.FLOAT16, DataType.DOUBLE)
-
-
-def _beyond(array: np.ndarray, mode: str) -> bool:
-    if array.dtype.kind != "f":
-        return False
-    if mode == "fast" and not (np.isfinite(array) & (array != 0)).all():
-        return True
-    size = np.abs(array[np.isfinite(array) & (array != 0)]).astype(np.float64)
-    limit = float(np.finfo(array.dtype).max) ** 0.4
-    return bool((size > limit).any() or (size < 1 / limit).any())
-
-
-def _as_far(graph: Graph, seed: int, numbers: Arrays, inputs: Arrays, expected: Arrays, found: Arrays) -> bool:
-    """Is each difference at most AMPLIFIED times that which noise in every value makes?"""
-    draw = np.random.default_rng(seed)
-    nodes, constants = [], dict(graph.constants)
-    for node in graph.nodes:
-        names = {v: f"{v}_still" for v in node.outputs if v in numbers and numbers[v].dtype.kind == "f"}
-        nodes.append(node.replace(outputs=tuple(names.get(v, v) for v in node.outputs)))
-        for value, still in names.items():
-            noise = 1 + max(NOISE, float(np.finfo(numbers[value].dtype).eps)) * draw.uniform(
-                -1, 1, numbers[value].shape
-            )
-            constants[f"{value}_noise"] = constant(noise.astype(numbers[value].dtype), f"{value}_noise")
-            nodes.append(Node("Mul", (still, f"{value}_noise"), (value,), name=f"{value}_noisy"))
-    noisy = with_outputs(graph, graph.outputs, nodes, constants)
-    moved = _run(opened(noisy), noisy, {v: _moved(array, draw) for v, array in inputs.items()})
-    return all(_far(expected[v], found[v]) <= AMPLIFIED * _far(expected[v], moved[v]) for v in found)
-
-
-def _moved(array: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """The array with noise, if it holds floats."""
-    if array.dtype.kind != "f":
-        return array
-    noise = max(NOISE, float(np.finfo(array.dtype).eps)) * draw.uniform(-1, 1, array.shape)
-    return np.asarray(array * (1 + noise)).astype(array.dtype)
-
-
-def _far(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference; infinite where shapes, NaN, infinities, integers or signs of zeros differ."""
-    comparison = compare({"a": a}, {"a": b})
-    if comparison.max_abs_error is None or (a.dtype.kind != "f" and comparison.max_abs_error):
-        return np.inf
-    return comparison.max_abs_error
 
 
 # ---- many graphs ---------------------------------------------------------------------------
@@ -288,7 +120,7 @@ def fragments() -> list[Fragment]:
     for name, cls in passes.all_passes().items():
         if name != "free_dims" and not cls.demonstration and not cls.missing() and not issubclass(cls, ToolPass):
             found += [Fragment(f"{name}.{rule.name}", cls, rule.example) for rule in cls.rules]
-            found += [Fragment(name, cls, example) for example in cls.own_examples]
+            found += [Fragment(name, cls, example) for example in cls.extra_examples]
     return found
 
 
@@ -297,9 +129,9 @@ def counting(fired: Counter) -> Iterator[None]:
     """Count every match of every rule, under "pass.rule"."""
     follow = running.follow_rules
 
-    def counted(rules: Sequence[Rule], graph: Graph, options: Pass, *more: object) -> Iterator[Rewrite]:
-        noted = [replace(rule, match=_noted(rule, f"{options.name}.{rule.name}", fired)) for rule in rules]
-        return follow(noted, graph, options, *more)
+    def counted(rules: Sequence[Rule], graph: Graph, pass_: Pass, *more: object) -> Iterator[Rewrite]:
+        noted = [replace(rule, match=_noted(rule, f"{pass_.name}.{rule.name}", fired)) for rule in rules]
+        return follow(noted, graph, pass_, *more)
 
     running.follow_rules = counted
     try:
@@ -309,8 +141,8 @@ def counting(fired: Counter) -> Iterator[None]:
 
 
 def _noted(rule: Rule, key: str, fired: Counter) -> FindRewrite:
-    def match(graph: Graph, node: Node, options: Pass) -> Rewrite:
-        found = rule.match(graph, node, options)
+    def match(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+        found = rule.match(graph, node, pass_)
         fired[key] += 1
         return found
 
@@ -369,11 +201,11 @@ class Fuzzer:
 
 def plans(index: int, fragment: Fragment) -> list[Plan]:
     """`simplify`, a layout strategy, every other time with groups behind it, and the fragment's pass alone; modes,
-    strategies and targets by turns."""
+    strategies and targets in turn."""
     modes, strategies = list(MODES), list(passes.compared_strategies())
     exact = fragment.cls().is_bit_equal()
     mode, target = modes[index // len(strategies) % len(modes)], TARGETS[index % len(TARGETS)]
-    laid_out = preset("default", mode, strategies[index % len(strategies)], target)
+    laid_out = preset("normalize", mode, strategies[index % len(strategies)], target)
     return [
         preset("simplify", modes[index % len(modes)]),
         fused(laid_out, GROUPINGS[index // 2 % len(GROUPINGS)]) if index % 2 else laid_out,

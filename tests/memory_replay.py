@@ -36,7 +36,7 @@ class _Player:
         self.content: dict[str, np.ndarray] = {}  # the right bytes of each value, as numbers that occur once
         self.count = 1
         for value in plan.values:
-            if not value.kind.is_planned and value.bytes is not None:
+            if not value.kind.lies_in_arena and value.bytes is not None:
                 self.content[value.name] = self.fresh(value.bytes)
 
     def fresh(self, size: int) -> np.ndarray:

@@ -79,7 +79,7 @@ class Counting:
         while len(lines := place.read_text().split()) < 4:
             with open(place, "a") as file:
                 file.write(f"{len(lines) + 1}\n")
-            site.hear({"stage": "counting", "done": len(lines), "total": 4})
+            site.on_progress({"stage": "counting", "done": len(lines), "total": 4})
             if self.always or len(lines) == 1:
                 time.sleep(2)  # progress is asked for more often
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -13,7 +13,7 @@ import passes as library
 from workbench.io import load_model
 from workbench.io.samples import samples
 from workbench.rewrite import History
-from workbench.run.verdict_words import verdict_word
+from workbench.run.verdict_words import verdict_label
 from workbench.ui.state import session
 from workbench.ui.state.session import Opened
 from workbench.verification.verifier import Verifier
@@ -22,7 +22,7 @@ LIMIT_S = 180
 STRATEGIES = tuple(library.compared_strategies())
 
 
-_ELSEWHERE = {"export": "None"}  # the page to which it may lead
+_ELSEWHERE = {"export": "None", "workshop": "None"}  # the page to which it may lead
 
 
 def page(name: str, opened: Opened | None = None) -> AppTest:
@@ -33,6 +33,10 @@ def page(name: str, opened: Opened | None = None) -> AppTest:
     )
     if opened is not None:
         at.session_state["opened"] = opened
+    if name == "optimize":  # a short list of passes, and the last step of it
+        at.session_state["preset"], at.session_state["whole"] = "normalize", False
+    if name in ("optimize", "layouts"):  # a target whose layouts are not the models' own
+        at.session_state["target"] = "cuda"
     return at
 
 
@@ -55,8 +59,11 @@ def fine(at: AppTest) -> AppTest:
 
 
 def steps(at: AppTest) -> list[dict]:
-    """The first table of the page, a dict a row: on Optimize the steps that changed something."""
-    return at.dataframe[0].value.to_dict("records")
+    """The table of the steps that changed something on Optimize, a dict a row."""
+    at.segmented_control(key="view").set_value("Steps").run()
+    rows = at.dataframe[0].value.to_dict("records")
+    at.segmented_control(key="view").set_value("Graph").run()
+    return rows
 
 
 def history(at: AppTest) -> History:
@@ -78,7 +85,7 @@ def verdicts(at: AppTest) -> set[str]:
     checking = at.session_state["opened"].checking
     if checking is not None:
         checking.wait(LIMIT_S)
-    return {verdict_word(step.verdict.ok) for step in history(at).steps[1:]}
+    return {verdict_label(step.verdict.ok) for step in history(at).steps[1:]}
 
 
 def words(at: AppTest) -> str:

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.lazy import torch as lazy_torch
 
 GPU = "cuda:0"
 # Their bindings ask CUDA for the device before they dispatch.
@@ -60,14 +60,14 @@ class PretendedGpu(TorchDispatchMode):
 
     def __enter__(self) -> Any:
         self._lifted = torch._C._only_lift_cpu_tensors()
-        self._inference_mode = late_torch.inference_mode
-        late_torch.inference_mode = torch.no_grad  # within it views of such tensors cannot be made
+        self._inference_mode = lazy_torch.inference_mode
+        lazy_torch.inference_mode = torch.no_grad  # within it views of such tensors cannot be made
         torch._C._set_only_lift_cpu_tensors(True)  # numbers become tensors on the CPU, and are copied from there
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         torch._C._set_only_lift_cpu_tensors(self._lifted)
-        late_torch.inference_mode = self._inference_mode
+        lazy_torch.inference_mode = self._inference_mode
         super().__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -11,6 +11,7 @@ from tests.running import typed
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
 from workbench.ir.types import constant
+from workbench.verification.pass_files.example_graphs import with_types_of_values
 
 OPSET = 23
 LARGEST = 512  # elements of a value that grows further
@@ -350,21 +351,4 @@ def _finished(g: Growing) -> Graph:
     read = {v for node in g.nodes for v in node.operands}
     made = [v for node in g.nodes for v in node.outputs if v]
     graph = g.graph([v for v in made if v not in read or (v not in g.hidden and g.draw.random() < 0.125)])
-    return with_types(graph)
-
-
-def with_types(graph: Graph) -> Graph:
-    """The graph with the types of its values, inputs that nothing reads left out."""
-    read = {v for node in graph.nodes for v in node.operands} | set(graph.outputs)
-    inputs = tuple(v for v in graph.inputs if v in read)
-    types = {v: t for v, t in infer_types(graph, {}).items() if v not in graph.constants}
-    return Graph(
-        name=graph.name,
-        inputs=inputs,
-        outputs=graph.outputs,
-        nodes=graph.nodes,
-        constants={v: t for v, t in graph.constants.items() if v in read},
-        types={**types, **{v: graph.types[v] for v in inputs}},
-        opset_imports=graph.opset_imports,
-        functions=graph.functions,
-    )
+    return with_types_of_values(graph)

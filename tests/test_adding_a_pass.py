@@ -11,9 +11,9 @@ from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "adding-a-pass.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-LONG = "python docs/make_rules.py"  # proves every law again, as test_laws.py does for the page of rules
+LONG = "python docs/make_rules.py"  # proves every law again, as make docs does
 COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
-FILE = re.search(r"Save this as `(passes/(\w+)\.py)`", PAGE)
+FILE = re.search(r"Save this, .*?as `(passes/(\w+)\.py)`", PAGE)
 SKIPPED = shutil.ignore_patterns(".venv*", ".git", "__pycache__", ".*_cache", ".hypothesis", "node_modules", "site")
 TESTS = next(command for command in COMMANDS if "pytest" in command)
 
@@ -25,7 +25,7 @@ from workbench.ir import Edit, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Rewrite, Rule
 from workbench.rewrite.patterns.algebra import algebraic_rule
 
-def times_zero(graph, node, options):
+def times_zero(graph, node, pass_):
     zero = graph.constant(node.inputs[1])
     if zero is None or zero.numpy().any():
         raise NoMatch("not zero")
@@ -33,7 +33,7 @@ def times_zero(graph, node, options):
     edit = Edit(remove=(node.name,), constants=made, replace={node.outputs[0]: "zeros"})
     return Rewrite(edit, "0", (node.name,))
 
-def without_neg(graph, node, options):
+def without_neg(graph, node, pass_):
     neg = graph.producer(node.inputs[0])
     if neg is None or neg.op != "Neg":
         raise NoMatch("no Neg")
@@ -49,7 +49,7 @@ RULES = {
     "wrong_for_infinities": """Rule("zero", ("Mul",), times_zero, Example(
         before="g (float[2] x, float[2] z) => (float[2] y) <float[2] o = {0, 0}> { a = Mul(x, o)  y = Add(a, z) }",
         after="g (float[2] x, float[2] z) => (float[2] y) <float[2] zeros = {0, 0}> { y = Add(zeros, z) }",
-        sentences=("0",)), exactness=Exactness.BITS)""",
+        sentences=("0",)), exactness=Exactness.BIT_EXACT)""",
     "wrong_law": """algebraic_rule("sum", "for floats: (x + z) - z == x", "{root} goes", Example(
         before="g (float[2] x, float[2] z) => (float[2] y) { a = Add(x, z)  b = Sub(a, z)  y = Neg(b) }",
         after="g (float[2] x, float[2] z) => (float[2] y) { a = Add(x, z)  y = Neg(x) }",
@@ -61,7 +61,7 @@ RULES = {
     "wrong_where_others_read": """Rule("abs", ("Abs",), without_neg, Example(
         before="g (float[2] x) => (float[2] y) { a = Neg(x)  y = Abs(a) }",
         after="g (float[2] x) => (float[2] y) { y = Abs(x) }",
-        sentences=("Abs",)), exactness=Exactness.BITS)""",
+        sentences=("Abs",)), exactness=Exactness.BIT_EXACT)""",
 }
 
 
@@ -130,13 +130,4 @@ def test_the_app_lists_the_new_pass(project):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip() == "Drop a second Relu"
-
-
-def test_the_page_of_passes_is_up_to_date():
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        from make_passes import document
-    finally:
-        sys.path.pop(0)
-    assert (ROOT / "docs" / "passes.md").read_text(encoding="utf-8") == document(), "run python docs/make_passes.py"
+    assert done.stdout.strip() == "Drop second relu"

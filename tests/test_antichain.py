@@ -16,7 +16,7 @@ from workbench.memory.blocks.interval_order import interval_steps
 from workbench.memory.blocks.local_search import improved
 from workbench.memory.blocks.packing import MemoryBlock, Packing, check_offsets
 from workbench.memory.planners import pack, planner_of
-from workbench.streams.analysis import find_lanes
+from workbench.streams.analysis import analyze_streams
 from workbench.streams.dependencies import closure
 
 
@@ -96,8 +96,8 @@ NETWORKS = ("inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezene
 
 
 @pytest.mark.parametrize("name", [slow_unless(name in ("shufflenet", "squeezenet"), name) for name in NETWORKS])
-def test_plans_for_lanes_of_light_networks_are_certified(name, tmp_path):
+def test_plans_for_streams_of_light_networks_are_certified(name, tmp_path):
     onnx.save(random_light(name), tmp_path / "m.onnx")
-    found = find_lanes(wb.load(tmp_path / "m.onnx"))
-    assert found.beside.certified and found.beside.packed.total >= found.sequential.packed.total
-    assert any("the least that is possible" in sentence for sentence in found.sentences)
+    found = analyze_streams(wb.load(tmp_path / "m.onnx"))
+    assert found.concurrent.certified and found.concurrent.packed.total >= found.sequential.packed.total
+    assert any("the proven minimum" in sentence for sentence in found.sentences)

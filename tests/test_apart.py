@@ -15,7 +15,7 @@ import pytest
 from tests.worker_jobs import log_of, site, until
 from workbench.ir import from_text
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measured import FailedVariant
+from workbench.run.measurement.measurement_result import FailedVariant
 from workbench.run.measurement.variants import Variant, combined
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError

@@ -41,4 +41,23 @@ def test_a_link_opens_the_other_file_and_says_what_is_wrong_with_it():
     at.run()
     assert not at.exception
     assert "there is no such file" in at.error[0].value
-    assert "Upload another model" in words(at)
+    assert "upload another model" in words(at)
+
+
+def test_it_starts_with_the_original_beside_the_result():
+    opened = opened_sample("ppocr_cls_v2")
+    at = fine(page("compare", opened).run())
+    assert not at.dataframe and "Optimize the open model to see its result beside it" in words(at)
+    fine(page("optimize", opened).run())
+    at = fine(page("compare", opened).run())
+    rows = at.dataframe[0].value.to_dict("records")
+    graphs = (opened.graph, opened.history.graph)
+    assert [(row["file"], row["nodes"]) for row in rows] == [("original", len(graphs[0])), ("result", len(graphs[1]))]
+    assert [row["corresponding"] + row["only here"] for row in rows] == [*map(len, graphs)]
+    assert [step["title"] for step in drawn(at)["scene"]["steps"]] == ["original", "result"]
+
+    at.query_params["other"] = str(FOLDER / "conv_relu_conv_relu.onnx")  # a link to another file is not lost
+    fine(at.run())
+    assert drawn(at)["scene"]["steps"][1]["title"] == "conv_relu_conv_relu.onnx"
+    fine(at.button(key="compare_whole").click().run())
+    assert drawn(at)["scene"]["steps"][1]["title"] == "result" and "other" not in at.query_params

@@ -12,8 +12,7 @@ from tests.conftest import ROOT
 from tests.faulty_models import outputs_of
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from tests.running import typed
-from workbench.api import DEFAULT_TARGET
-from workbench.layout.profile import load_profile
+from workbench.layout.profile import load_profile, machine_target
 from workbench.pipeline.running import start
 from workbench.ui.state.extracting import bounds_of, put_part_back
 from workbench.view.ids import GROUP_ID
@@ -27,7 +26,7 @@ TEXT = """g (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> {
 
 
 def root_of(graph):
-    profile = load_profile(DEFAULT_TARGET)
+    profile = load_profile(machine_target())
     return View(timeline_of(start(graph, profile), profile), "m", profile.layout).root
 
 
@@ -110,7 +109,7 @@ open_part(opened, opened.extracted)
     fine(page("optimize", part).run())
     assert part.history[-1].after.text("nodes") != part.history[0].before.text("nodes")
     back = put_part_back(part, lambda said, share: None)
-    assert back.verdict.ok and back.put.before == 176 and back.put.nodes < 176 and back.put.stay == 0
+    assert back.verdict.ok and back.put.nodes_before == 176 and back.put.nodes < 176 and back.put.staying == 0
     assert any(node.op_type == "Add" for node in onnx.load(back.model).graph.node), "as Optimize left it"
     at = fine(page_of(part).run())
     assert f"A part of {whole.title}, from r15 to r25; as it is on Optimize." in words(at).replace("\\", "")

@@ -5,7 +5,9 @@ import io
 import numpy as np
 import pytest
 
-from tests.pages import fine, opened_sample, page, words
+import workbench as wb
+from tests.pages import fine, opened_file, opened_sample, page, words
+from tests.running import typed
 from workbench.layout.profile import load_profile
 from workbench.registry.pass_choice import choose
 from workbench.run.npz import InputError
@@ -13,7 +15,7 @@ from workbench.ui.state.commands import python_of
 from workbench.ui.state.histories import checking_of, history_of
 from workbench.ui.state.model_inputs import use_inputs
 from workbench.ui.state.session import Spec
-from workbench.view.scopes import MAIN, inner_graphs
+from workbench.view.scopes import MAIN, all_graphs
 
 SPEC = Spec(choose("fold_batchnorm"), load_profile("cuda"))
 
@@ -59,6 +61,20 @@ def test_inputs_that_do_not_fit_leave_all_as_it_was():
     assert opened.inputs == ""
 
 
+def test_sizes_with_which_the_model_does_not_run_are_told_where_they_are_entered(tmp_path):
+    text = "g (float[N,3] x) => (float[2,3] y) <float[2,3] w = {1,2,3,4,5,6}> { y = Mul(x, w) }"
+    wb.export(typed(text), tmp_path / "m.onnx")
+    at = page("open", opened_file(tmp_path / "m.onnx", {"N": 1}))
+    field = next(field for field in fine(at.run()).number_input if field.label == "N")
+    field.set_value(5)
+    next(button for button in at.button if button.label == "Bind").click().run()
+    assert not at.exception
+    (error,) = at.error
+    assert "does not run with N = 5; bind other sizes. Mul" in error.value.replace("\\", "")
+    next(field for field in at.number_input if field.label == "N").set_value(2)
+    fine(next(button for button in at.button if button.label == "Bind").click().run())
+
+
 def test_a_seed_makes_other_inputs():
     opened = opened_sample("conv_relu_conv_relu")
     first = next(iter(opened.verifier.inputs.values()))
@@ -70,7 +86,7 @@ def test_a_seed_makes_other_inputs():
 
 def test_bodies_are_shown():
     opened = opened_sample("silero_vad")
-    inner = inner_graphs(opened.graph)
+    inner = all_graphs(opened.graph)
     assert next(iter(inner)) == MAIN
     assert len(inner) > 8
     assert sum(len(graph) for graph in inner.values()) == opened.summary.nodes

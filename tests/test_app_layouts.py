@@ -10,7 +10,7 @@ import passes as library
 from tests.pages import drawn, fine, opened_sample, page, words
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
-from workbench.run.measurement.measured import FailedVariant
+from workbench.run.measurement.measurement_result import FailedVariant
 from workbench.run.worker.client import RunError
 from workbench.ui.screens import layouts_page
 from workbench.ui.state import snapshots
@@ -31,7 +31,8 @@ def compared(stem: str, target: str = "cuda"):
 def test_every_strategy_is_a_row_and_equal(target):
     at = compared("tvm_two_convs_nhwc", target)
     rows = at.dataframe[0].value.to_dict("records")
-    assert [row["strategy"] for row in rows] == ["leave as it is", *library.compared_strategies()]
+    untimed = [name for name, cls in library.compared_strategies().items() if not cls.times_operators]
+    assert [row["strategy"] for row in rows] == ["leave as it is", *untimed], "nothing is timed unasked"
     assert {row["verdict"] for row in rows} == {"equal"}
     least = next(row for row in rows if row["strategy"] == "optimal")
     assert least["bound"] == f"{least['bytes']:,}, reached"
@@ -46,6 +47,16 @@ def test_two_strategies_stand_against_each_other():
     assert "nodes of 'greedy' are not in 'optimal'" in found["rewrites"][0]["s"]
     fine(left.set_value("optimal").run())
     assert "0 nodes" in drawn(at)["scene"]["rewrites"][0]["s"]
+
+
+def test_operators_are_timed_on_a_click_only():
+    at = compared("conv_relu_conv_relu")
+    assert "measured" not in [row["strategy"] for row in at.dataframe[0].value.to_dict("records")]
+    assert "measured: times operators of the model here" in words(at).replace("\\", "")
+    fine(at.button(key="compare_timed").click().run())
+    rows = at.dataframe[0].value.to_dict("records")
+    assert {row["verdict"] for row in rows if row["strategy"] == "measured"} == {"equal"}
+    assert not [button for button in at.button if button.key == "compare_timed"]
 
 
 def test_a_large_model_waits_for_a_click(monkeypatch):
@@ -74,7 +85,7 @@ def test_every_result_is_measured_by_turns_when_asked_and_kept_by_device():
     assert rows[0]["ratio"] in ("1.00 (1.00 and 1.00)", "busy")
     assert all(re.fullmatch(r"\d+\.\d\d \(\d+\.\d\d and \d+\.\d\d\)|busy", row["ratio"]) for row in rows)
     assert "Measured on " in words(at)
-    kept = at.session_state["opened"].laid_out["cuda"].measured
+    kept = at.session_state["opened"].compared_layouts["cuda"].measured
     assert list(kept) == [at.selectbox(key="layouts_device").value]
     fine(at.selectbox(key="target").set_value("npu").run())
     assert "latency" not in at.dataframe[0].value
@@ -126,12 +137,12 @@ def test_a_stopped_comparison_keeps_its_strategies_and_goes_on_with_the_others()
 
     with pytest.raises(Stopped):
         layouts_of(opened, profile, stopping)
-    begun = dict(opened.laid_out_begun["cuda"].found)
+    begun = dict(opened.stopped_layouts["cuda"].results)
     assert list(begun) == ["none", *itertools.takewhile(lambda name: name != "greedy", library.compared_strategies())]
     opened.jobs.cancel("layouts")
     at = fine(page("layouts", opened).run())
     assert "leave as it is, blocked, convert" in words(at)
-    found = layouts_of(opened, profile, lambda words, share: None).found
+    found = layouts_of(opened, profile, lambda words, share: None, timed=True).results
     assert list(found) == ["none", *library.compared_strategies()]
     assert all(found[name] is laid_out for name, laid_out in begun.items())
-    assert not opened.laid_out_begun
+    assert not opened.stopped_layouts

@@ -56,3 +56,16 @@ def test_the_format_can_be_chosen_and_an_impossible_one_is_a_sentence(opened):
     fine(at.selectbox(key=f"ir_{opened.number}").set_value(4).run())
     at.button(key="prepare").click().run()
     assert not at.exception and "IR 4 cannot be written" in at.error[0].value
+
+
+def test_the_file_says_what_made_each_node_unless_that_is_switched_off(opened):
+    at = fine(page("export", opened).run())
+    made = []
+    for is_on in (True, False):
+        fine(at.checkbox(key=f"metadata_{opened.number}").set_value(is_on).run())
+        fine(at.button(key="prepare").click().run())
+        gelu = onnx.load_from_string(at.session_state["exported"][2]).graph.node[0]
+        made.append([entry.value for entry in gelu.metadata_props if entry.key == "workbench.pass"])
+    assert made == [["recompose_gelu"], []]
+    said = "\n".join(code.value for code in at.code)
+    assert "--no-metadata" in said and "metadata=False" in said

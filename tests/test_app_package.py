@@ -54,7 +54,7 @@ def test_without_a_compiler_the_page_says_so(monkeypatch):
 def test_the_package_is_made_and_loads_where_torch_is_alone(tmp_path):
     _, at = opened_package("layout_greedy")
     fine(at.button(key="compile_package").click().run())
-    assert "In a process that has torch alone, beside ONNX Runtime: Equal" in at.success[-1].value.replace("\\", "")
+    assert "In a process with only torch, compared with ONNX Runtime: Equal" in at.success[-1].value.replace("\\", "")
     _, made, content = at.session_state["packaged"]
     assert made.call[1] in [code.value for code in fine(at.run()).code]  # it stays
     (tmp_path / "m.pt2").write_bytes(content)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
-from workbench.layout.profile import Profile, built_in_names, load_profile, profile_names, save_profile
+from workbench.layout.profile import Profile, built_in_names, load_profile, machine_target, profile_names, save_profile
 from workbench.ui.state.markdown import markdown_escaped
 
 
@@ -65,12 +65,12 @@ def test_the_comparison_of_all_strategies_is_made_anew_too():
     at = editor("layouts")
     fine(press(at, "Save"))
     fine(at.run())
-    assert at.session_state["opened"].laid_out["my-cuda"].profile.weights != "HWOI"
+    assert at.session_state["opened"].compared_layouts["my-cuda"].profile.weights != "HWOI"
     fine(at.button(key="edit_profiles").click().run())
     at.selectbox(key="profile_weights_my-cuda").set_value("HWOI")
     fine(press(at, "Save"))
     fine(at.run())
-    assert at.session_state["opened"].laid_out["my-cuda"].profile.weights == "HWOI"
+    assert at.session_state["opened"].compared_layouts["my-cuda"].profile.weights == "HWOI"
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_only_ones_own_can_be_deleted():
     fine(press(at, "Delete"))
     fine(at.run())
     assert profile_names() == built_in_names()
-    assert at.selectbox(key="target").value == "cuda"
+    assert at.selectbox(key="target").value == machine_target()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_operator_in_both_lists_and_a_name_that_is_taken(folder):
     fine(at.selectbox(key="target").set_value("cuda").run())
     fine(at.button(key="edit_profiles").click().run())
     press(at, "Save")
-    assert "there is a profile 'my-cuda'" in at.error[0].value.replace("\\", "")
+    assert "there is already a profile 'my-cuda'" in at.error[0].value.replace("\\", "")
 
 
 def test_a_bad_file_is_a_sentence_and_the_others_can_be_chosen(folder):
@@ -136,7 +136,7 @@ def test_a_profile_that_was_deleted_meanwhile_gives_way_to_the_usual_one(folder)
     fine(at.run())
     (folder / "my-cuda.toml").unlink()
     fine(at.run())
-    assert at.selectbox(key="target").value == "cuda"
+    assert at.selectbox(key="target").value == machine_target()
 
 
 def test_the_kernel_of_a_pair_is_shown_and_changed():

@@ -72,9 +72,9 @@ def test_the_last_measurement_is_compared(opened):
         ("1 greedy", 4.1),
     ]
     said = words(at).replace("\\", "")
-    assert "is 2.00x faster (95 % between 2.00x and 2.00x) than" in said
+    assert "is 2.00x faster (95 % interval: 2.00x to 2.00x) than" in said
     assert "Different: another pipeline, an optimized model instead of as it is." in said
-    assert "measured together, by turns" in said
+    assert "measured together, interleaved" in said
     bars, lines = charts(at)
     assert bars["data"][0]["error_x"]["array"]
     assert len(lines["data"]) == 2

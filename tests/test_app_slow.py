@@ -17,7 +17,7 @@ from workbench.ui.widgets import progress
 
 _SLOWER_S = 0.02  # that every job takes longer
 _FIRST = ("open", "optimize")  # what Optimize leaves behind is on the others too
-_LINKING = ("export", "extract", "rivals", "tune")  # pages that are given the page they link to
+_LINKING = ("export", "extract", "compare_tools", "tune", "workshop")  # pages that are given the page they link to
 _SHIPPED = ("conv_relu_conv_relu", "basic_pitch_nmp", "silero_vad", "ppocr_cls_v2", "resnet50_narrow")
 _REAL = sorted(CORPUS.glob("*.onnx"))
 

@@ -13,7 +13,7 @@ from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from workbench.registry.pass_choice import choose
 from workbench.study.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
 from workbench.ui.screens import tune_page
-from workbench.ui.state.kept_files import kept_file
+from workbench.ui.state.record_files import record_file
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_the_smallest_file_is_found_and_its_pipeline_is_used_on_optimize(at, tmp
     assert fine(at.run()).dataframe, "a second look keeps the results"
 
     optimize = fine(page("optimize", opened).run())
-    optimize.session_state["pipeline_wished"] = tune_page._wished(recipe)
+    optimize.session_state["pipeline_wished"] = tune_page._linked_pipeline(recipe)
     fine(optimize.run())
     passes = choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
     assert opened.spec.pipeline.passes == passes.passes
@@ -71,8 +71,8 @@ def test_a_tuning_that_is_stopped_goes_on_with_what_it_measured(at, monkeypatch)
     monkeypatch.setattr(tune_page, "tune", stopped_after_the_first_round)
     at.run()
     fine(pressed(at, Budget="3m"))
-    assert opened.tuned.ended == STOPPED_EARLY and "Tune again to go on" in words(at)
-    assert kept_file(opened, "tunings").read_text().count("\n") >= 1
+    assert opened.tuned.ended == STOPPED_EARLY and "Tune again to continue" in words(at)
+    assert record_file(opened, "tunings").read_text().count("\n") >= 1
 
 
 @pytest.mark.slow

@@ -26,8 +26,8 @@ from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import Variant, combined
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.out_kernels import out_variant, shapes_further_results
-from workbench.run.torch.arena.planned import plan_of_run
-from workbench.run.torch.arena.scratch import measure_passing
+from workbench.run.torch.arena.run_plan import plan_of_run
+from workbench.run.torch.arena.scratch import measure_scratch
 from workbench.run.torch.executor.executor import TorchExecutor
 
 
@@ -220,7 +220,7 @@ def test_passing_is_named():
     executor, tensors, plan = planned(wb.load("sample_models/resnet50_narrow.onnx"))
     with torch.inference_mode():
         arena = ArenaRun(executor, tensors, plan)
-    passing = measure_passing(arena)
+    passing = measure_scratch(arena)
     assert passing.operators[0][0] == "Conv" and 0 < passing.bytes < 10 * plan.packed.total
 
 
@@ -244,7 +244,7 @@ def test_attention_without_a_window_makes_no_matrix_of_distances():
     )
     with torch.inference_mode():
         arena = ArenaRun(executor, tensors, plan)
-    assert measure_passing(arena).bytes < 256 * 256 * 8
+    assert measure_scratch(arena).bytes < 256 * 256 * 8
 
 
 def overloads(device: str) -> dict[str, tuple[int, ...]]:

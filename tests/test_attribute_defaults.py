@@ -162,7 +162,6 @@ def test_a_contract_names_a_default_only_for_operators_without_one(case):
 # Elsewhere: why a default is named although ONNX has one for an attribute of that name.
 NAMED = {
     ("workbench/run/torch/fused/products.py", "group"): "of channels-last convolutions too",
-    ("workbench/run/torch/executor/expressions.py", "axis"): "Softmax",
     ("passes/cleanup/arg_of_monotone.py", "axis"): "Softmax, LogSoftmax",
     ("passes/cleanup/push_transposes.py", "axis"): "Softmax, LogSoftmax",
     ("passes/cleanup/softmax_in_place.py", "axis"): "Softmax, LogSoftmax",

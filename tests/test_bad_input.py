@@ -248,7 +248,7 @@ def test_bodies_in_bodies(run, refused, tmp_path):
     path = saved(tmp_path, nested(30))
     code, out, _ = run("inspect", path)
     assert code == 0 and "If 29" in out
-    assert run("optimize", path, "-o", tmp_path / "o.onnx", "--layout", "greedy")[0] == 0
+    assert run("optimize", path, "-o", tmp_path / "o.onnx", "--layout", "greedy", "--target", "cuda")[0] == 0
     assert "nested deeper" in refused("inspect", saved(tmp_path, nested(200)))
     assert "nested deeper" in refused("inspect", saved(tmp_path, nested(3000)))
 
@@ -285,7 +285,7 @@ def test_bodies_in_bodies(run, refused, tmp_path):
     ids=["ConstantOfShape", "Expand", "input", "overflow", "Range", "Tile", "doubling"],
 )
 def test_more_memory_than_the_machine_has(unverified, tmp_path, made):
-    told = unverified(saved(tmp_path, made), "--layout", "greedy")
+    told = unverified(saved(tmp_path, made), "--layout", "greedy", "--target", "cuda")
     assert "needs" in told and "free" in told
 
 

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from benchmarks.simplify import Result, Row, Run, error_words, nodes_of, ours, row, run_of, tables
+from benchmarks.simplify import Result, Row, Run, nodes_of, ours, relative_error_text, row, run_of, tables
 from benchmarks.simplify_models import bert_of, write_large
 
 
@@ -99,4 +99,4 @@ def test_a_failure_is_a_cell(tmp_path):
     ],
 )
 def test_error_words(ok, error, sentence, words):
-    assert error_words({"ok": ok, "error": error, "sentence": sentence}) == words
+    assert relative_error_text({"ok": ok, "error": error, "sentence": sentence}) == words

@@ -85,13 +85,13 @@ def test_channels_that_the_block_does_not_divide():
     step = least(graph)
     said = [rewrite.sentence for rewrite in step.rewrites]
     assert said[0] == (
-        "case 1, CNN to CNN: Conv 'Conv_a' is demanded in NCHW8c; "
+        "case 1, CNN to CNN: Conv 'Conv_a' must run in NCHW8c on this target; "
         "'x' has 3 channels, which 8 does not divide, and is read in NCHW; nothing moved"
     )
     assert said[1:] == [
-        "Conv 'Conv_b' is demanded in NCHW8c and is not in it: 'b' has 12 channels, which 8 does not divide",
-        "Conv 'Conv_c' is demanded in NCHW8c and is not in it: 'b' has 12 channels, which 8 does not divide",
-        "MaxPool 'MaxPool_y' is demanded in NCHW8c and is not in it: 'c' has 12 channels, which 8 does not divide",
+        "Conv 'Conv_b' must run in NCHW8c on this target but does not: 'b' has 12 channels, which 8 does not divide",
+        "Conv 'Conv_c' must run in NCHW8c on this target but does not: 'b' has 12 channels, which 8 does not divide",
+        "MaxPool 'MaxPool_y' must run in NCHW8c on this target but does not: 'c' has 12 channels, which 8 does not divide",
     ]
     assert operators(graph) == ["Conv_NCHW_NCHW8c", "Transpose", "Reshape", "Conv", "Conv", "MaxPool"]
     assert not run_pass(LayoutBlocked(), graph, PassContext(BLOCKED)).rewrites  # the sentences stand once

@@ -39,14 +39,14 @@ def window(draw: random.Random, op: str) -> dict:
     return attributes
 
 
-def one_form(op: str, block: int, seed: int, from_plain: bool = False) -> tuple[Graph, Graph, dict, dict]:
+def one_form(op: str, block: int, seed: int, reads_nchw: bool = False) -> tuple[Graph, Graph, dict, dict]:
     """The operator alone and its blocked form alone, each with its inputs."""
     draw, numbers = random.Random(f"{op} {block} {seed}"), np.random.default_rng(seed)
-    channels = block * draw.randint(1, 2) if not from_plain else draw.choice([1, 3, 5])
+    channels = block * draw.randint(1, 2) if not reads_nchw else draw.choice([1, 3, 5])
     x = numbers.standard_normal((draw.randint(1, 2), channels, draw.randint(5, 8), draw.randint(5, 8)))
     operands, attributes = [x], window(draw, op)
     if op == "Conv":
-        group = 1 if from_plain else draw.choice([1, 2, channels])
+        group = 1 if reads_nchw else draw.choice([1, 2, channels])
         made = channels if group > 2 else block * 2
         attributes["group"] = group
         operands += [numbers.standard_normal((made, channels // group, *attributes["kernel_shape"]))]
@@ -57,9 +57,9 @@ def one_form(op: str, block: int, seed: int, from_plain: bool = False) -> tuple[
     names = [f"i{index}" for index in range(len(arrays))]
     attributes = {key: tuple(v) if isinstance(v, list) else v for key, v in attributes.items()}
     plain = Node(op, names, ("y",), attributes, name="n")
-    domain, op_type = blocked_op(op, block, from_plain)
+    domain, op_type = blocked_op(op, block, reads_nchw)
     form = plain.replace(op_type=op_type, domain=domain)
-    cut = [arrays[0] if from_plain else blocked(arrays[0], block), *arrays[1:]]
+    cut = [arrays[0] if reads_nchw else blocked(arrays[0], block), *arrays[1:]]
 
     def alone(node: Node, given: list[np.ndarray]) -> Graph:
         types = {n: TensorType(DataType.FLOAT, a.shape) for n, a in zip(names, given, strict=True)}
@@ -76,7 +76,7 @@ FORMS = [op for op in contracts() if op.startswith("workbench.") and parse_block
 def test_a_form_computes_what_its_operator_does(name):
     parts = parse_blocked(*name.split("."))
     for seed in range(6):
-        plain, form, inputs, cut = one_form(parts.op_type, parts.block, seed, parts.from_plain)
+        plain, form, inputs, cut = one_form(parts.op_type, parts.block, seed, parts.reads_nchw)
         expected = outputs(plain, inputs)["y"]
         by_body = outputs(form, cut)["y"]
         np.testing.assert_allclose(unblocked(by_body), expected, rtol=1e-4, atol=1e-4)

@@ -13,7 +13,18 @@ import psutil
 import pytest
 
 import passes as library
-from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload, watched_page
+from tests.browser import (
+    SCREEN,
+    GraphView,
+    choose_strategy,
+    go,
+    open_advanced,
+    open_sample,
+    settle,
+    show_last_step,
+    upload,
+    watched_page,
+)
 from tests.making import HOSTILE, hostile_model
 from workbench.io.samples import FOLDER
 
@@ -24,21 +35,23 @@ LONG = "10000"  # repetitions that take longer than a test
 
 def start_measuring(page, repetitions: str) -> None:
     page.get_by_label("Repetitions", exact=True).fill(repetitions)
-    page.get_by_role("button", name="Measure").click()
+    page.get_by_role("button", name="Measure", exact=True).click()
 
 
 def measure(page, repetitions: str = "3") -> None:
     start_measuring(page, repetitions)
     settle(page)
-    page.get_by_text("Latency: all repetitions").wait_for()
+    page.get_by_role("tab", name="Where the time went").wait_for()
 
 
+@pytest.mark.slow
 def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
     open_sample(page, ONE.stem)
     go(page, "Optimize")
-    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    choose_strategy(page, "greedy")
     settle(page)
     GraphView(page).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
+    show_last_step(page)
     page.locator(".st-key-view").get_by_text("Rewrites").click()
     settle(page)
     page.locator(".st-key-view").get_by_text("Text").click()
@@ -83,7 +96,7 @@ def test_a_sample_of_algebra_opens_at_its_rewrite_also_in_a_session_that_looked_
 def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
     open_sample(page, ONE.stem)
     go(page, "Optimize")
-    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    choose_strategy(page, "greedy")
     settle(page)
     go(page, "Measure")
     go(page, "Optimize")
@@ -93,6 +106,7 @@ def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
 @pytest.mark.slow
 def test_a_pass_that_was_off_is_off_after_a_look_at_another_page(page):
     go(page, "Optimize")
+    open_advanced(page)
     page.locator(".st-key-on_fold_constants label").first.click()
     settle(page)
     boxes = page.locator("[class*=st-key-on_] input")
@@ -107,7 +121,7 @@ def test_a_pass_that_was_off_is_off_after_a_look_at_another_page(page):
 def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page, profiles_of_app):
     open_sample(page, "npu_path")
     go(page, "Layouts")
-    page.get_by_role("button", name="Edit profiles").click()
+    page.get_by_role("button", name="Edit targets").click()
     page.get_by_label("Name", exact=True).fill("browser-made")
     page.get_by_label("Title", exact=True).fill("Made in a browser")
     page.get_by_role("button", name="Save", exact=True).click()
@@ -129,7 +143,7 @@ def test_the_panes_end_on_the_screen_whatever_stands_above_them(page):
     open_sample(page, "npu_reshape_add")
     go(page, "Optimize")
     for strategy in ("greedy", "optimal", "wrong-on-purpose (demonstration)"):
-        page.locator(".st-key-strategy").get_by_text(strategy, exact=True).click()
+        choose_strategy(page, strategy)
         settle(page)
         pane = page.locator(".graph-workbench").bounding_box()
         assert pane["y"] + pane["height"] <= SCREEN["height"] + 20, strategy
@@ -137,16 +151,16 @@ def test_the_panes_end_on_the_screen_whatever_stands_above_them(page):
 
 @pytest.mark.slow
 def test_what_is_looked_at_stays_where_it_is_when_a_strategy_is_chosen(page):
-    """The table above gets a row, so the graph comes down with its pane; within the pane it stays."""
+    """The whole graph is in sight before and after, and a node is where it was, but for a few pixels."""
     open_sample(page, "resnet50_narrow")
     go(page, "Optimize")
     settle(page)
     before = place_in_pane(page, "n2")
-    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    choose_strategy(page, "greedy")
     settle(page)
     GraphView(page).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
     after = place_in_pane(page, "n2")
-    assert abs(after[0] - before[0]) <= 2 and abs(after[1] - before[1]) <= 40
+    assert abs(after[0] - before[0]) <= 40 and abs(after[1] - before[1]) <= 40
 
 
 def place_in_pane(page, node: str) -> tuple[float, float]:
@@ -190,7 +204,7 @@ def test_a_cancelled_measurement_keeps_its_runs(page):
     page.get_by_text(re.compile(r"Measuring [^:]*: run \d+")).wait_for()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("Ended early, as asked, after").wait_for()
-    page.get_by_text("Latency: all repetitions").wait_for()
+    page.get_by_role("tab", name="Where the time went").wait_for()
     measure(page)
     assert not page.get_by_text("Ended early").count()
 
@@ -232,14 +246,16 @@ def test_after_a_reload_and_from_a_link_every_strategy_does_what_it_says(page):
     """The link names the passes that run: those it does not name are off, but which layout pass runs is free."""
     open_sample(page, "conv_relu_conv_relu")
     go(page, "Optimize")
-    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    choose_strategy(page, "greedy")
     settle(page)
+    show_last_step(page)
     link = passes_in_link(page)
     page.reload()
     settle(page)
     assert passes_in_link(page) == link
     assert page.locator(".st-key-strategy").get_by_role("radio", name="greedy").is_checked()
     for strategy, layout in library.strategies().items():
+        open_advanced(page)
         words = page.locator(".st-key-strategy").get_by_text(re.compile(rf"^{strategy}( \(demonstration\))?$"))
         words.click()
         settle(page)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from PIL import Image
 
-from tests.browser import GraphView, settle, watched_page
+from tests.browser import GraphView, open_advanced, press_more, settle, watched_page
 from tests.pages import opened_sample
 
 pytestmark = pytest.mark.browser
 NPU = "model=sample_models/npu_path.onnx&target=npu"
-PIPELINE = f"{NPU}&passes=fold_constants,layout_record_then_insert,dead_nodes"
+PIPELINE = f"{NPU}&passes=fold_constants,layout_record_then_insert,dead_nodes&step=2"
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def test_keys_step_at_once_and_the_table_and_the_address_follow(view):
 @pytest.mark.slow
 def test_keys_work_after_a_pass_was_switched_and_are_text_in_a_field(view):
     page = view.page
+    open_advanced(page)
     page.locator(".st-key-on_fold_constants label").click()
     settle(page)
     view.rest()
@@ -85,7 +86,7 @@ def test_show_it_selects_what_the_rewrite_made_and_compares_with_the_moment_befo
 
 def saved_as(page, kind: str):
     with page.expect_download(timeout=60_000) as coming:
-        page.get_by_label("Save the picture").select_option(kind)
+        press_more(page, kind.upper())
     return coming.value
 
 
@@ -113,10 +114,10 @@ def test_the_link_is_copied_and_the_report_downloaded(view, browser, tmp_path):
     page = view.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.keyboard.press("Home")
-    page.get_by_label("Save the picture").select_option("link")
+    press_more(page, "Copy link")
     page.locator(".gw-message").get_by_text("The link is copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.evaluate("location.href")
-    page.get_by_role("button", name="Copy as command").click()
+    page.get_by_role("button", name="As command").click()
     with page.expect_download() as coming:
         page.get_by_role("button", name="Download the report (HTML)").click()
     coming.value.save_as(tmp_path / "report.html")

@@ -1,4 +1,4 @@
-"""The pages Memory and Lanes in a real browser: samples, pictures, the graph beside them, steps, downloads."""
+"""The pages Memory and Streams in a real browser: samples, pictures, the graph beside them, steps, downloads."""
 
 from __future__ import annotations
 
@@ -40,11 +40,15 @@ def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
 
 
 @pytest.mark.slow
-def test_branches_are_seen_on_lanes(page, tmp_path):
+def test_branches_are_seen_on_streams(page, tmp_path):
     page.locator(".st-key-samples_Memory").get_by_text("Memory (6)").click()
     open_sample(page, "branches")
-    page.get_by_text("on however many lanes at most 1.75 times faster").wait_for()
-    page.get_by_text("The plan for one after the other is refused on these lanes: 'left2'").wait_for()
+    page.get_by_text(
+        "Measure the operators here to see their schedule"
+    ).wait_for()  # no GPU, so none is modelled unasked
+    page.get_by_text("Model of an H100", exact=True).click()
+    page.get_by_text("at most 1.75 times faster on any number of streams").wait_for()
+    page.get_by_text("The sequential plan is refused on these streams: 'left2'").wait_for()
     GraphView(page).goto_node("right2")
     page.locator(".js-plotly-plot .bars .point path").first.click(force=True)
     page.get_by_label("Scopes of the selected box").get_by_text("left1").wait_for()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser import GraphView, go, open_sample, settle, watched_page
+from tests.browser import GraphView, choose_strategy, go, open_sample, settle, show_last_step, watched_page
 
 pytestmark = pytest.mark.browser
 SAMPLE = "model=sample_models/resnet50_narrow.onnx"
@@ -32,10 +32,10 @@ def test_a_measurement_goes_on_while_the_page_is_loaded_again_and_left(tab, app)
     tab.get_by_text("Measuring ResNet").first.wait_for()
     go(tab, "Open")
     go(tab, "Measure")
-    tab.get_by_text("Latency: all repetitions").wait_for(timeout=120_000)
+    tab.get_by_role("tab", name="Where the time went").wait_for(timeout=120_000)
     settle(tab)
     tab.reload()
-    tab.get_by_text("Latency: all repetitions").wait_for()
+    tab.get_by_role("tab", name="Where the time went").wait_for()
     assert "model=sample_models" in tab.url
 
 
@@ -43,7 +43,7 @@ def test_a_measurement_goes_on_while_the_page_is_loaded_again_and_left(tab, app)
 def test_after_a_reload_the_pipeline_is_the_one_that_was_chosen(tab, app):
     tab.goto(f"{app[0]}/optimize?model=sample_models/conv_relu_conv_relu.onnx")
     settle(tab)
-    tab.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    choose_strategy(tab, "greedy")
     settle(tab)
     GraphView(tab).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
     go(tab, "Export")
@@ -57,6 +57,36 @@ def test_after_a_reload_the_pipeline_is_the_one_that_was_chosen(tab, app):
 
 
 @pytest.mark.slow
+def test_a_query_its_colours_the_selection_and_the_moment_survive_another_page_and_a_reload(tab, app):
+    query = "query=op:Conv&hits=colour"
+    tab.goto(f"{app[0]}/optimize?model=sample_models/ppocr_cls_v2.onnx&passes=normalize&verify=off&{query}")
+    settle(tab)
+    show_last_step(tab)  # what the page asked of the browser before must not come back
+    view = GraphView(tab)
+    view.press("ArrowLeft")
+    tab.wait_for_function("() => new URL(location).searchParams.has('rewrite')")
+    view.goto_node("Conv@3")
+    field = tab.locator("input.gw-search")
+    field.fill("op:Conv")
+    field.press("Enter")
+    view.wait("hook => hook.state().query === 'op:Conv' && hook.state().hits > 0")
+
+    def state() -> dict:
+        view = GraphView(tab).rest()
+        view.wait("hook => hook.state().hits > 0")
+        return {key: view.state[key] for key in ("t", "step", "rewrite", "selected", "query", "hits", "colouring")}
+
+    before = state()
+    assert before["selected"] and before["colouring"] == "query"
+    go(tab, "Memory")
+    go(tab, "Optimize")
+    assert state() == before
+    tab.reload()
+    settle(tab)
+    assert state() == before
+
+
+@pytest.mark.slow
 def test_another_browser_opens_and_optimizes_while_one_measures(tab, browser, app):
     tab.goto(f"{app[0]}/run?{SAMPLE}")
     settle(tab)
@@ -66,7 +96,7 @@ def test_another_browser_opens_and_optimizes_while_one_measures(tab, browser, ap
         settle(other)
         assert not other.get_by_text("Measuring ResNet").count()  # a browser of its own
         go(other, "Optimize")
-        other.locator(".gw-sentence").get_by_text("Equal").wait_for()  # verified meanwhile
+        other.get_by_label("What was gained").get_by_text("equal").wait_for()  # verified meanwhile
         go(other, "Measure")
         other.get_by_role("button", name="Measure", exact=True).click()
         other.get_by_text("waiting for its turn, 1 job before it on cpu: Measuring ResNet").wait_for()
@@ -79,7 +109,7 @@ def test_another_browser_opens_and_optimizes_while_one_measures(tab, browser, ap
 def test_going_back_takes_no_more_steps_than_going_there(page):
     entries = page.evaluate("history.length")
     open_sample(page, "npu_path")  # it opens on Optimize
-    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    choose_strategy(page, "greedy")
     settle(page)
     GraphView(page).press("Home", "ArrowRight")
     page.wait_for_function("() => new URL(location).searchParams.get('rewrite') === '1'")

@@ -64,9 +64,9 @@ def test_two_slices_lie_where_they_are_cut(tmp_path, first, second, holds):
     values = [value("a", 0, 0, 3), value("p", first, 1, 4, 12), value("q", second, 2, 4, 12), value("y", 24, 3, 4, 12)]
     found = forged(tmp_path, SLICES, SLICES, plan(["a", "p", "q", "y"], values, 36))
     if holds:
-        assert "no two of them on the same bytes while in use" in found.proven()
+        assert "no two of them share bytes while in use" in found.proven()
     else:
-        assert "no view, Concat or elementwise operator lets them lie there" in refusal(found)
+        assert "no view, Concat or elementwise operator lets them share bytes" in refusal(found)
 
 
 MATMUL = "g (float[2,3] x) => (float[2,3] y) <float[3,3] w = {1,1,1,1,1,1,1,1,1}> { a = Relu(x) y = MatMul(a, w) }"
@@ -77,9 +77,9 @@ BROADCAST = "g (float[2,3] x) => (float[2,3] y) { a = Relu(x) r = ReduceMax<keep
 @pytest.mark.parametrize("text", [MATMUL, MOVED])
 def test_only_elementwise_results_are_written_over_an_operand(tmp_path, text):
     operators = [{"node": "a", "sizes": {"a": 24}}, {"node": "y", "sizes": {"y": 24}, "over": ["a"]}]
-    assert "overwrites 'a', over which the " in refusal(forged(tmp_path, text, text, order(operators, 24)))
+    assert "overwrites 'a', which the " in refusal(forged(tmp_path, text, text, order(operators, 24)))
     values = [value("a", 0, 0, 2), value("y", 0, 1, 2)]
-    assert "lets them lie there" in refusal(forged(tmp_path, text, text, plan(["a", "y"], values, 24)))
+    assert "lets them share bytes" in refusal(forged(tmp_path, text, text, plan(["a", "y"], values, 24)))
 
 
 def test_an_operand_that_is_broadcast_is_not_written_over(tmp_path):
@@ -90,7 +90,7 @@ def test_an_operand_that_is_broadcast_is_not_written_over(tmp_path):
     assert "no two of them" in forged(tmp_path, BROADCAST, BROADCAST, plan(["a", "r", "y"], values, 28)).proven()
     values[2] = value("y", 24, 2, 3)
     found = forged(tmp_path, BROADCAST, BROADCAST, plan(["a", "r", "y"], values, 48))
-    assert "lets them lie there" in refusal(found)
+    assert "lets them share bytes" in refusal(found)
 
 
 def test_an_operand_that_is_read_through_a_view_too_is_not_written_over(tmp_path):
@@ -99,13 +99,13 @@ def test_an_operand_that_is_read_through_a_view_too_is_not_written_over(tmp_path
         a = Relu(x) p = Slice(a, i0, i1, i0) y = Add(a, p)
     }"""
     values = [value("a", 0, 0, 3), value("p", 0, 1, 3, 12), value("y", 0, 2, 3)]
-    assert "lets them lie there" in refusal(forged(tmp_path, text, text, plan(["a", "p", "y"], values, 24)))
+    assert "lets them share bytes" in refusal(forged(tmp_path, text, text, plan(["a", "p", "y"], values, 24)))
 
 
 def test_a_result_of_the_graph_is_not_written_over(tmp_path):
     text = "g (float[2,3] x) => (float[2,3] a, float[2,3] y) { a = Relu(x) y = Exp(a) }"
     values = [value("a", 0, 0, 2), value("y", 0, 1, 2)]
-    assert "lets them lie there" in refusal(forged(tmp_path, text, text, plan(["a", "y"], values, 24)))
+    assert "lets them share bytes" in refusal(forged(tmp_path, text, text, plan(["a", "y"], values, 24)))
 
 
 def test_an_operator_that_a_function_defines_is_not_known_by_its_name(tmp_path):
@@ -113,7 +113,7 @@ def test_an_operator_that_a_function_defines_is_not_known_by_its_name(tmp_path):
     <domain: "workbench", opset_import: ["": 17]> Silu (p) => (o) { o = MatMul(p, p) }"""
     values = [value("a", 0, 0, 2, 16), value("y", 0, 1, 2, 16)]
     found = forged(tmp_path, model_in(text), model_in(text), plan(["a", "y"], values, 16))
-    assert "memory_plan" not in found.proven() and "of 1 sizes, or pairs of unknown shape" in found.told()
+    assert "memory_plan" not in found.proven() and "that 1 sizes, or pairs of unknown shape" in found.told()
     operators = [{"node": "a", "sizes": {"a": 16}}, {"node": "y", "sizes": {"y": 16}, "over": ["a"]}]
     found = forged(tmp_path, model_in(text), model_in(text), order(operators, 16))
     assert "order_for_memory" not in found.proven()
@@ -131,17 +131,17 @@ def test_parts_of_a_concat_lie_in_their_order(tmp_path):
         if holds:
             assert "so no arena for them is smaller" in found.proven()
         else:
-            assert "lets them lie there" in refusal(found)
+            assert "lets them share bytes" in refusal(found)
     beside = text.replace("axis=0", "axis=1").replace("float[4,3]", "float[2,6]")
     values = [value("a", 0, 0, 3), value("b", 24, 1, 3), value("y", 0, 2, 3, 48)]
-    assert "lets them lie there" in refusal(forged(tmp_path, beside, beside, plan(["a", "b", "y"], values, 48)))
+    assert "lets them share bytes" in refusal(forged(tmp_path, beside, beside, plan(["a", "b", "y"], values, 48)))
 
 
 def test_dims_of_zero_prove_nothing(tmp_path):
     text = "g (float[N,3] x) => (float[N,3] y) { a = Relu(x) y = Exp(a) }"
     operators = [{"node": name, "sizes": {name: 0}} for name in ("a", "y")]
     found = forged(tmp_path, text, text, order(operators, 0), dims={"N": 0})
-    assert "order_for_memory" not in found.proven() and "with N=0, and where nothing is computed" in found.told()
+    assert "order_for_memory" not in found.proven() and "with N=0, with which nothing is computed" in found.told()
 
 
 def test_dims_are_said_and_are_those_of_the_model(tmp_path):
@@ -153,7 +153,7 @@ def test_dims_are_said_and_are_those_of_the_model(tmp_path):
         forged(tmp_path, text, text, order(operators, 60), dims={"N": 6})
     )
     said = refusal(forged(tmp_path, text, text, order(operators, 60), dims={"N": 5, "M": 1}))
-    assert said == "the certificate has sizes for 'M', of which the models know nothing"
+    assert said == "the certificate has sizes for 'M', which are not sizes of any input"
 
 
 def test_sizes_that_the_file_declares_are_not_believed(tmp_path):
@@ -184,9 +184,9 @@ def test_an_empty_network_is_a_bound_of_itself_alone(tmp_path):
     step = rewriting(turning(), "layout_optimal")
     step["evidence"] = CUT | {"weigh": "bytes", "always": 48, "bound": 48, "certified": True}
     found = forged(tmp_path, plain, TURNED, step)
-    network = "of the network in the certificate (0 edges, and 48 bytes that no cut changes), no cut costs less than 48"
+    network = "no cut of the network in the certificate (0 edges, and 48 bytes that no cut changes) costs less than 48"
     assert network in found.proven() and "bounds" not in found.check().holds
-    assert "is what layouts of this graph cost is the engine's word" in found.told()
+    assert "the certificate minimizes the cost of this graph's layouts" in found.told()
 
 
 def test_an_empty_program_is_a_bound_of_itself_alone(tmp_path):
@@ -203,5 +203,5 @@ def test_transposes_that_come_after_the_proof_are_seen(tmp_path):
     plain = "g (float[2,3] x) => (float[2,3] y) { a = Relu(x) y = Neg(a) }"
     evidence = CUT | {"weigh": "bytes", "always": 0, "bound": 0, "certified": True}
     found = forged(tmp_path, plain, TURNED, proving(evidence), rewriting(turning(), "dead_nodes"))
-    assert "the output's Transposes make 48 bytes, and not that; later steps changed the graph" in found.told()
-    assert "'out.onnx' runs 2 Transposes, which move 48 bytes" in found.proven()
+    assert "the output's Transposes make 48 bytes instead; later steps changed the graph" in found.told()
+    assert "in 'out.onnx', any runtime runs 2 Transposes, which move 48 bytes" in found.proven()

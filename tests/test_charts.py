@@ -9,7 +9,7 @@ from workbench.charts.operators import counted_operators, roofline_chart, strip_
 from workbench.charts.runs import Bar, quartiles_chart
 from workbench.charts.variants import HEIGHT, latency_chart, log_ticks, memory_chart
 from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profiled import LiveMemory, OperatorRun
+from workbench.run.profiling.profile_result import LiveMemory, OperatorRun
 
 
 def test_a_run_without_operators_has_an_empty_strip():

@@ -93,7 +93,7 @@ def test_passes_as_json(done):
     found = json.loads(done("passes", "--json"))
     assert [row["name"] for row in found["passes"]] == list(library.all_passes())
     assert found["broken"] == {}
-    assert found["presets"]["default"]["passes"][0] == "drop_dropout"
+    assert found["presets"]["normalize"]["passes"][0] == "drop_dropout"
     row = next(row for row in found["passes"] if row["name"] == "fold_constants")
     assert [option["name"] for option in row["options"]] == ["max_bytes"]
     assert {row["strategy"] for row in found["passes"]} == {None, *library.strategies()}
@@ -112,7 +112,7 @@ def test_explain(done, name):
 
 def test_inspect(done):
     out = done("inspect", RESNET)
-    assert out.startswith("resnet50: 176 nodes, opset 23 (brought to it from the file's 9), ")
+    assert out.startswith("resnet50: 176 nodes, opset 23 (converted from the file's 9), ")
     assert "input gpu_0/data_0: float[1,3,224,224] NCHW" in out
     assert "operators: BatchNormalization 53, Conv 53, Relu 49, Sum 16, " in out
 

@@ -11,7 +11,7 @@ from workbench.fusion.rules import RULES
 
 def test_every_grouping_has_a_row_and_none_is_above_the_one_before(done):
     lines = done("groups", OCR, "--seconds", "5").splitlines()
-    assert [line.split()[0] for line in lines] == ["grouping", "alone", "greedy", *RULES]
+    assert [line.split()[0] for line in lines] == ["grouping", "unfused", "greedy", *RULES]
     assert len({len(line) for line in lines}) == 1
     moved = [int(line.split()[2].replace(",", "")) for line in lines[1:]]
     assert moved == sorted(moved, reverse=True) and moved[-1] < moved[0] / 2

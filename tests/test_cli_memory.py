@@ -15,7 +15,7 @@ def test_every_planner_has_a_row(done):
     assert [line.split()[0] for line in lines[1 : len(planners()) + 1]] == list(planners())
     exact = next(line.split() for line in lines if line.startswith("exact"))
     assert exact[1] == exact[2] == "1,354,752" and exact[4] == "yes"
-    assert lines[-1] == "most in use at once: 1,354,752 bytes, 0.684 of the 1,981,952 without shared memory"
+    assert lines[-1] == "peak: 1,354,752 bytes, 0.684 of the 1,981,952 without shared memory"
 
 
 def test_json_is_what_the_issue_promises(done):
@@ -62,7 +62,7 @@ def test_alignment_and_order(done):
         ("id,lower,upper,size\na,0,1,-4\n", "line 2: size must be a whole number from 0 to 2^62, not '-4'"),
         ("id,lower,upper,size\na,3,1,4\n", "line 2: upper is not above lower"),
         ("id,lower,upper,size\na,0,1,4\na,0,1,4\n", "line 3: the id 'a' occurs twice"),
-        ("id,lower,upper,size,alignment\na,0,1,4,8\n", "has a column 'alignment', which is not planned for"),
+        ("id,lower,upper,size,alignment\na,0,1,4,8\n", "has a column 'alignment', which is unknown"),
         ("id,lower,upper,size\na,0,99999999999,4\n", "upper is above 10,000,000"),
         ("id,lower,upper,size\na,0,1,9223372036854775807\n", "more than 2^62 bytes together"),
     ],
@@ -77,7 +77,7 @@ def test_refusals(refused, tmp_path):
     assert "There is no planner 'nope'; choose one of: colouring" in refused("memory", OCR, "--planner", "nope")
     assert "There is no execution order 'nope'; choose one of: file" in refused("memory", OCR, "--order", "nope")
     (tmp_path / "bytes.csv").write_bytes(b"id,\xff\xfe")
-    assert "is no text in UTF-8" in refused("memory", tmp_path / "bytes.csv")
+    assert "is not text in UTF-8" in refused("memory", tmp_path / "bytes.csv")
     assert "cannot be read" in refused("memory", tmp_path / "missing.csv")
     (tmp_path / "good.csv").write_text("id,lower,upper,size\na,0,1,4\n")
     assert "leave out the arguments of a model" in refused("memory", tmp_path / "good.csv", "--order", "depth_first")
@@ -90,7 +90,7 @@ def test_a_plan_for_each_size_of_a_dim(done):
     assert totals == sorted(totals) and totals[0] == 1_354_752 and found["total_bytes"] == totals[-1]
     text = done("memory", OCR, "--range", "x_0=2,1")
     assert [line.split()[0] for line in text.splitlines()[1:3]] == ["x_0=1", "x_0=2"]
-    assert "an input of another size is padded to the next of these" in text
+    assert "each plan is for one size, to which smaller inputs are padded" in text
 
 
 @pytest.mark.parametrize("words", ["x_0", "x_0=", "x_0=4..2", "x_0=0,1", "=3", "x_0=a", "x_0=1...5"])

@@ -55,9 +55,9 @@ def test_the_smallest_model_is_written_with_its_inputs(done, tmp_path, model, ch
     out = tmp_path / "small one.onnx"
     said = done("reduce", model, "--check", checks(HAS_MUL), "-o", out).splitlines()
     assert operators(out) == ["Mul"]
-    assert said[0].startswith("nodes: 4 before, 1 left; candidates asked: ")
+    assert said[0].startswith("nodes: 4 before, 1 left; candidates checked: ")
     assert said[1] == f"wrote {out}, 0.00 MB, and its inputs, {tmp_path / 'small one.inputs.npz'}"
-    again = said[2].removeprefix("see it again: ")
+    again = said[2].removeprefix("reproduce it with: ")
     assert subprocess.run(shlex.split(again)).returncode == 1
     done("verify", out, out, "--inputs", tmp_path / "small one.inputs.npz")
     with np.load(tmp_path / "small one.inputs.npz") as inputs:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("kept_worker")
 
 
 @pytest.fixture(autouse=True)
-def own_folder(monkeypatch, tmp_path):
+def user_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
 
 

@@ -58,7 +58,7 @@ def test_dims_stay_symbolic_unless_fixed(done, tmp_path, symbolic):
 
 def test_a_pass_is_right_for_other_dims_than_those_it_saw(done, tmp_path, symbolic):
     out = tmp_path / "out.onnx"
-    done("optimize", symbolic, "-o", out, "--dims", "N=2,H=8,W=9", "--layout", "greedy")
+    done("optimize", symbolic, "-o", out, "--dims", "N=2,H=8,W=9", "--layout", "greedy", "--target", "cuda")
     done("verify", symbolic, out, "--dims", "N=3,H=5,W=4")
 
 
@@ -118,7 +118,7 @@ def test_verify_as_json(run, tmp_path, symbolic):
 # ---- bench -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
+@pytest.mark.parametrize("backend", [pytest.param("torch", marks=pytest.mark.slow), "onnxruntime"])
 def test_bench(done, tmp_path, backend):
     record = tmp_path / "bench.json"
     out = done("bench", NPU, "--backend", backend, "--repeat", "4", "--json", record)
@@ -134,7 +134,7 @@ def test_bench(done, tmp_path, backend):
 
 def test_bench_of_two(done, tmp_path):
     other, record = tmp_path / "other.onnx", tmp_path / "bench.json"
-    done("optimize", NPU, "-o", other, "--layout", "greedy", "--no-verify")
+    done("optimize", NPU, "-o", other, "--layout", "greedy", "--target", "cuda", "--no-verify")
     done("bench", NPU, other, "--repeat", "3", "--json", record)
     first, second = json.loads(record.read_text())["variants"].values()
     assert first["ratio"] == 1.0 and second["ratio"] > 0

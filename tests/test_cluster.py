@@ -103,8 +103,8 @@ def test_another_file_at_the_same_path_is_not_taken_for_it(outside, tmp_path):
 
 
 def test_a_model_that_is_too_large_is_not_sent(monkeypatch):
-    monkeypatch.setattr(travelling_files, "MOST_BYTES", 1000)
-    with pytest.raises(UserError, match="put it at the same path on each, where it is found"):
+    monkeypatch.setattr(travelling_files, "MAX_BYTES", 1000)
+    with pytest.raises(UserError, match="copy it to the same path on each machine"):
         check_size(manifest_of(str(SMALL)))
 
 
@@ -158,7 +158,7 @@ def test_a_model_that_changes_meanwhile_is_not_measured_under_the_old_ones_key(o
     (first,) = run_matrix(
         matrix := Matrix({"m": model_with_passes(str(outside))}, repeat=1), None, OnThisMachine(worker)
     )
-    assert first.found is not None
+    assert first.measurement is not None
     weights = outside.parent / "weights" / "all.data"
     weights.write_bytes(bytes(weights.stat().st_size))
     (second,) = run_matrix(matrix, None, OnThisMachine(worker))
@@ -186,9 +186,9 @@ def test_without_ray_its_absence_is_one_sentence(refused, monkeypatch):
 def test_progress_says_how_much_is_done_and_about_how_long_still():
     half = {"stage": "s", "done": 1, "total": 2}
     assert JobsProgress(0, 4, 2, {0: half, 1: half}).share == 0.25
-    assert JobsProgress(0, 4, 2, {}, seconds=9).left_words == ""
-    assert JobsProgress(2, 4, 2, {}, seconds=600).left_words == ", about 10 min still"
-    assert JobsProgress(1, 101, 2, {}, seconds=360).left_words == ", about 10.0 h still"
+    assert JobsProgress(0, 4, 2, {}, seconds=9).remaining_text == ""
+    assert JobsProgress(2, 4, 2, {}, seconds=600).remaining_text == ", about 10 min left"
+    assert JobsProgress(1, 101, 2, {}, seconds=360).remaining_text == ", about 10.0 h left"
 
 
 # ---- the simulation of docs/results.md -------------------------------------------------------------------

@@ -26,9 +26,9 @@ from tests.conftest import ROOT
 from tests.nodes import Counting, Nodes, Priority, running_nodes
 from tests.test_tuning import Unmeasuring
 from workbench.run.worker.device_queue import turn
-from workbench.study.cluster import on_ray, start
+from workbench.study.cluster import choose_executor, on_ray
+from workbench.study.cluster.choose_executor import executor_on
 from workbench.study.cluster.jobs import Executor, OnThisMachine
-from workbench.study.cluster.start import executor_on
 from workbench.study.sweep.blocks import Block, Matrix
 from workbench.study.sweep.matrix import rows_of, run_matrix
 from workbench.study.sweep.model_variants import model_with_passes
@@ -46,7 +46,7 @@ REPEAT = 3
 
 def matrix_of(*models: str, **fields: Any) -> Matrix:
     fields = {"repeat": REPEAT, **fields}
-    return Matrix({model: model_with_passes(model, layouts=("greedy",)) for model in models}, **fields)
+    return Matrix({model: model_with_passes(model, target="cuda", layouts=("greedy",)) for model in models}, **fields)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,19 @@ class Story:
 @pytest.fixture(scope="module")
 def by_killed(nodes: Nodes, url: str, database: None) -> list[tuple[str, str, str]]:
     """A driver is killed after its first block; what it had kept."""
-    command = [sys.executable, "-m", "workbench", "matrix", *MODELS, "--layouts", "greedy", "--repeat", str(REPEAT)]
+    command = [
+        sys.executable,
+        "-m",
+        "workbench",
+        "matrix",
+        *MODELS,
+        "--layouts",
+        "greedy",
+        "--target",
+        "cuda",
+        "--repeat",
+        str(REPEAT),
+    ]
     command += ["--on", nodes.address, "--record", "database"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
         until = time.monotonic() + 60
@@ -133,7 +145,7 @@ def test_every_block_is_there_once_though_the_driver_and_a_node_were_killed(stor
     assert story.killed_at and story.by_killed
     assert [block.model for block in story.blocks] == MODELS
     assert not any(block.failed for block in story.blocks)
-    variants = ("as loaded", "default", "greedy")
+    variants = ("as loaded", "simplify", "greedy")
     assert sorted(row[:2] for row in kept(url)) == sorted(itertools.product(MODELS, variants))
 
 
@@ -147,7 +159,7 @@ def test_what_the_killed_driver_had_kept_is_not_measured_again(story, url):
 def test_what_the_killed_node_was_measuring_is_measured_by_another(story):
     measured = [block for block in story.blocks if block.ran is not None]
     assert len(measured) >= 3  # one on each node when it was killed
-    assert story.notes == [f"{story.lost} was lost while it ran a job, which began again"]
+    assert story.notes == [f"{story.lost} was lost while it ran a job, which was started again"]
     assert all(block.ran.ended > story.killed_at and block.ran.place != story.lost for block in measured)
 
 
@@ -184,7 +196,7 @@ def test_who_measures_on_a_node_otherwise_is_waited_for(executor, nodes, monkeyp
 
         (block,) = run_matrix(matrix_of(MODELS[0]), None, executor, hear)
     assert any("1 job before it on cpu: another's job" in words for words in heard)
-    assert block.found is not None
+    assert block.measurement is not None
 
 
 def test_a_model_that_the_node_lacks_is_sent_with_its_weights(executor, tmp_path, monkeypatch):
@@ -239,12 +251,12 @@ def test_a_kind_of_which_no_device_is_left_is_said_and_given_up_after_a_while(ex
     (device, *_) = executor.devices("cpu")
     kind, heard = replace(device.kind, name="TPU"), []
     (outcome,) = executor.run([(SimpleNamespace(files=(), record=None), kind)], heard.append)
-    assert heard[0].waiting == "waiting for a device 'TPU, 1 threads', of which none is left"
-    assert outcome.failed.startswith("no device 'TPU, 1 threads' was left, and none came within 1 s")
+    assert heard[0].waiting == "waiting for a device 'TPU, 1 threads', none of which is left"
+    assert outcome.failed.startswith("no device 'TPU, 1 threads' is left, and none was added within 1 s")
 
 
 def test_a_job_whose_process_dies_goes_on_elsewhere_with_its_record(executor, tmp_path, monkeypatch):
-    monkeypatch.setattr(on_ray, "MOST_TRIES", 2)
+    monkeypatch.setattr(on_ray, "MAX_TRIES", 2)
     monkeypatch.setattr(on_ray, "_PROGRESS_S", 0.2)
     (device, *_) = executor.devices("cpu")
     jobs = [Counting(str(tmp_path / "once")), Counting(str(tmp_path / "always"), always=True)]
@@ -252,7 +264,7 @@ def test_a_job_whose_process_dies_goes_on_elsewhere_with_its_record(executor, tm
         executor.run([(job, device.kind) for job in jobs], lambda progress: None), key=lambda found: found.index
     )
     assert first.failed == "" and (tmp_path / "once").read_text().split() == ["1", "2", "3", "4"]
-    assert second.failed.startswith("the process that ran it was lost 2 times, at last on ")
+    assert second.failed.startswith("its process was lost 2 times, last on ")
     assert (tmp_path / "always").read_text().split() == ["1", "2"]
 
 
@@ -262,11 +274,11 @@ def test_a_device_that_no_node_has_is_one_sentence(executor):
 
 
 def test_a_cluster_that_is_none_is_one_sentence_in_a_limited_time(refused, monkeypatch):
-    monkeypatch.setattr(start, "JOIN_LIMIT_S", 3.0)
+    monkeypatch.setattr(choose_executor, "JOIN_LIMIT_S", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         said = refused("matrix", MODELS[0], "--on", f"127.0.0.1:{silent.getsockname()[1]}")
-        assert "no Ray cluster answers at 127.0.0.1" in said and "within 3 s; see that its head runs" in said
-    assert "'here' is no address of a Ray cluster; write --on ray, or host:port" in refused(
+        assert "no Ray cluster answers at 127.0.0.1" in said and "within 3 s; check that its head runs" in said
+    assert "'here' is not an address of a Ray cluster; write --on ray, or host:port of its head" in refused(
         "matrix", MODELS[0], "--on", "here"
     )
 

@@ -56,7 +56,7 @@ def test_helps_usages_and_errors_name_the_command(installed, tmp_path):
         assert said(*start, "--help", cwd=tmp_path).startswith(f"usage: {name} [-h] COMMAND")
         assert said(*start, "optimize", "--help", cwd=tmp_path).startswith(f"usage: {name} optimize [-h]")
         wrong = said(*start, "optimize", MODEL, cwd=tmp_path)
-        assert wrong.startswith(f"{prefix}: ") and f"`{name} optimize --help` tells more" in wrong
+        assert wrong.startswith(f"{prefix}: ") and f"see `{name} optimize --help`" in wrong
 
 
 def test_what_is_said_to_do_next_names_the_command(installed, tmp_path):

@@ -16,7 +16,7 @@ import workbench as wb
 from tests.commands import OCR
 from tests.running import outputs, typed
 from workbench.errors import UserError
-from workbench.run.torch.compiling import MOST_BUCKETS
+from workbench.run.torch.compiling import MAX_BUCKETS
 from workbench.run.torch.executor.compilers import missing_compiler
 from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.executor.input_numbers import reader_of_input_numbers
@@ -102,10 +102,10 @@ def test_tensors_that_are_no_rows_of_memory_are_taken():
 
 def test_the_last_used_buckets_are_kept():
     compiled = wb.compile(typed("g (float[N] x) => (float[N] y) { y = Relu(x) }"))
-    for size in (*range(1, MOST_BUCKETS + 1), 1, MOST_BUCKETS + 1):
+    for size in (*range(1, MAX_BUCKETS + 1), 1, MAX_BUCKETS + 1):
         compiled(normal(size))
     sizes = [bucket["x"][0] for bucket in compiled.buckets]
-    assert sizes == [*range(3, MOST_BUCKETS + 1), 1, MOST_BUCKETS + 1]
+    assert sizes == [*range(3, MAX_BUCKETS + 1), 1, MAX_BUCKETS + 1]
 
 
 def test_threads_take_turns():
@@ -204,8 +204,8 @@ def test_functions_are_looked_into(model):
 WRONG = {
     "fixed size": ((normal(3, 4),), "Input 'images' has 3 on axis 0, which the graph fixes to 2"),
     "rank": ((normal(4),), "Input 'images' has 1 axes, [4], and the graph takes"),
-    "type": ((X.astype(np.float64),), "Input 'images' is of float64, and the graph takes float32"),
-    "torch type": ((torch.zeros(2, 4).half(),), "Input 'images' is of float16, and the graph takes float32"),
+    "type": ((X.astype(np.float64),), "Input 'images' has type float64, and the graph takes float32"),
+    "torch type": ((torch.zeros(2, 4).half(),), "Input 'images' has type float16, and the graph takes float32"),
     "no tensor": (([1.0],), "Input 'images' is a list; give a torch tensor or a numpy array"),
     "missing": ((), "Input 'images' is missing"),
     "too many": ((X, X), "2 inputs are given, and the graph has 1: 'images'"),
@@ -248,7 +248,7 @@ def test_what_cannot_be_compiled_is_a_sentence(how, said):
 def test_strings_and_sequences_are_no_tensors():
     with pytest.raises(UserError, match="Input 'x' holds strings"):
         wb.compile(typed("g (string[N] x) => (string[N] y) { y = Identity(x) }"))
-    with pytest.raises(UserError, match=r"Input 's' is of type .*; only graphs of tensors"):
+    with pytest.raises(UserError, match=r"Input 's' has type .*; only graphs of tensors"):
         wb.compile(typed("g (seq(float[N]) s) => (int64 y) { y = SequenceLength(s) }"))
 
 
@@ -270,7 +270,7 @@ compiles = pytest.mark.skipif(missing_compiler("cpu") is not None, reason="there
 def test_a_package_computes_the_same_in_a_process_that_has_torch_alone(model, done, tmp_path):
     path, given, made = (tmp_path / name for name in ("m.pt2", "x.npy", "y.npy"))
     said = done("package", OCR, "--dims", "x_2=48,x_3=192", "-o", path).splitlines()
-    assert said[0].startswith("In a process that has torch alone, beside ONNX Runtime: Equal: 1 output")
+    assert said[0].startswith("In a process with only torch, compared with ONNX Runtime: Equal: 1 output")
     assert said[1].startswith(f"wrote {path}, ")
     assert said[2].startswith("takes x float32[1, 3, 48, 192] on cpu, of these shapes only; gives the tuple save_infer")
     assert said[3] == f"torch._inductor.aoti_load_package({str(path)!r})(x)"
@@ -318,10 +318,10 @@ def test_what_compiles_can_be_cancelled(tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "how", "said"),
     [
-        (FIXED, "m.onnx", {}, r"names end in .pt2; name '.*m.onnx' so"),
+        (FIXED, "m.onnx", {}, r"names end in .pt2; rename '.*m.onnx'"),
         (FIXED, "m.pt2", {"dtype": "tf32"}, "No package can be made in 'tf32'; use float32"),
         (READING["NonZero"], "m.pt2", {}, "No package can be made, since NonZero .* may read numbers"),
-        ("g (string[N] x) => (string[N] y) { y = Identity(x) }", "m.pt2", {}, "input 'x' is none"),
+        ("g (string[N] x) => (string[N] y) { y = Identity(x) }", "m.pt2", {}, "input 'x' is not one"),
         ("g (float[N] x) => (float[N] y) { y = RandomNormalLike(x) }", "m.pt2", {}, "draws random numbers"),
     ],
 )

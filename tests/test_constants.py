@@ -78,8 +78,8 @@ def test_strings():
 
 
 def test_a_large_constant_is_sampled_and_says_so(monkeypatch):
-    monkeypatch.setattr(constants, "MOST_READ", 1000)
-    monkeypatch.setattr(constants, "_SAMPLE", 100)
+    monkeypatch.setattr(constants, "MAX_READ", 1000)
+    monkeypatch.setattr(constants, "_SAMPLE_SIZE", 100)
     section, _ = of_constant(constant(np.arange(2000, dtype=np.float32)))
     assert section["text"] == "Of 2,000 elements 100 were read, evenly spaced."
     assert sum(section["histogram"]["counts"]) == 100

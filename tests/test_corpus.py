@@ -118,7 +118,7 @@ def test_inspect_optimize_and_bench(done, tmp_path, path):
 def test_the_file_in_another_session_with_other_inputs(done, tmp_path, name):
     """Nothing of ours takes part in the comparison: a plain session, all its own optimizations on, other inputs."""
     path, out = CORPUS / name, tmp_path / "out.onnx"
-    done("optimize", path, "-o", out, "--layout", "greedy", "--no-verify")
+    done("optimize", path, "-o", out, "--layout", "greedy", "--target", "cuda", "--no-verify")
     given = drawn(path, {})
     for a, b in zip(session(path).run(None, given), session(out).run(None, given), strict=True):
         assert np.abs(a - b).max() <= max(1e-4 * np.abs(a).max(), 1e-6)

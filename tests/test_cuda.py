@@ -21,11 +21,11 @@ from workbench.run.measurement.variants import combined
 from workbench.run.profiling.ceilings import ceilings
 from workbench.run.torch.executor.cuda_graph import captured
 from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.opened import TorchRun
-from workbench.run.torch.prepared import named
-from workbench.run.torch.streams.choosing import copied, has_same_bits
+from workbench.run.torch.prepared import with_output_names
 from workbench.run.torch.streams.cuda_streams import StreamedRun
 from workbench.run.torch.streams.launches import launches_of
+from workbench.run.torch.streams.select_run import copied, has_same_bits
+from workbench.run.torch.torch_run import TorchRun
 from workbench.run.worker.client import RunError, Worker
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
@@ -95,29 +95,31 @@ def branching(tmp_path_factory):
     return str(path / "model.onnx")
 
 
-def test_lanes_are_streams_within_one_cuda_graph(branching):
+def test_streams_are_within_one_cuda_graph(branching):
     """To the last bit as one after the other: as they are launched, and recorded."""
     executor = TorchExecutor(load_model(branching, {}), device=GPU)
     tensors = executor.upload(seed_inputs(executor.graph))
     with torch.inference_mode():
         launches = launches_of(executor, tensors)
-        assert len(launches.schedule.lanes) == 4 and launches.schedule.waits
+        assert len(launches.schedule.streams) == 4 and launches.schedule.waits
         expected = copied(list(launches.arena.run()))
         launched = copied(list(StreamedRun(launches).run()))
         poisoned = copied(list(launches.arena.run_poisoned()))
-    recorded = captured(executor, tensors, named(executor, StreamedRun(launches).run))
+    recorded = captured(executor, tensors, with_output_names(executor, StreamedRun(launches).run))
     assert recorded.workspaces_bytes <= recorded.bytes
     for found in (launched, poisoned, *(copied(list(recorded.run().values())) for _ in range(3))):
         assert all(map(has_same_bits, found, expected))
 
 
-def test_lanes_are_taken_where_they_are_faster(branching):
+def test_streams_are_taken_where_they_are_faster(branching):
     inputs = seed_inputs(load_model(branching, {}))
-    eager, lanes = (TorchRun(branching, inputs, GPU, way, "float32", lambda stage: None) for way in ("torch", "lanes"))
-    assert lanes.lanes is not None and lanes.lanes.threads == 0
-    assert (lanes.fallbacks == {}) == lanes.lanes.is_faster
+    eager, on_streams = (
+        TorchRun(branching, inputs, GPU, way, "float32", lambda stage: None) for way in ("torch", "lanes")
+    )
+    assert on_streams.streams is not None and on_streams.streams.threads == 0
+    assert (on_streams.fallbacks == {}) == on_streams.streams.is_faster
     for name, value in eager.outputs().items():
-        np.testing.assert_allclose(lanes.outputs()[name], value, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(on_streams.outputs()[name], value, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed", "float16"])

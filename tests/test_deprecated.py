@@ -24,7 +24,7 @@ def test_a_group_normalization_with_scales_of_groups_is_its_body(tmp_path, run, 
     code, said, notes = run("optimize", path, "-o", out, "--dims", "C=6,H=3,W=3" if "C" in shape else "N=2")
     assert code == 0 and "the end: Equal to the last bit" in said
     assert (
-        f"operator 'GroupNormalization' of a GroupNormalization that makes ['y'] is deprecated in opset {opset}; "
+        f"operator 'GroupNormalization' of a GroupNormalization that computes ['y'] is deprecated in opset {opset}; "
         in notes
     )
     assert "it is opened as its body" in notes
@@ -51,7 +51,7 @@ def test_an_upsample_after_its_time_is_a_resize(tmp_path, opset):
     graph = load_model(saved(tmp_path, text, header=f'<ir_version: 6, opset_import: ["": {opset}]>\n'))
     assert [node.op for node in graph.nodes] == ["Resize"]
     assert graph.warnings == (
-        f"operator 'Upsample' of a Upsample that makes ['y'] is deprecated in opset {opset}; it is opened as Resize",
+        f"operator 'Upsample' of a Upsample that computes ['y'] is deprecated in opset {opset}; it is opened as Resize",
     )
     export_onnx(graph, tmp_path / "out.onnx")
     np.testing.assert_array_equal(run_file(tmp_path / "out.onnx", {"x": X})[0], X.repeat(2, 2).repeat(3, 3))

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.pages import fine, opened_sample, page
 from tests.worker_jobs import LIMIT_S, Client, gate, log_of, open_gate, site, until
 from workbench.run.worker.client import CancelledError, RunError, Worker
-from workbench.run.worker.device_queue import place_of, turn, waiting_words
+from workbench.run.worker.device_queue import queue_of_device, turn, waiting_text
 from workbench.ui.state import session
 from workbench.ui.state.work import Job
 
@@ -62,7 +62,7 @@ def test_jobs_run_in_the_order_in_which_they_came(folder, worker):
     clients = []
     for before, at in enumerate(gates):
         clients.append(Client(worker, gate=str(at)))
-        clients[-1].hears("running" if before == 0 else waiting_words([""] * before, "cpu"))
+        clients[-1].hears("running" if before == 0 else waiting_text([""] * before, "cpu"))
     for client, at, later in zip(clients, gates, [*clients[1:], None], strict=True):
         pid = client.hears("running")["pid"] if client is not clients[0] else worker.pid
         if later is not None:
@@ -175,7 +175,7 @@ def test_devices_are_listed_while_a_job_runs_and_without_disturbing_it(folder, w
 
 
 def test_a_device_has_one_name():
-    assert [place_of(device) for device in ("cpu", "cuda", "cuda:0", "cuda:1", "tpu", "../x")] == [
+    assert [queue_of_device(device) for device in ("cpu", "cuda", "cuda:0", "cuda:1", "tpu", "../x")] == [
         "cpu", "cuda:0", "cuda:0", "cuda:1", "cpu", "cpu",
     ]  # fmt: skip
 
@@ -333,7 +333,7 @@ def holding(at: Path | str):
 
 
 def shows(job: Job, words: str) -> None:
-    until(lambda: job.shown[0] == words)
+    until(lambda: job.last_report[0] == words)
 
 
 def test_a_tab_sees_its_place_and_its_cancel_takes_it_out_alone(folder, shared):
@@ -398,10 +398,11 @@ def test_work_for_another_device_goes_on_at_the_same_time(folder, shared):
 def test_the_run_page_waits_for_another_process(folder, shared, monkeypatch):
     opened = opened_sample("conv_relu_conv_relu")
     at = page("run", opened).run()
+    next(m for m in at.multiselect if m.label == "Backends").set_value(["torch"])
     opened.verifier.reference  # noqa: B018  computed now, so that the page waits in the measurement
     said = []
     monkeypatch.setattr(
-        "workbench.run.worker.client.waiting_words", lambda *who: said.append(waiting_words(*who)) or said[-1]
+        "workbench.run.worker.client.waiting_text", lambda *who: said.append(waiting_text(*who)) or said[-1]
     )
     held = gate(folder, "gate")
     with started(HOLDS, str(held)) as other:

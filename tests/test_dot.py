@@ -75,7 +75,7 @@ def test_bodies_are_clusters_and_captured_values_come_in_from_outside():
 def test_report_writes_the_graph_at_the_end(done, refused, tmp_path):
     page, file = tmp_path / "r.html", tmp_path / "g.dot"
     model = FOLDER / "conv_relu_conv_relu.onnx"
-    said = done("report", model, "--no-verify", "--layout", "greedy", "-o", page, "--dot", file)
+    said = done("report", model, "--no-verify", "--layout", "greedy", "--target", "cuda", "-o", page, "--dot", file)
     assert page.exists() and f"dot -Tsvg {file} -O" in said
     boxes, _ = boxes_and_edges(file.read_text(encoding="utf-8"))
     assert any("Conv_NHWC" in box["label"] for box in boxes.values())

@@ -91,11 +91,13 @@ def test_nan_is_nan_whatever_its_bits():
     assert not compare({"y": np.float32(0.0)}, {"y": np.float32(-0.0)}, BITS).ok
 
 
-def test_no_rule_that_is_exact_moves_a_function_to_another_number_of_elements():
+def test_no_rule_that_is_exact_moves_a_vectorized_operator_to_another_number_of_elements():
     moved = {
         rule.name: rule.exactness
         for rule in library.find_pass("shrink_first").rules
-        if rule.name.endswith("of a function")
+        if rule.name.endswith("of a vectorized operator")
     }
-    assert moved == dict.fromkeys(("slice of a function", "gather of a function"), Exactness.ROUNDING)
+    assert moved == dict.fromkeys(
+        ("slice of a vectorized operator", "gather of a vectorized operator"), Exactness.ROUNDING
+    )
     assert "no bit may differ" in (ROOT / "docs/usage.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from tests.test_ops import drawn, floats, native
 from workbench.io import load_model
 from workbench.ir import Graph, from_text
 from workbench.ops import contract_of, contracts
-from workbench.ops.channels_last import OWN_BODIES, parse_channels_last
+from workbench.ops.channels_last import OWN_SIGNATURES, parse_channels_last
 from workbench.run.inputs import seed_inputs
 from workbench.run.torch.executor.executor import TorchExecutor
 
@@ -198,7 +198,7 @@ def channels_last_forms():
     """ONNX's operators in channels-last form; those of our own domain are tested with their bodies."""
     for op in contracts():
         parts = parse_channels_last(*op.split(".")) if op.startswith("workbench.") else None
-        if parts is not None and parts.op_type not in OWN_BODIES:
+        if parts is not None and parts.op_type not in OWN_SIGNATURES:
             yield op
 
 

@@ -146,7 +146,7 @@ def test_integers_that_several_products_read_are_quantized_once():
 
 def test_weights_stay_integers_for_any_list_of_passes(tmp_path):
     path = quantized(tmp_path, CONVOLUTIONS, WEIGHTS, (1, 3, 16, 16))
-    for preset in ("default", "simplify"):
+    for preset in ("normalize", "simplify"):
         graph = wb.optimize(wb.load(path), preset=preset).graph
         for conv in (node for node in graph.nodes if node.op == "Conv"):
             assert [graph.producer(value).op for value in conv.inputs] == ["DequantizeLinear"] * len(conv.inputs)

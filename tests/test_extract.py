@@ -97,10 +97,10 @@ def test_from_may_be_repeated(done, tmp_path, skip):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--to", "sidee"), "the model has no value 'sidee'; near it are 'side'"),
+        (("--to", "sidee"), "the model has no value 'sidee'; similar are 'side'"),
         (("--to", "quite other"), "the model has no value 'quite other'; `inspect` and `report` show the names"),
         (("--to", "x"), "no node computes 'x', so that no region ends there"),
-        (("--from", "w", "--to", "c"), "value 'w' is a constant of the model, which comes along by itself"),
+        (("--from", "w", "--to", "c"), "value 'w' is a constant of the model, which the part contains anyway"),
         (("--from", "c", "--to", "c"), "value 'c' is both a beginning and an end"),
         (("--from", "c", "--to", "e"), "'e' cannot be computed from 'c' alone: it needs 'x' too; begin at c,x"),
         (("--from", "a", "--to", "y"), "it needs 'x', 'z' too; begin at a,x,z"),
@@ -128,8 +128,10 @@ def test_a_sequence_and_a_value_of_a_body_are_refused(refused, tmp_path):
         i = If(k) <then_branch = t () => (float[B] p) { p = Exp(a) }, else_branch = e () => (float[C] q) { q = Neg(a) }>
         y = Neg(i) }"""
     path = saved(tmp_path / "odd.onnx", parser.parse_model(text))
-    assert "value 's' is no tensor" in refused("extract", path, "--from", "s", "--to", "a", "-o", tmp_path / "p.onnx")
-    assert "value 's' is no tensor" in refused("extract", path, "--to", "s", "-o", tmp_path / "p.onnx")
+    assert "value 's' is not a tensor" in refused(
+        "extract", path, "--from", "s", "--to", "a", "-o", tmp_path / "p.onnx"
+    )
+    assert "value 's' is not a tensor" in refused("extract", path, "--to", "s", "-o", tmp_path / "p.onnx")
     assert "value 'p' is in a body" in refused("extract", path, "--to", "p", "-o", tmp_path / "p.onnx")
 
 
@@ -225,11 +227,11 @@ PART = """<ir_version: 8, opset_import: ["": %d]> g (%s[N,4] %s) => (%s[N,4] %s)
     [
         (
             PART % (17, "float", "b", "float", "c", "c", "Neg", "b"),
-            "the part has an input 'b' that the region has not; the region's are 'a'",
+            "the part has an input 'b', which the region does not have; it has 'a'",
         ),
         (
             PART % (17, "float", "a", "float", "b", "b", "Neg", "a"),
-            "the part has an output 'b' that the region has not",
+            "the part has an output 'b', which the region does not have",
         ),
         (
             PART % (17, "double", "a", "double", "c", "c", "Neg", "a"),

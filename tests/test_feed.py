@@ -11,7 +11,7 @@ from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.io import load_model
 from workbench.ir import to_text
-from workbench.ir.permuted_io import FED, fed_order, order_between
+from workbench.ir.permuted_io import INPUT_ORDER, input_order, permutation_between
 from workbench.run.inputs import permute_inputs
 from workbench.verification.verifier import Verifier
 
@@ -34,7 +34,7 @@ def test_the_transpose_at_the_edge_goes():
     _, history = fed_graph()
     assert history.graph.shape("x") == ("N", 4, 4, 2)
     assert [node.op for node in history.graph.nodes].count("Transpose") == 0
-    assert fed_order(history.graph, "x") == (0, 2, 3, 1)
+    assert input_order(history.graph, "x") == (0, 2, 3, 1)
     assert history.graph.shape("y") == ("N", 2, 1, 1)
 
 
@@ -52,7 +52,7 @@ def test_it_computes_the_same_on_inputs_in_that_order():
 def test_any_moment_of_the_history_can_be_shown():
     _, history = fed_graph()
     assert to_text(history.at(1)) != to_text(history.at(2))
-    assert FED + "x" not in history.at(1).metadata and history.at(1).shape("x") == ("N", 2, 4, 4)
+    assert INPUT_ORDER + "x" not in history.at(1).metadata and history.at(1).shape("x") == ("N", 2, 4, 4)
     again = history.at(2)
     assert again.metadata == history.graph.metadata and to_text(again) == to_text(history.graph)
     for rewrite in reversed(history[2].rewrites):
@@ -87,7 +87,7 @@ def test_several_transposes_alike_and_an_output_among_them():
 
 def test_the_command_line_end_to_end(done, tmp_path):
     out = tmp_path / "fed.onnx"
-    words = ("--layout", "optimal", "--feed-inputs", "--report", tmp_path / "r.json")
+    words = ("--layout", "optimal", "--target", "cuda", "--feed-inputs", "--report", tmp_path / "r.json")
     done("optimize", RESNET, "-o", out, *words)
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["steps"][-1]["pass"] == "feed_inputs" and report["steps"][-1]["verified"] is True
@@ -95,14 +95,14 @@ def test_the_command_line_end_to_end(done, tmp_path):
     model = onnx.load(out)
     assert [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == [1, 224, 224, 3]
     note = {entry.key: entry.value for entry in model.metadata_props}
-    assert note[f"{FED}gpu_0/data_0"] == "0,2,3,1"
+    assert note[f"{INPUT_ORDER}gpu_0/data_0"] == "0,2,3,1"
     assert done("verify", RESNET, out).startswith("equal")
     bench = json.loads(_bench(done, tmp_path, RESNET, out))
     assert all(found["error"]["ok"] for found in bench["variants"].values())
     again = tmp_path / "again.onnx"  # what was written opens as a model of its own
     done("optimize", out, "-o", again)
     assert done("verify", RESNET, again).startswith("equal")
-    assert order_between(load_model(out), load_model(again), "gpu_0/data_0") is None
+    assert permutation_between(load_model(out), load_model(again), "gpu_0/data_0") is None
 
 
 def _bench(done, tmp_path, *models):
@@ -111,7 +111,7 @@ def _bench(done, tmp_path, *models):
 
 
 def test_it_is_only_done_when_asked_for(done, tmp_path):
-    report = report_of(done, tmp_path, RESNET, "--layout", "optimal")
+    report = report_of(done, tmp_path, RESNET, "--layout", "optimal", "--target", "cuda")
     assert "feed_inputs" not in [step["pass"] for step in report["steps"]]
     assert report["totals"]["transposes_after"] == 1
 
@@ -119,14 +119,14 @@ def test_it_is_only_done_when_asked_for(done, tmp_path):
 def test_a_note_of_another_program_is_not_followed():
     graph = typed(CONVS)
     other = graph.copy()
-    other.metadata[f"{FED}x"] = "1,0"
-    assert order_between(graph, other, "x") is None
+    other.metadata[f"{INPUT_ORDER}x"] = "1,0"
+    assert permutation_between(graph, other, "x") is None
 
 
 @pytest.mark.parametrize("note", ["hello", "", "0,0,0,9", "0,2,3", "0,-1,2,3"])
 def test_a_note_that_is_no_permutation_says_nothing(note):
     graph = typed("g (float[1,2,4,4] x) => (float[1,4,4,2] y) { a = Transpose<perm=[0,2,3,1]>(x)  y = Relu(a) }")
-    graph.metadata[f"{FED}x"] = note
+    graph.metadata[f"{INPUT_ORDER}x"] = note
     history = optimize(graph, ["feed_inputs"])
-    assert fed_order(graph, "x") is None
-    assert fed_order(history.graph, "x") == (0, 2, 3, 1)
+    assert input_order(graph, "x") is None
+    assert input_order(history.graph, "x") == (0, 2, 3, 1)

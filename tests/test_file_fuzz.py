@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.file_fuzz import KINDS, TEXTS
 from tests.loading import refusal
 from tests.pages import fine, opened_sample, page
-from workbench.errors import LONGEST_SENTENCE, UserError, one_sentence, reading
+from workbench.errors import MAX_SENTENCE, UserError, one_sentence, reading
 from workbench.io import LoadError, load_model
 from workbench.io.onnx_file import load_text
 from workbench.run.inputs import read_inputs
@@ -58,7 +58,7 @@ def test_a_thousand_damaged_files_of_each_kind(name, tmp_path):
 
 def test_a_sentence_is_one_line_of_at_most_300_characters_and_keeps_what_to_do():
     told = one_sentence("'" + "n" * 5000 + "\n\x1b[31m' is wrong; export it again")
-    assert len(told) == LONGEST_SENTENCE and told.endswith("' is wrong; export it again") and " ... " in told
+    assert len(told) == MAX_SENTENCE and told.endswith("' is wrong; export it again") and " ... " in told
     assert "\n" not in told and "\x1b" not in told
 
 
@@ -71,11 +71,11 @@ def test_any_exception_of_a_library_is_a_sentence_and_errors_of_the_system_stay(
             raise error
         return str(caught.value)
 
-    told = "the file is damaged, or not of a form that is known here (KeyError: 's'); write it again"
+    told = "the file is damaged, or has an unknown format (KeyError: 's'); write it again"
     assert sentence(KeyError("s")) == told
     assert sentence(MemoryError()) == "the file does not fit into memory; write it again"
-    assert len(sentence(ValueError("x" * 10_000))) <= LONGEST_SENTENCE
-    assert len(sentence(OwnError("x" * 10_000))) == LONGEST_SENTENCE
+    assert len(sentence(ValueError("x" * 10_000))) <= MAX_SENTENCE
+    assert len(sentence(OwnError("x" * 10_000))) == MAX_SENTENCE
     with pytest.raises(FileNotFoundError), reading("the file", OwnError, "write it again"):
         raise FileNotFoundError
 
@@ -103,10 +103,10 @@ GOOD_LINK = {
     "passes": "fold_constants,layout_greedy",
     "option": "layout_optimal.weigh=bytes",
     "mode": "ieee",
-    "preset": "default",
+    "preset": "normalize",
     "leave_out": "dead_nodes: it is unused",
     "verify": "end",
-    "left": "default",
+    "left": "normalize",
     "right": "greedy",
     "step": "1",
     "rewrite": "2",
@@ -221,7 +221,7 @@ def test_an_array_that_is_no_input_is_not_unpacked(graph, tmp_path):
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert "InputError" in done.stdout and "has an array 'more' that is no input" in done.stdout, done.stderr
+    assert "InputError" in done.stdout and "has an array 'more' that is not an input" in done.stdout, done.stderr
 
 
 # ---- models -------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_a_text_that_is_nested_too_deep_does_not_end_the_process(tmp_path, kind)
     text = texts.get(kind) or f"g ({kind * deep}float[4]{')' * deep} x) => (float[4] y) {{ y = Identity(x) }}"
     path = tmp_path / "m.onnxtxt"
     path.write_text(f'<ir_version: 10, opset_import: ["": 21]>\n{text}')
-    assert "more than 300 brackets in each other" in refusal(path)
+    assert "more than 300 nested brackets" in refusal(path)
 
 
 def test_brackets_in_texts_and_comments_are_none(tmp_path):
@@ -373,7 +373,7 @@ def test_a_row_of_the_kept_runs_that_was_not_written_here_is_a_sentence(tmp_path
         database.execute(f"update {table} set {column} = ?", (value,))
     database.close()
     told = refused("runs", "--url", f"sqlite:///{file}")
-    assert f"has a {column} that was not written here; delete that row" in told or "cannot be used" in told
+    assert f"has a {column} of another type; delete that row" in told or "cannot be used" in told
 
 
 def test_a_record_of_a_kept_run_without_times_is_a_sentence(tmp_path):

@@ -14,7 +14,7 @@ FINITE = {
     "a normalization": "w = Gather(table, i)  y = LayerNormalization(w, table)",
 }
 NOT = {
-    "an input": ("y = Relu(x)", "'x' is given, and may hold NaN or an infinity"),
+    "an input": ("y = Relu(x)", "'x' is an input, and may hold NaN or an infinity"),
     "a division": ("w = Gather(table, i)  y = Div(w, w)", "Div 'Div_y' may make NaN or an infinity of finite numbers"),
     "an infinite constant": ("w = Gather(table, i)  y = Mul(w, inf)", "constant 'inf' holds NaN or an infinity"),
     "no epsilon": (

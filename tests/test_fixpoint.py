@@ -108,7 +108,7 @@ def test_a_rewrite_of_the_repetition_can_be_left_out():
 
 
 def test_what_stands_before_a_layout_strategy_is_not_repeated_behind_it():
-    repeat = choose(preset="default", layout="greedy").passes[-1]
+    repeat = choose(preset="normalize", layout="greedy").passes[-1]
     assert isinstance(repeat, Repeat)
     assert [pass_.name for pass_ in repeat.passes] == ["dead_nodes", "infer_types"]
 
@@ -120,7 +120,7 @@ def test_passes_that_undo_each_other_are_repeated_no_more_than_the_bound_says():
 
 
 def test_the_example_of_the_rounds():
-    (example,) = Repeat.own_examples
+    (example,) = Repeat.extra_examples
     graph = typed(example.before)
     step = run_pass(
         Repeat((passes.find_pass("remove_neutral")(), passes.find_pass("algebra_constants")())),

@@ -65,7 +65,7 @@ def run(path, **inputs):
 def test_each_row_of_a_batch_gives_what_it_gives_alone(text, axis, tmp_path):
     history = freed(text, f"x:{axis}=N", tmp_path)
     verdict = history[-1].verdict
-    assert verdict.ok and "So is a batch twice as large." in verdict.sentence
+    assert verdict.ok and "A batch twice as large is equal too." in verdict.sentence
     x = normal(*(5 if place == axis else size for place, size in enumerate(history.initial.shape("x"))))
     alone = [run(tmp_path / "static.onnx", x=row) for row in np.split(x, 5, axis)]
     for index, found in enumerate(run(tmp_path / "free.onnx", x=x)):
@@ -79,7 +79,7 @@ def test_each_row_of_a_batch_gives_what_it_gives_alone(text, axis, tmp_path):
 def test_as_a_command_and_a_second_time(done, tmp_path):
     out, again = tmp_path / "out.onnx", tmp_path / "again.onnx"
     printed = done("optimize", RESNET, "-o", out, "--free-dims", f"{DATA}:0=N")
-    assert "So is a batch twice as large." in printed
+    assert "A batch twice as large is equal too." in printed
     x = normal(3, 3, 224, 224)
     ((found,), (first,)) = run(out, **{DATA: x}), run(RESNET, **{DATA: x[:1]})
     assert found.shape == (3, 250)
@@ -122,7 +122,7 @@ def test_a_torch_program_with_heads_and_a_view(tmp_path):
     [
         (TOKEN, "z:0=N", "there is no input 'z'; the inputs are x"),
         (TOKEN, "x:7=N", "input 'x' has no axis 7; name one of its 3 axes"),
-        (TOKEN, "x=N", "'x=N' names no axis of a batch; write input:axis=symbol, as in images:0=N"),
+        (TOKEN, "x=N", "'x=N' does not name an axis; write input:axis=symbol, as in images:0=N"),
         (
             "g (float[1,2] x, float[N,2] z) => (float[N,2] y) { y = Add(x, z) }",
             "x:0=N",
@@ -170,7 +170,7 @@ def test_what_is_refused_is_one_sentence(text, axes, sentence):
 def test_rows_that_depend_on_each_other_are_not_equal(body, tmp_path):
     text = f"g (float[1,3] x) => (float[1,3] y) <int64 one = {{1}}> {{ {body} }}"
     verdict = freed(text, "x:0=N", tmp_path)[-1].verdict
-    assert verdict.ok is False and "That is of a batch twice as large" in verdict.sentence
+    assert verdict.ok is False and "That is in a batch twice as large" in verdict.sentence
 
 
 @pytest.mark.slow
@@ -179,4 +179,4 @@ def test_a_detector_takes_any_batch():
     graph = wb.load(CORPUS / "ddddocr_det_yolox.onnx")
     with Verifier(graph) as verifier:
         history = wb.optimize(graph, ["dead_nodes"], free_dims="images:0=N", verifier=verifier, verify="end")
-    assert history[-1].verdict.ok and "So is a batch twice as large." in history[-1].verdict.sentence
+    assert history[-1].verdict.ok and "A batch twice as large is equal too." in history[-1].verdict.sentence

@@ -20,7 +20,7 @@ from workbench.ops.dropout import scale_of
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import Variant
-from workbench.run.randomness import draws_numbers, is_random
+from workbench.run.randomness import is_random, uses_random_numbers
 from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.ui.state.address import address_of
 from workbench.ui.widgets.steps import STEP
@@ -257,7 +257,7 @@ def test_masks_are_neither_merged_nor_folded():
     )
     for name, one in (("common_subexpressions", graph), ("fold_constants", folded)):
         step = run_pass(passes.find_pass(name)(), one, CONTEXT)
-        assert not step.rewrites and draws_numbers(one)
+        assert not step.rewrites and uses_random_numbers(one)
 
 
 # ---- the graph -------------------------------------------------------------------------

@@ -12,21 +12,21 @@ from passes.fuse.fuse_minimum import FuseMinimum
 from tests.random_graphs import random_graph
 from tests.running import normal, outputs, random_inputs, typed
 from tests.slow import slow_unless
-from workbench.fusion.grouped import grouped
+from workbench.fusion.groups_at_once import grouped
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.measurement.formatting import kernel_words
+from workbench.run.measurement.formatting import kernels_text
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measured import measurement_from_json
+from workbench.run.measurement.measurement_result import measurement_from_json
 from workbench.run.measurement.variants import combined
-from workbench.run.profiling.profiled import Kernel
+from workbench.run.profiling.profile_result import Kernel
 from workbench.run.torch.executor.compilers import compiler_note, missing_compiler
 from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.fused import choosing, compiling_ahead, products
-from workbench.run.torch.fused.choosing import choose_kernels
+from workbench.run.torch.fused import compiling_ahead, products, select_kernels
 from workbench.run.torch.fused.epilogue import Epilogue
 from workbench.run.torch.fused.product import ConstantProduct
+from workbench.run.torch.fused.select_kernels import choose_kernels
 from workbench.run.torch.fused.tracing import trace_group
 
 IMAGES = "float[2,4,9,8] x, float[2,6,9,8] r"  # for convolutions
@@ -63,7 +63,7 @@ def kernels_of(graph: Graph, inputs: dict, expected: dict, rtol: float = 1e-5) -
 def take_calls(monkeypatch, library):
     """Calls are taken however long they take, of products those of this library."""
     for name in products.LIBRARIES:
-        monkeypatch.setitem(choosing._ALLOWED, name, float("inf"))
+        monkeypatch.setitem(select_kernels._MAX_RELATIVE_TIME, name, float("inf"))
     monkeypatch.setattr(
         products, "_fastest", lambda calls, *of: next((c for c in calls if c.library == library), calls[0])
     )
@@ -302,7 +302,7 @@ def test_other_types_than_float32_are_left_to_torch():
     executor = TorchExecutor(grouped(graph), dtype="bfloat16")
     tensors = executor.upload({"x": normal(1, 4, 5, 5)})
     (kernel,) = choose_kernels(executor, tensors, lambda words: None).kernels
-    assert kernel.how == "operator by operator: products are calls for float32 alone"
+    assert kernel.how == "operator by operator: calls compute products in float32 only"
 
 
 # ---- inductor -------------------------------------------------------------------------------
@@ -318,7 +318,9 @@ def compiler():
 
 @pytest.mark.slow
 def test_elementwise_operators_become_one_kernel(compiler, monkeypatch):
-    monkeypatch.setitem(choosing._ALLOWED, "inductor", float("inf"))  # however long it takes beside other work
+    monkeypatch.setitem(
+        select_kernels._MAX_RELATIVE_TIME, "inductor", float("inf")
+    )  # however long it takes beside other work
     graph = typed(f"g (float[64,256] x, float[64,256] r) => (float[64,256] y) {{ {CHAIN} }}")
     inputs = {"x": normal(64, 256), "r": normal(64, 256)}
     (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
@@ -359,7 +361,7 @@ def test_what_onnx_runtime_runs_is_not_compiled():
 def in_place(monkeypatch):
     """There is no compiler, and calls in place are taken however long they take."""
     monkeypatch.setenv("CXX", "no-such-compiler")
-    monkeypatch.setitem(choosing._ALLOWED, "in place", float("inf"))
+    monkeypatch.setitem(select_kernels._MAX_RELATIVE_TIME, "in place", float("inf"))
 
 
 LACKS = "there is no C++ compiler 'no-such-compiler' (install one, or name yours in CXX)"
@@ -463,7 +465,7 @@ def test_it_is_measured_beside_the_others(compiler, shared_worker):
     elements = 2 * 6 * 9 * 8
     assert sum(operator.flops for operator in ran.operators) == elements * (2 * 4 * 9 + 1) + 3 * elements
     assert measurement_from_json(json.loads(json.dumps(found.to_json()))).variants["fused"].kernels == ran.kernels
-    assert kernel_words(ran.kernels, ran.first_result_s).startswith("1 group: 1 ")
+    assert kernels_text(ran.kernels, ran.first_result_s).startswith("1 group: 1 ")
 
 
 def test_groups_of_a_pass_are_those_that_run(compiler):
@@ -481,7 +483,7 @@ def test_groups_of_a_pass_are_those_that_run(compiler):
 def test_groups_are_compiled_side_by_side_and_found_in_the_cache(tmp_path, monkeypatch):
     """Four groups by two processes, into a cache that is empty; then nothing is left to compile."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compiling_ahead, "_FEWEST", 2)
+    monkeypatch.setattr(compiling_ahead, "_GROUPS_PER_PROCESS", 2)
     traced = {}
     for width in (8, 16, 24, 32):
         graph = grouped(

@@ -7,17 +7,17 @@ import torch.nn.functional as F
 
 from tests.running import normal, outputs, typed
 from tests.test_fused_backend import kernels_of, take_calls, weights
-from workbench.fusion.grouped import grouped
+from workbench.fusion.groups_at_once import grouped
 from workbench.ops.windows import Window
 from workbench.run.torch.executor.compilers import missing_compiler
 from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.fused import convolutions
 from workbench.run.torch.fused.activations import Unary
-from workbench.run.torch.fused.choosing import choose_kernels
 from workbench.run.torch.fused.convolutions import CompiledCall
 from workbench.run.torch.fused.epilogue import Epilogue
 from workbench.run.torch.fused.lowering import NoLowering
 from workbench.run.torch.fused.product import NO_AXES, ConstantProduct
+from workbench.run.torch.fused.select_kernels import choose_kernels
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_the_threads_agree():
 @pytest.mark.parametrize(
     "shape, kernel, reason",
     [
-        ((1 << 31, 1), (), "more elements than 4 bytes can count"),
+        ((1 << 31, 1), (), "more elements than 4-byte offsets"),
         ((1, 1 << 11, 1 << 11, 1), (3, 3), "too many pixels for a table"),
     ],
 )

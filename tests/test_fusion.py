@@ -17,7 +17,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import check
 from workbench.ir.text import to_text
 from workbench.layout.infer import infer_layouts, infer_near
-from workbench.layout.problem.probe import GivenTimes, OperatorTimerError
+from workbench.layout.problem.operator_benchmark import GivenTimes, OperatorTimerError
 from workbench.layout.profile import load_profile
 from workbench.metrics.flops import count_flops
 from workbench.ops.fusion_kinds import ELEMENTWISE, FusionKind
@@ -272,7 +272,7 @@ def test_traffic_of_unknown_sizes_is_unknown():
 
 def test_the_report_has_groups_and_traffic(tmp_path, capsys):
     model, report = tmp_path / "m.onnx", tmp_path / "r.json"
-    graph = typed(FuseGroups.own_examples[0].before)
+    graph = typed(FuseGroups.extra_examples[0].before)
     model.write_bytes(to_bytes(graph))
     fused_file = tmp_path / "fused.onnx"
     words = ["optimize", str(model), "--passes", "fuse_groups", "--report", str(report), "-o", str(fused_file)]

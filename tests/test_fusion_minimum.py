@@ -13,7 +13,7 @@ from tests.running import outputs, random_inputs, typed
 from tests.slow import slow_unless
 from workbench.__main__ import main
 from workbench.fusion.grouping import Groups, merges
-from workbench.fusion.minimum import least_traffic
+from workbench.fusion.minimum_traffic import least_traffic
 from workbench.fusion.problem import FusionEdge, Operator
 from workbench.fusion.rules import RULES
 from workbench.fusion.traffic import StoredValue, traffic

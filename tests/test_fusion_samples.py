@@ -21,7 +21,10 @@ SHOWN = {
     "conv_and_maximum": ("Conv 'conv2' (out-elementwise-fusable) joins its post-dominator Max 'y'", 2),
     "resnet_module": ("Conv 'conv2' to Relu 'y', 2 nodes, become workbench.ConvRelu of", 2),
     "fixed_combinations": ("Conv 'conv1' to Relu 'relu1', 2 nodes, become workbench.ConvRelu of 'x'", 6),
-    "kernel_of_one_element": ("2 kernels, Conv 'one', enlarged from [1, 1] to [3, 3], and Conv 'nine', become 1", 3),
+    "kernel_of_one_element": (
+        "2 kernels, Conv 'one' (enlarged from [1, 1] to [3, 3]) and Conv 'nine', become one kernel with 8",
+        3,
+    ),
 }
 
 

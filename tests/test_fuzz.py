@@ -38,7 +38,7 @@ class TanhOfSigmoid(Pass):
 class Scaled(Pass):
     """Equal up to rounding, and says that it is equal to the last bit: x * 0.7 * 0.3 becomes x * (0.7 * 0.3)."""
 
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
     def rewrites(self, graph, context):
         yield from passes.find_pass("algebra_constants")().run(graph, context.in_mode("ieee"))
@@ -122,7 +122,7 @@ def test_what_noise_explains_is_no_failure():
 
 
 def test_the_strategy_that_is_wrong_on_purpose_is_found():
-    example = LayoutWrongOnPurpose.own_examples[0]
+    example = LayoutWrongOnPurpose.extra_examples[0]
     wrong = failure(typed(example.before), Plan("wrong", (LayoutWrongOnPurpose(),), "ieee", example.target))
     assert wrong.startswith("numbers: ")
 

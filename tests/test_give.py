@@ -10,8 +10,8 @@ from tests.commands import NPU
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.ir import to_text
-from workbench.ir.permuted_io import GIVEN, given_order
-from workbench.run.inputs import output_orders, turned
+from workbench.ir.permuted_io import OUTPUT_ORDER, output_order
+from workbench.run.inputs import output_orders, transposed
 from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -31,9 +31,9 @@ def given():
 def test_the_transpose_at_the_edge_goes_and_the_outputs_are_the_same():
     graph, history = given()
     assert [node.op for node in history.graph.nodes].count("Transpose") == 1
-    assert history.graph.shape("y") == ("N", 4, 4, 2) and given_order(history.graph, "y") == (0, 2, 3, 1)
+    assert history.graph.shape("y") == ("N", 4, 4, 2) and output_order(history.graph, "y") == (0, 2, 3, 1)
     inputs = random_inputs(graph)
-    found = turned(outputs(history.graph, inputs), output_orders(graph, history.graph))
+    found = transposed(outputs(history.graph, inputs), output_orders(graph, history.graph))
     np.testing.assert_allclose(found["y"], outputs(graph, inputs)["y"], rtol=1e-5)
     with Verifier(graph) as verifier:
         assert verifier.check(history.graph).ok is True
@@ -41,7 +41,7 @@ def test_the_transpose_at_the_edge_goes_and_the_outputs_are_the_same():
 
 def test_any_moment_of_the_history_can_be_shown():
     _, history = given()
-    assert GIVEN + "y" not in history.at(1).metadata and history.at(1).shape("y") == ("N", 2, 4, 4)
+    assert OUTPUT_ORDER + "y" not in history.at(1).metadata and history.at(1).shape("y") == ("N", 2, 4, 4)
     again = history.at(2)
     assert again.metadata == history.graph.metadata and to_text(again) == to_text(history.graph)
     for rewrite in reversed(history[2].rewrites):
@@ -69,7 +69,7 @@ def test_what_else_reads_the_value_in_front_goes_on_reading_it():
         { a = Relu(x)  y = Transpose<perm=[0,2,3,1]>(a)  z = Neg(a) }""")
     history = optimize(graph, ["give_outputs"])
     inputs = random_inputs(graph)
-    found = turned(outputs(history.graph, inputs), output_orders(graph, history.graph))
+    found = transposed(outputs(history.graph, inputs), output_orders(graph, history.graph))
     for name, numbers in outputs(graph, inputs).items():
         np.testing.assert_array_equal(found[name], numbers)
 
@@ -83,6 +83,8 @@ def test_the_command_line_end_to_end(done, tmp_path):
         out,
         "--layout",
         "greedy",
+        "--target",
+        "cuda",
         "--feed-inputs",
         "--give-outputs",
         "--report",
@@ -91,7 +93,7 @@ def test_the_command_line_end_to_end(done, tmp_path):
     report = json.loads(out.with_suffix(".json").read_text())
     assert report["steps"][-1]["pass"] == "give_outputs" and report["totals"]["verified"] is True
     assert report["totals"]["transposes_after"] == 0
-    assert {entry.key: entry.value for entry in onnx.load(out).metadata_props}[f"{GIVEN}output"] == "0,2,3,1"
+    assert {entry.key: entry.value for entry in onnx.load(out).metadata_props}[f"{OUTPUT_ORDER}output"] == "0,2,3,1"
     assert done("verify", NPU, out).startswith("equal")
     done("bench", NPU, out, "--repeat", "1", "--json", tmp_path / "b.json")
     bench = json.loads((tmp_path / "b.json").read_text())

@@ -121,7 +121,7 @@ def test_constants_without_a_reader_go_and_come_back():
         (Edit(remove=("Relu_a",)), "would be removed, and is still used by node 'Neg_b'"),
         (Edit(remove=("Abs_y",)), "would be removed, and is still used by the graph's outputs"),
         (Edit(insert=(Node("Relu", ("x",), ("z",)),)), "has no name"),
-        (Edit(remove=("Relu_a",), insert=(Node("Relu", ("b",), ("a",), name="Relu_a"),)), "would make a cycle"),
+        (Edit(remove=("Relu_a",), insert=(Node("Relu", ("b",), ("a",), name="Relu_a"),)), "would create a cycle"),
         (Edit(replace={"a": "b", "b": "a"}), "is replaced in a cycle"),
         (
             Edit(constants={"a": constant(np.zeros(2))}),

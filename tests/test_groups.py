@@ -11,7 +11,7 @@ from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import DataType
 from workbench.layout.profile import load_profile
 from workbench.view.boxes import boxes_of
-from workbench.view.groups import BUDGET, Group, group_nodes, opened_at_first, scope_of, way_to
+from workbench.view.groups import BUDGET, Group, group_nodes, groups_around, opened_at_first, scope_of
 from workbench.view.timeline import timeline_of
 
 
@@ -74,6 +74,20 @@ def test_identical_blocks_in_a_row_are_folded_and_say_how_many():
     assert root.children[0] == "first" and root.children[-1] == "last"
 
 
+def test_in_a_large_model_four_nodes_in_a_row_between_groups_are_a_group():
+    """Three do not, nor does a model of 80 nodes."""
+    block = (("Relu", "r"), ("Neg", "n"), ("Abs", "a"), ("Exp", "e"))
+
+    def parts(repeats: int) -> list[str]:
+        row = [(op, f"{name}{i}") for i in range(repeats) for op, name in block]
+        ends = [("Tanh", f"t{i}") for i in range(4)], [("Sin", f"s{i}") for i in range(3)]
+        root = tree(chain(*ends[0], *row, *ends[1]))
+        return [child if isinstance(child, str) else child.title for child in root.children]
+
+    assert parts(20) == ["4 Tanh (part 1)", "20 Relu, 20 Neg (blocks 5.1 to 5.20)", "s0", "s1", "s2"]
+    assert parts(5) == ["t0", "t1", "t2", "t3", "5 Relu, 5 Neg (blocks 5.1 to 5.5)", "s0", "s1", "s2"]
+
+
 def test_blocks_that_differ_in_a_shape_are_not_identical():
     block = (("Relu", "r"), ("Neg", "n"), ("Abs", "a"), ("Exp", "e"))
     graph = chain(*((op, f"{name}{i}") for i in range(3) for op, name in block))
@@ -86,7 +100,7 @@ def test_a_node_that_a_pass_puts_in_stands_in_the_scope_of_its_neighbours():
     history = sample_history("basic_pitch_nmp", "fold_constants", "layout_greedy")
     view = view_of(history)
     added = [n for n, v in view.timeline.versions.items() if v[0].born > 0 and n not in view.timeline.short_lived]
-    inside = [name for name in added if way_to(view.root, name)]
+    inside = [name for name in added if groups_around(view.root, name)]
     assert inside and all(name in {m for g in view.root.groups() for m in g.members()} for name in inside)
 
 
@@ -110,7 +124,7 @@ def test_what_changes_most_is_opened_first():
     timeline = timeline_of(history_of(chain(*nodes), ["drop_dropout"]), load_profile("cuda"))
     root = group_nodes(timeline)
     opened = opened_at_first(root, timeline, budget=35)
-    home = [group.id for group in way_to(root, "/part4/n450")]
+    home = [group.id for group in groups_around(root, "/part4/n450")]
     assert home and set(home) <= opened
     assert any(group.id not in opened for group in root.groups())
 

@@ -11,11 +11,11 @@ from tests.pages import fine, opened_sample, page, words
 from workbench.cli.bench import _print_bench
 from workbench.io.samples import FOLDER
 from workbench.ir import from_text
-from workbench.run.measurement.formatting import compared_alike, compared_backends, fastest_here, speed_words
+from workbench.run.measurement.formatting import compared_backends, compared_pipelines, fastest_variant, speed_text
 from workbench.run.measurement.measure import summarize_variants
-from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.notes import launching_ms, notes_of, why_sums_differ
-from workbench.run.measurement.statistics import ratio, tells_of_others
+from workbench.run.measurement.statistics import ratio, spread_shows_load
 from workbench.run.measurement.variants import Variant
 from workbench.run.worker.machine import Machine
 
@@ -55,7 +55,7 @@ def found(busy: str = "", device: str = "cpu") -> Measurement:
 
 
 def test_a_variant_is_compared_with_the_first_of_its_own_backend_and_precision():
-    alike = compared_alike(found().ran)
+    alike = compared_pipelines(found().ran)
     assert [(label, first) for label, _, first in alike] == [
         ("greedy, torch", "as loaded, torch"),
         ("greedy, onnxruntime", "as loaded, onnxruntime"),
@@ -71,17 +71,17 @@ def test_backends_are_compared_among_each_other_on_the_first_model_alone():
 
 def test_the_fastest_is_said_with_what_it_is_ahead_of(capsys):
     measured = found()
-    label, said, second = fastest_here(measured.ran)
+    label, said, second = fastest_variant(measured.ran)
     assert (label, second) == ("as loaded, onnxruntime", "greedy, onnxruntime") and said.startswith("1.10x faster")
     _print_bench(measured)
     assert f"fastest here: '{label}' is {said} '{second}'" in capsys.readouterr().out
     alike = {label: variant for label, variant in measured.ran.items() if variant.backend == "torch"}
-    assert fastest_here(alike) is None and fastest_here({}) is None
-    assert fastest_here(found(label).ran) is None  # its median says that the other is faster, its minimum does not
+    assert fastest_variant(alike) is None and fastest_variant({}) is None
+    assert fastest_variant(found(label).ran) is None  # its median says that the other is faster, its minimum does not
 
 
 def test_a_busy_machine_leaves_no_factor_but_who_is_faster_by_far():
-    label, said, second = fastest_here(found("greedy, onnxruntime").ran)
+    label, said, second = fastest_variant(found("greedy, onnxruntime").ran)
     assert (label, second) == ("as loaded, onnxruntime", "greedy, onnxruntime")
     assert said.startswith("faster (the machine was busy") and not FACTOR.search(said)
 
@@ -90,8 +90,8 @@ def test_launches_that_vary_on_a_gpu_are_no_busy_machine():
     """The device's own times, of a run that is recorded, tell; those of kernels that the host launches do not."""
     assert found("greedy, torch").ran["greedy, torch"].busy
     assert not found("greedy, torch", "cuda:0").ran["greedy, torch"].busy
-    assert tells_of_others("cuda:0", "cuda-graphs") and not tells_of_others("cuda:0", "torch")
-    assert tells_of_others("cpu", "torch")
+    assert spread_shows_load("cuda:0", "cuda-graphs") and not spread_shows_load("cuda:0", "torch")
+    assert spread_shows_load("cpu", "torch")
 
 
 def test_launching_is_told_apart_where_kernels_are_launched_one_by_one():
@@ -109,7 +109,7 @@ def test_launching_is_told_apart_where_kernels_are_launched_one_by_one():
 @pytest.mark.parametrize("busy", [label for label in TIMES if label != "as loaded, torch"])
 def test_no_factor_is_given_of_a_variant_that_a_busy_machine_ran(busy, capsys):
     measured = found(busy)
-    compared = [*compared_alike(measured.ran), *compared_backends(measured.ran)]
+    compared = [*compared_pipelines(measured.ran), *compared_backends(measured.ran)]
     assert compared and not any(busy in (label, first) for label, _, first in compared)
     assert "so no factor is shown" in notes_of(measured.ran, "cpu")[0]
     _print_bench(measured)
@@ -119,12 +119,12 @@ def test_no_factor_is_given_of_a_variant_that_a_busy_machine_ran(busy, capsys):
 
 def test_against_what_a_busy_machine_ran_there_is_no_factor():
     measured = found("as loaded, torch").ran
-    assert [label for label, _, _ in compared_alike(measured)] == ["greedy, onnxruntime"]
+    assert [label for label, _, _ in compared_pipelines(measured)] == ["greedy, onnxruntime"]
     assert compared_backends(measured) == []
 
 
 def test_runs_of_a_busy_machine_are_not_compared_in_numbers():
-    assert not FACTOR.search(speed_words(ratio([1.0, 9.0, 2.0, 8.0, 1.0, 7.0], [2.0] * 6)))
+    assert not FACTOR.search(speed_text(ratio([1.0, 9.0, 2.0, 8.0, 1.0, 7.0], [2.0] * 6)))
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_the_command_line_and_the_app_compare_the_same_pairs(done):
     """On a busy machine they compare none of them, and say so."""
     one = FOLDER / "conv_relu_conv_relu.onnx"
     said = done("bench", one, one, "--backend", "torch,onnxruntime", "--repeat", "3")
-    pairs = set(re.findall(r"^(?:backends .*: )?'(.*?)' is .* '(.*?)'$", said, re.M))
+    pairs = set(re.findall(r"^(?:across backends and precisions: )?'(.*?)' is .* '(.*?)'$", said, re.M))
     assert pairs <= {
         *((f"{one} (2), {backend}", f"{one}, {backend}") for backend in ("torch", "onnxruntime")),
         (f"{one}, onnxruntime", f"{one}, torch"),

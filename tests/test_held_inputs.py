@@ -63,10 +63,10 @@ def test_your_own_optional_input_may_be_absent(tmp_path, shared_worker):
 def test_what_does_not_fit_is_a_sentence(tmp_path):
     graph = load_model(saved(tmp_path, SEQUENCE, header=HEADER))
     np.savez(tmp_path / "i.npz", **{"s[0]": X, "s[2]": X, "x": X})
-    with pytest.raises(InputError, match=r"has an array 's\[2\]' that is no input"):
+    with pytest.raises(InputError, match=r"has an array 's\[2\]' that is not an input"):
         read_inputs(tmp_path / "i.npz", graph)
     np.savez(tmp_path / "i.npz", **{"s[0]": X[0], "x": X})
-    with pytest.raises(InputError, match=r"has shape \[3\]; the model wants float\[N,3\]"):
+    with pytest.raises(InputError, match=r"has shape \[3\]; the model takes float\[N,3\]"):
         read_inputs(tmp_path / "i.npz", graph)
 
 

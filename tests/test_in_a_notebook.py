@@ -28,7 +28,7 @@ def test_the_verbs_are_what_is_listed():
         ({"preset": "fold_constant"}, "there is no preset 'fold_constant'; did you mean the pass 'fold_constants'?"),
         ({"layout": "gredy"}, "there is no layout strategy 'gredy'; did you mean 'greedy'?"),
         ({"target": "cud"}, "there is no target profile 'cud'; did you mean 'cuda'?"),
-        ({"preset": "xyz"}, "there is no preset 'xyz'; there are: default, none"),
+        ({"preset": "xyz"}, "there is no preset 'xyz'; there are: simplify, default, normalize, none"),
     ],
 )
 def test_a_wrong_name_gets_the_nearest(asked, meant):
@@ -50,6 +50,7 @@ def test_results_are_read_at_a_glance(tmp_path):
     assert re.fullmatch(r"<ExportReport: .*y\.onnx, 0\.00 MB, opset \d+; checked: onnx\.checker>", repr(report))
 
 
+@pytest.mark.slow
 def test_a_measurement_is_a_table(shared_worker):
     found = wb.measure({"as loaded": GRAPH, "<b>": GRAPH}, repeat=2)
     head, first, second, *notes = repr(found).splitlines()

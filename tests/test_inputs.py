@@ -126,7 +126,7 @@ def test_a_negative_dim_and_an_enormous_one_are_refused():
 
 def test_a_sequence_of_sequences_is_refused():
     graph = from_text("g (seq(seq(float[2])) x) => (int64 y) { y = SequenceLength(x) }")
-    with pytest.raises(InputError, match=r"'x' is of type .*such inputs cannot be run"):
+    with pytest.raises(InputError, match=r"'x' has type .*such inputs cannot be run"):
         seed_inputs(graph)
 
 
@@ -159,12 +159,12 @@ def test_own_inputs_are_cast_where_safe_and_bind_dims(model, tmp_path):
     ("change", "sentence"),
     [
         ({"x": None}, "has no array 'x'; the model's inputs are 'x', 'rows', 'flag'"),
-        ({"more": np.zeros(1)}, "has an array 'more' that is no input"),
-        ({"x": np.zeros((4, 3), np.complex64)}, "'x' is of complex64; the model wants float"),
-        ({"rows": np.zeros(4)}, "'rows' is of float64; the model wants int32"),
+        ({"more": np.zeros(1)}, "has an array 'more' that is not an input"),
+        ({"x": np.zeros((4, 3), np.complex64)}, "'x' has type complex64; the model takes float"),
+        ({"rows": np.zeros(4)}, "'rows' has type float64; the model takes int32"),
         ({"rows": np.array([0, 0, 0, 2**40])}, "'rows' has numbers that do not fit int32"),
         ({"flag": np.array(2)}, "'flag' has numbers besides 0 and 1"),
-        ({"x": np.zeros(4)}, r"'x' has shape \[4\]; the model wants float\[N,3\]"),
+        ({"x": np.zeros(4)}, r"'x' has shape \[4\]; the model takes float\[N,3\]"),
         ({"x": np.zeros((4, 2))}, r"'x' has shape \[4, 2\]"),
         ({"rows": np.arange(5)}, "Dimension 'N' is 4 in input 'x' and 5 in input 'rows'"),
     ],

@@ -9,7 +9,7 @@ from passes.layout.layout_insert_and_cancel import LayoutInsertAndCancel
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import PassContext, run_pass
 
 WEIGHTS = "<float[2,2,1,1] w = {1, 2, 3, 4}, int64[1] s = {-1}>"
@@ -35,7 +35,7 @@ def test_an_operator_is_wrapped_only_behind_an_inserted_transpose():
     graph = laid_out(f"""g (float[1,2,4,4] x) => (float[1,2,4,4] y, float[32] z) {WEIGHTS} {{
         a = Relu(x)  y = Conv(a, w)  z = Reshape(a, s)
     }}""")
-    assert count(graph).transposes == 2
+    assert count_transposes(graph).transposes == 2
     assert [node.op for node in graph.nodes if node.outputs == ("a",)] == ["Relu"]
 
 
@@ -43,13 +43,13 @@ def test_operators_follow_one_after_the_other_behind_a_convolution():
     graph = laid_out(f"""g (float[1,2,4,4] x, float[1,2,4,4] b) => (float[1,2,4,4] y) {WEIGHTS} {{
         c = Conv(x, w)  d = Relu(c)  e = Add(d, b)  y = Sigmoid(e)
     }}""")
-    assert count(graph).transposes == 3  # of x, of b, and back
+    assert count_transposes(graph).transposes == 3  # of x, of b, and back
     assert graph.shape(graph.producer("y").inputs[0]) == (1, 4, 4, 2)
 
 
 def test_a_path_without_a_data_format_stays():
     graph = laid_out("g (float[1,2,4,4] x) => (float[1,2,4,4] y) { a = Relu(x)  y = Sigmoid(a) }")
-    assert count(graph).transposes == 0
+    assert count_transposes(graph).transposes == 0
 
 
 @pytest.mark.parametrize(("target", "weights"), [("cuda", "OHWI"), ("npu", "HWOI")])

@@ -213,7 +213,7 @@ def test_of_many_merged_nodes_the_last_rewrites_are_told():
 
 @pytest.mark.parametrize("path", ["folding/batchnorm.onnx", "algebra/undone.onnxtxt", "resnet50_narrow.onnx"])
 def test_lineage_is_what_a_walk_over_all_rewrites_finds(path):
-    history = wb.optimize(wb.load(ROOT / "sample_models" / path), preset="default")
+    history = wb.optimize(wb.load(ROOT / "sample_models" / path), preset="normalize")
     lineage = Lineage(history)
     every = [rewrite for step in history.steps for rewrite in step.rewrites]
     names = {node.name for rewrite in every for node in (*rewrite.edit.insert, *rewrite.inverse.insert)}
@@ -284,12 +284,12 @@ def test_passes_without_a_rule_for_the_operator_say_nothing():
 
 
 def test_a_rule_that_fails_is_told():
-    def match(graph, node, options) -> Rewrite:
+    def match(graph, node, pass_) -> Rewrite:
         raise KeyError("w")
 
     class Broken(Pass):
         title = "Broken"
-        rules = (Rule("breaks", ("*",), match, Example("", "", ()), exactness=Exactness.BITS),)
+        rules = (Rule("breaks", ("*",), match, Example("", "", ()), exactness=Exactness.BIT_EXACT),)
 
     _, by_title = shown(of_text(FOLDED), "Relu_y", given=[Broken()])
     assert by_title["Why not here?"]["rows"] == [["Broken", "breaks", "the rule failed with KeyError: 'w'"]]
@@ -357,16 +357,16 @@ def test_documents_are_of_the_model_s_version():
 def test_documents_of_our_own_operators():
     graph = Graph(opset_imports={"": 17, "workbench": 1})
     assert document(graph, Node("Conv_NHWC", (), (), domain="workbench")).endswith(
-        "It means: Transpose, Conv, Transpose."
+        "Its body is: Transpose, Conv, Transpose."
     )
-    assert "none of Graph Workbench's" in document(graph, Node("Conv_Nothing", (), (), domain="workbench"))
+    assert "not an operator of Graph Workbench" in document(graph, Node("Conv_Nothing", (), (), domain="workbench"))
 
 
 def test_documents_of_the_model_s_functions():
     graph = from_text("""<ir_version: 10, opset_import: ["": 17, "f": 1]>
         g (float[2] x) => (float[2] y) { y = f.twice(x) }
         <domain: "f", opset_import: ["": 17]> twice (a) => (b) { c = Relu(a)  b = Add(c, c) }""")
-    assert document(graph, graph.nodes[0]) == "A function of the model. It is: Relu, Add."
+    assert document(graph, graph.nodes[0]) == "A function of the model. Its body is: Relu, Add."
     _, by_title = shown(start(graph, CUDA), graph.nodes[0].name)
     assert rows(by_title["Contract"])["run by"] == "the torch executor, by the function's body"
 

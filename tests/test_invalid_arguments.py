@@ -43,7 +43,7 @@ def test_weights_of_the_model_are_not_replaced(refused, tmp_path, words, lost):
     before = (tmp_path / lost).read_bytes()
     names = {"model": tmp_path / "m.onnx", "data": tmp_path / lost, "folder": tmp_path}
     said = refused(*shlex.split(words.format(**names)))
-    assert f"/{lost}' holds weights of" in said and said.endswith("which would be lost; write to another file\n")
+    assert f"/{lost}' has weights of" in said and said.endswith("which would be lost; write to another file\n")
     assert (tmp_path / lost).read_bytes() == before
 
 
@@ -113,7 +113,7 @@ def test_a_huge_dim(run, refused, unverified, symbolic):
             "no layout strategy 'nope'; there are: blocked, convert-layout, greedy",
         ),
         (["optimize", "MODEL", "-o", "OUT", "--option", "nope"], "pass.field=value"),
-        (["optimize", "MODEL", "-o", "OUT", "--option", "nope.a=1"], "names no pass that runs"),
+        (["optimize", "MODEL", "-o", "OUT", "--option", "nope.a=1"], "is not of a pass that runs"),
         (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.a=1"], "has no option 'a'"),
         (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.max_bytes=big"], "must be a number"),
         (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.max_bytes=-1"], "fold_constants.max_bytes"),
@@ -172,7 +172,7 @@ def test_a_place_that_takes_no_file_is_told_before_the_work(refused, symbolic, t
         sentence = refused(
             "optimize", symbolic, "-o", out, "--report", f"/proc/{place}" if place == "r.json" else tmp_path / "r"
         )
-        assert f"'/proc/{place}' cannot be written: " in sentence and "write to another place" in sentence
+        assert f"'/proc/{place}' cannot be written: " in sentence and "write to another path" in sentence
         assert not (tmp_path / "out.onnx").exists()
     assert "'/proc/r.html' cannot be written" in refused("report", symbolic, "-o", "/proc/r.html")
 
@@ -244,7 +244,7 @@ def test_a_full_disk_is_a_sentence():
     ("arrays", "sentence"),
     [
         ({"z": np.ones((1, 4), np.float32)}, "has no array 'x'"),
-        ({"x": np.ones((1, 4), np.float32), "z": np.ones(1)}, "that is no input"),
+        ({"x": np.ones((1, 4), np.float32), "z": np.ones(1)}, "that is not an input"),
         ({"x": np.ones((1, 5), np.float32)}, "shape [1, 5]"),
         ({"x": np.ones(4, np.float32)}, "shape [4]"),
         ({"x": np.ones((1, 4), np.complex64)}, "complex64"),

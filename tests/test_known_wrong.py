@@ -5,7 +5,7 @@ import pytest
 
 from tests.known_wrong import CASES, Case
 from tests.running import outputs, random_inputs, typed
-from workbench.inference.shapes import is_made_up
+from workbench.inference.shapes import is_generated_symbol
 from workbench.ir import DataType, Graph
 from workbench.layout.profile import load_profile
 from workbench.pipeline.running import run_pipeline
@@ -272,7 +272,7 @@ ALL = (*CASES, *FUSED, *FOUND)
 def says_as_much(found, before) -> bool:
     """Whether the type is the same but for symbols of inference, of which more may be known."""
     pairs = zip(found.shape, before.shape, strict=True)
-    return found.dtype == before.dtype and all(a == b or is_made_up(b) for a, b in pairs)
+    return found.dtype == before.dtype and all(a == b or is_generated_symbol(b) for a, b in pairs)
 
 
 @pytest.mark.parametrize("case", ALL, ids=[case.source for case in ALL])

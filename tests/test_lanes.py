@@ -1,4 +1,4 @@
-"""Lanes: the fewest chains against brute force, bounds on real models, and memory when operators run side by side."""
+"""Streams: the fewest chains against brute force, bounds on real models, and memory when operators run side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.slow import slow_unless
 from tests.test_memory_sharing import random_graph
 from workbench.memory.planning import plan_memory, sharing_of
 from workbench.solvers.path_cover import fewest_chains
-from workbench.streams.analysis import StreamsAnalysis, find_lanes
+from workbench.streams.analysis import StreamsAnalysis, analyze_streams
 from workbench.streams.dependencies import Dependencies, closure
 from workbench.streams.scheduling import launch_order, schedule
 
@@ -63,7 +63,7 @@ def test_launches_and_schedules_keep_the_dependencies():
         runs = {run.operator: run for run in made.runs}
         for number, run in runs.items():
             assert all(runs[one].end_us <= run.start_us for one in after[number])
-            beside = [other for other in made.runs if other.lane == run.lane and other.operator != number]
+            beside = [other for other in made.runs if other.stream == run.stream and other.operator != number]
             assert all(other.end_us <= run.start_us or run.end_us <= other.start_us for other in beside)
         assert dependencies.critical_path <= made.makespan_us <= dependencies.total + 1e-9
         assert dependencies.bound >= 1.0 or not dependencies.total
@@ -75,15 +75,15 @@ def test_of_equal_operators_kinds_alternate():
     assert kinds == [True, False, True, False]
 
 
-@pytest.mark.parametrize(("name", "lanes", "low", "high"), [("inception_v2", 4, 1.8, 2.1), ("resnet50", 2, 1.0, 1.1)])
-def test_light_models(name, lanes, low, high, tmp_path):
+@pytest.mark.parametrize(("name", "streams", "low", "high"), [("inception_v2", 4, 1.8, 2.1), ("resnet50", 2, 1.0, 1.1)])
+def test_light_models(name, streams, low, high, tmp_path):
     onnx.save(random_light(name), tmp_path / "m.onnx")
-    found = find_lanes(wb.load(tmp_path / "m.onnx"))
-    assert len(found.schedule.lanes) == lanes and low < found.schedule.dependencies.bound < high
+    found = analyze_streams(wb.load(tmp_path / "m.onnx"))
+    assert len(found.schedule.streams) == streams and low < found.schedule.dependencies.bound < high
 
 
 def random_interleaving(found: StreamsAnalysis, rng: random.Random):
-    """An order of the nodes that the lanes and their waits allow."""
+    """An order of the nodes that the streams and their waits allow."""
     number = {node.name: i for i, node in enumerate(found.problem.operators)}
     done_nodes, done, left, order = set(), 0, list(found.graph.nodes), []
     while left:
@@ -106,17 +106,17 @@ def random_interleaving(found: StreamsAnalysis, rng: random.Random):
 def test_no_interleaving_reads_what_was_overwritten(block):
     refused = 0
     for seed in range(60 * block, 60 * block + 60):
-        found, rng = find_lanes(typed(random_graph(seed))), random.Random(seed)
-        refused += bool(found.clash)
+        found, rng = analyze_streams(typed(random_graph(seed))), random.Random(seed)
+        refused += bool(found.conflict)
         for _ in range(4):
-            replay(found.graph, found.beside, random_interleaving(found, rng))
+            replay(found.graph, found.concurrent, random_interleaving(found, rng))
     assert refused
 
 
 def test_a_sequential_plan_is_refused_on_branches():
-    found = find_lanes(wb.load(BRANCHES))
-    assert "'left2'" in found.clash and "are in use at the same time" in found.clash
-    assert found.sequential.packed.total == 3 * 16_384 and found.beside.packed.total == 4 * 16_384
+    found = analyze_streams(wb.load(BRANCHES))
+    assert "'left2'" in found.conflict and "are in use at the same time" in found.conflict
+    assert found.sequential.packed.total == 3 * 16_384 and found.concurrent.packed.total == 4 * 16_384
     sequential = plan_memory(sharing_of(found.graph))
     with pytest.raises(Wrong):
         for seed in range(40):
@@ -126,14 +126,15 @@ def test_a_sequential_plan_is_refused_on_branches():
 @pytest.mark.slow
 def test_the_command(done):
     found = json.loads(done("lanes", BRANCHES, "--json"))
+    assert found == json.loads(done("streams", BRANCHES, "--json"))
     assert found["lanes"] == [["left1", "left2", "left3", "y"], ["right1", "right2", "right3"]]
     assert sorted(found["launch_order"]) == sorted(run["node"] for run in found["schedule"]) and found["bound"] > 1.7
-    text = done("lanes", BRANCHES)
-    assert "lanes: 2, as many as operators of which none waits for another; waits between them: 1" in text
+    text = done("streams", BRANCHES)
+    assert "streams: 2, as many as operators of which none waits for another; waits between streams: 1" in text
     assert "a model, not measured: an H100 with 3 TB/s" in text
-    measured = done("lanes", BRANCHES, "--measure")
+    measured = done("streams", BRANCHES, "--measure")
     assert "each operator measured alone" in measured and "measured on cpu: " in measured
-    as_json = json.loads(done("lanes", BRANCHES, "--measure", "--json"))["measured"]
+    as_json = json.loads(done("streams", BRANCHES, "--measure", "--json"))["measured"]
     assert as_json["device"] == "cpu" and (as_json["reason"] or as_json["lanes"]["ratio"] < 1)
 
 
@@ -162,12 +163,12 @@ def test_chains_follow_edges_where_they_can():
         assert skips == fewest_skips(after, len(chains)), seed
 
 
-def test_what_a_lane_does_not_wait_for_has_ended():
+def test_what_a_stream_does_not_wait_for_has_ended():
     for seed in range(200):
         after = random_after(seed, 14)
         made = schedule(Dependencies(after, (1.0,) * len(after), (False,) * len(after)))
         kept = [list(waits) for waits in made.waits_for]
-        for chain in made.lanes:
+        for chain in made.streams:
             for first, second in pairwise(chain):
                 kept[second].append(first)
         assert tuple(closure(kept)) == made.before

@@ -18,13 +18,13 @@ from workbench.errors import UserError
 from workbench.io.samples import samples
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measured import measurement_from_json
+from workbench.run.measurement.measurement_result import measurement_from_json
 from workbench.run.measurement.variants import Variant, combined
-from workbench.run.randomness import draws_numbers
+from workbench.run.randomness import uses_random_numbers
 from workbench.run.torch.executor.executor import OperatorError, TorchExecutor
 from workbench.run.torch.prepared import PREPARATIONS
-from workbench.run.torch.streams.choosing import copied, has_same_bits
 from workbench.run.torch.streams.launches import Launches, launches_of
+from workbench.run.torch.streams.select_run import copied, has_same_bits
 from workbench.run.torch.streams.threads import ThreadedRun
 from workbench.run.worker.client import CancelledError
 
@@ -52,7 +52,7 @@ def closed(run: ThreadedRun, times: int) -> list[list]:
 
 
 def check(graph, threads: int = 4, dtype=None) -> Launches:
-    """Side by side some times, with poison in some order that the lanes allow, and as operator by operator computes."""
+    """Side by side some times, with poison in some order that the streams allow, and as operator by operator computes."""
     executor, tensors, launches = planned(graph, dtype)
     eager = copied(list(executor.run_tensors(tensors).values()))
     with executor.computing():
@@ -68,16 +68,16 @@ def check(graph, threads: int = 4, dtype=None) -> Launches:
 
 
 def poisoned(launches: Launches, rng: random.Random) -> list:
-    """The outputs of a run in a random order that lanes and waits allow, with NaN in the arena before it, and in the
+    """The outputs of a run in a random order that streams and waits allow, with NaN in the arena before it, and in the
     memory of each block when all that uses it has run."""
     arena, left = launches.arena, list(launches.in_order)
     arena.bytes.fill_(_POISON)
     used = uses_of_blocks(launches)
-    for _, write in launches.first:
+    for _, write in launches.prologue:
         write()
     ended: set[int] = set()
     while left:
-        heads = {launch.lane: launch for launch in reversed(left)}
+        heads = {launch.stream: launch for launch in reversed(left)}
         chosen = rng.choice([launch for launch in heads.values() if ended.issuperset(launch.waits)])
         left.remove(chosen)
         chosen.run()
@@ -90,7 +90,7 @@ def poisoned(launches: Launches, rng: random.Random) -> list:
 
 
 def uses_of_blocks(launches: Launches) -> dict[int, set[int]]:
-    """For each block whose users are all on lanes, and of which nothing is a result, those users."""
+    """For each block whose users are all on streams, and of which nothing is a result, those users."""
     sharing = launches.arena.plan.sharing
     of_node = {node.name: launch.operator for launch in launches.in_order for node, _ in launch.runs}
     found = {}
@@ -111,7 +111,7 @@ def uses_of_blocks(launches: Launches) -> dict[int, set[int]]:
 )
 def test_samples(sample):
     graph = wb.load(sample.file, sample.dims)
-    if draws_numbers(graph):
+    if uses_random_numbers(graph):
         pytest.skip("it draws other random numbers in each run")
     check(graph)
 
@@ -176,7 +176,7 @@ def prepared(graph):
 
 def test_where_nothing_runs_beside_another_it_says_so():
     chain = prepared(typed("g (float[8] x) => (float[8] y) { a = Softmax(x)  y = Softmax(a) }"))
-    assert "there is one lane" in chain.reason and chain.lanes is None
+    assert "there is only one stream" in chain.reason and chain.streams is None
     drawn = prepared(
         typed("g (float[8] x) => (float[8] y, float[8] z) { y = RandomNormalLike(x)  z = RandomUniformLike(x) }")
     )
@@ -184,7 +184,7 @@ def test_where_nothing_runs_beside_another_it_says_so():
 
 
 def test_a_way_with_other_bits_is_not_taken(monkeypatch):
-    monkeypatch.setattr("workbench.run.torch.streams.choosing.has_same_bits", lambda one, other: False)
+    monkeypatch.setattr("workbench.run.torch.streams.select_run.has_same_bits", lambda one, other: False)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert "differ in their last bits" in prepared(wb.load(BRANCHES)).reason
 
@@ -192,10 +192,10 @@ def test_a_way_with_other_bits_is_not_taken(monkeypatch):
 def test_it_says_what_was_measured(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     found = prepared(wb.load(BRANCHES))
-    measured = found.lanes
+    measured = found.streams
     assert (measured.lanes, measured.waits, measured.threads) == (2, 1, 2) and measured.ratio > 0
     assert (found.reason is None) == measured.is_faster
-    assert measured.is_faster or "that is faster here" in found.reason
+    assert measured.is_faster or "one stream is faster on this device" in found.reason
 
 
 @pytest.mark.slow
@@ -205,9 +205,13 @@ def test_measured_beside_the_others(kept_worker):
     found = measure_models(
         combined({"m": graph}, ["arena", "lanes"], ["float32"]), inputs=inputs, repeat=2, worker=kept_worker
     )
-    lanes = found.ran["lanes"]
-    assert lanes.memory.counted == "arena" and measurement_from_json(found.to_json()).ran["lanes"].lanes == lanes.lanes
-    assert lanes.lanes is None or (lanes.lanes.is_faster or "that is faster here" in lanes.fallbacks["lanes"])
+    streams = found.ran["lanes"]
+    assert (
+        streams.memory.counted == "arena" and measurement_from_json(found.to_json()).ran["lanes"].lanes == streams.lanes
+    )
+    assert streams.lanes is None or (
+        streams.lanes.is_faster or "one stream is faster on this device" in streams.fallbacks["lanes"]
+    )
     narrow = measure_models({"m": Variant(graph, "lanes", "bfloat16")}, inputs=inputs, repeat=1, worker=kept_worker)
     reason = narrow.ran["m"].fallbacks.get("lanes", "")
     assert narrow.ran["m"].memory.counted == "arena" and "element types" not in reason

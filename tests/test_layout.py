@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Edit, Node, check
-from workbench.ir.permutation import channels_last, inverse, is_identity, moves_data, permuted, then
+from workbench.ir.permutation import channels_last, compose, inverse, is_identity, moves_data, permuted
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.profile import ProfileError, load_profile, profile_names
 from workbench.ops import NotPermutable, layout_of
-from workbench.ops.channels_last import FUSED_CONVOLUTIONS, OWN_BODIES
+from workbench.ops.channels_last import FUSED_CONVOLUTIONS, OWN_SIGNATURES
 
 PERMS = st.permutations(range(4)).map(tuple)
 
@@ -19,8 +19,8 @@ PERMS = st.permutations(range(4)).map(tuple)
 @given(PERMS, PERMS)
 def test_permutations(first, second):
     array = np.arange(120).reshape(2, 3, 4, 5)
-    np.testing.assert_array_equal(array.transpose(first).transpose(second), array.transpose(then(first, second)))
-    assert is_identity(then(first, inverse(first)))
+    np.testing.assert_array_equal(array.transpose(first).transpose(second), array.transpose(compose(first, second)))
+    assert is_identity(compose(first, inverse(first)))
     assert permuted(array.shape, first) == array.transpose(first).shape
 
 
@@ -70,7 +70,7 @@ def test_profiles():
     assert (npu.layout, npu.weights) == ("NHWC", "HWOI")
     own = {"BPA", "BPW", "img2col", "unpool", "maskunpool", "mirror", "rotate", "tensornorm", "bilinear"}
     assert {"Conv", "Concat", "Pad", *(f"workbench.{name}" for name in own)} <= npu.required_layouts.keys()
-    assert own == set(OWN_BODIES) - set(FUSED_CONVOLUTIONS)
+    assert own == set(OWN_SIGNATURES) - set(FUSED_CONVOLUTIONS)
     assert [npu.layout_for(rank) for rank in (3, 4, 5, 2)] == ["NWC", "NHWC", "NDHWC", None]
     with pytest.raises(ProfileError, match=r"there is no target profile 'tpu'; did you mean 'npu'"):
         load_profile("tpu")

@@ -11,10 +11,10 @@ from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, random_inputs, typed
 from workbench.api import load, optimize
-from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.layout.strategies.strategy_facts import layout_step
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import PassContext, run_pass, with_options
 
 TIMES = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "Mul": 1})
@@ -119,7 +119,7 @@ def test_sizes_computed_with_floats_are_inferred(tmp_path):
     graph = opened(tmp_path, RESIZED)
     for strategy in ("optimal", "convert-layout"):
         history = optimize(graph, layout=strategy, target="cuda")
-        assert count(history.graph).unknown == 0
+        assert count_transposes(history.graph).unknown == 0
         assert layout_step(history).after["elements_moved"] == 3 * 8 * 8 + 3 * 12 * 12
 
 
@@ -132,7 +132,7 @@ def test_where_a_size_stays_unknown_nothing_is_called_the_least(tmp_path, strate
         }""",
     )
     step = run_pass(strategy(), graph, PassContext(load_profile("cuda")))
-    unknown = count(graph).unknown
+    unknown = count_transposes(graph).unknown
     assert step.facts.unknown == unknown > 0
     assert step.facts.lower_bound is None and not step.facts.certified
     transposes = "1 transpose moves" if unknown == 1 else f"{unknown} transposes move"

@@ -19,7 +19,7 @@ from workbench.explanations.reporting import history_report
 from workbench.io import load_model
 from workbench.io.exporting import to_bytes
 from workbench.ir import Graph, from_text
-from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.layout.strategies.strategy_facts import layout_step
 from workbench.rewrite import PassContext, Step, run_pass, with_options

@@ -78,7 +78,7 @@ def test_a_gap_is_said():
     step = least(typed("g (float[2,3] x) => (float[3,2] y) { y = Transpose<perm=[1,0]>(x) }"))
     stopped = replace(step, facts=replace(step.facts, lower_bound=18, certified=False, gap=0.25))
     assert stopped.conclusion == (
-        f"{OVER} moves less than 18 bytes, and this moves more; 25.0% of it is not proven to be needed"
+        f"{OVER} moves less than 18 bytes, and this moves more; the bound is 25.0% below that"
     )
 
 

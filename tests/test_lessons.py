@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
+import zipfile
+from functools import cache
 
 import pytest
 
@@ -39,17 +42,52 @@ def written(folder, text):
 # ---- shipped -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_shipped_lesson_plays(name):
+@cache
+def played_once(name):
     if name == SATURATION and find_pass("saturate_algebra").missing():
         pytest.skip(find_pass("saturate_algebra").missing())
-    lesson = find_lesson(name)
-    stops = play(lesson)
+    return play(find_lesson(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_lesson_plays(name):
+    lesson, stops = find_lesson(name), played_once(name)
     assert len(stops) == len(lesson.stops) >= 3
     assert lesson.about.endswith(".")
     for stop in stops:
         assert stop.stop.question.endswith("?") or "?" in stop.stop.question
         assert stop.stop.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_stop_has_notes_and_each_number_in_them_is_that_of_its_graph(name):
+    for played in played_once(name):
+        stop = played.stop
+        assert 1 <= len(re.findall(r"[.?](?= |$)", stop.notes)) <= 3, stop.title
+        assert "usual wrong answer" in stop.notes, stop.title
+        known = numbers_of(played)
+        for left, right in re.findall(rf"({NUMBER}|\()([ \d.,()x+*/-]*? = {NUMBER})", f"{stop.answer} {stop.notes}"):
+            computed, stated = f"{left}{right}".replace(",", "").replace("x", "*").split(" = ")
+            assert eval(computed) == float(stated), (stop.title, computed, stated)
+            known.add(float(stated))
+        words = re.sub(r"\[[^]]*\]", "", stop.notes)  # without permutations
+        said = {float(number.replace(",", "")) for number in re.findall(rf"(?<![\w.,]){NUMBER}(?!\w|\.\d)", words)}
+        assert {number for number in said if number >= 100 and number.is_integer()} <= known, stop.title
+
+
+NUMBER = r"\d(?:[\d,]*\d)?(?:\.\d+)?"
+
+
+def numbers_of(played) -> set[float]:
+    """What the picture can say: elements and bytes of values and weights, and the numbers in its sentences and title."""
+    known = set()
+    for graph in (played.history.before(played.step), played.graph):
+        types = [graph.tensor_type(value) for node in graph.nodes for value in (*node.operands, *node.outputs)]
+        counts = {math.prod(t.shape) for t in types if t and t.shape and all(isinstance(d, int) for d in t.shape)}
+        known |= counts | {4 * count for count in counts}
+    words = [rewrite.sentence for rewrite in played.history[played.step].rewrites]
+    words += [played.picture.title, *played.picture.lines] if played.picture else []
+    return known | {float(number.replace(",", "")) for number in re.findall(NUMBER, " ".join(words))}
 
 
 def test_the_lessons_that_were_asked_for_are_there():
@@ -83,8 +121,12 @@ def test_the_lessons_are_in_the_wheel():
         ("---\ntitle: T\n---\n" + STOP, 1, "no 'model'"),
         (FRONT, 7, "there is no stop"),
         (FRONT.replace("profile: npu", "profil: npu") + STOP, 4, "no key 'profil' here; did you mean 'profile'?"),
-        (FRONT.replace("profile: npu", "profile npu") + STOP, 4, "'profile npu' is no line of the form `key: words`"),
-        (FRONT.replace("profile: npu", "title: U") + STOP, 4, "'title' stands twice; the first is in line 2"),
+        (
+            FRONT.replace("profile: npu", "profile npu") + STOP,
+            4,
+            "'profile npu' is not a line of the form `key: value`",
+        ),
+        (FRONT.replace("profile: npu", "title: U") + STOP, 4, "'title' is given twice, first in line 2"),
         (FRONT + STOP.replace("> K\n", ""), 8, "the stop 'S' has no sentence; write its key sentence after >"),
         (FRONT + STOP.replace("Question: Q?\n", ""), 8, "the stop 'S' has no question"),
         (FRONT + STOP.replace("Answer: A.\n", ""), 8, "the stop 'S' has no answer"),
@@ -97,18 +139,24 @@ def test_the_lessons_are_in_the_wheel():
         (FRONT.replace("strategy: greedy", "preset: quick") + STOP, 5, "no preset 'quick'"),
         (FRONT.replace("strategy: greedy", "passes: fold_batchnrm") + STOP, 5, "no pass 'fold_batchnrm'"),
         (FRONT.replace("strategy: greedy", "layouts: z=NHWC") + STOP, 5, "has no input 'z'"),
-        (FRONT + STOP.replace("greedy 1", "greedi 1"), 10, "'greedi' is no pass that runs here"),
+        (FRONT + STOP.replace("greedy 1", "greedi 1"), 10, "'greedi' is not a pass that runs here"),
         (FRONT + STOP.replace("greedy 1", "greedy 9"), 10, "has 2 rewrites here; write a number from 0 to 2"),
         (
             FRONT + STOP.replace("node: output", "node: outpu"),
             11,
-            "no node 'outpu' at this moment; did you mean 'output'?",
+            "no node 'outpu' at this moment of 'S'; did you mean 'output'?",
         ),
+        (
+            FRONT + STOP.replace("node: output", "frame: output, in:inpu"),
+            11,
+            "no node 'in:inpu' at this moment of 'S'; did you mean 'in:input'?",
+        ),
+        (FRONT + STOP.replace("node: output", "beside: nods"), 11, "no text 'nods'; did you mean 'nodes'?"),
         (FRONT + STOP.replace("node: output", "picture: film"), 11, "no picture 'film'"),
         (FRONT + STOP.replace("node: output", "picture: memory best"), 11, "no planner 'best'"),
         (FRONT + STOP.replace("node: output", "picture: memory exact up"), 11, "no execution order 'up'"),
         (FRONT + STOP.replace("node: output", "picture: elements input"), 11, "a picture has room for"),
-        (FRONT + STOP.replace("node: output", "picture: elements q"), 11, "is no image, kernel or matrix"),
+        (FRONT + STOP.replace("node: output", "picture: elements q"), 11, "is not an image, kernel or matrix"),
     ],
 )
 def test_a_fault_is_a_sentence_with_its_file_and_line(tmp_path, run, text, line, words):
@@ -150,6 +198,23 @@ def test_a_stop_takes_over_what_it_does_not_say_itself(tmp_path):
     assert (first.stop.sentence, first.stop.text, first.stop.question, first.stop.answer) == ("K", "Text.", "Q?", "A.")
 
 
+def test_a_stop_may_have_a_frame_a_text_and_notes_and_takes_its_text_from_the_lesson(tmp_path):
+    front = FRONT.replace("strategy: greedy", "strategy: greedy\nbeside: nodes")
+    other = (
+        STOP.replace("node: output", "node: output\nframe: in:input, to_nhwc_input\nbeside:")
+        + "Notes: Wait.\nFor it.\n"
+    )
+    first, second = play(read_lesson(written(tmp_path, front + STOP + "\n" + other)))
+    assert first.text.before[0].startswith("output = Conv(input, ") and len(first.text.after) == 3
+    assert (first.stop.frame, first.stop.notes) == ((), "")
+    assert (second.stop.frame, second.stop.notes, second.text) == (
+        ("in:input", "to_nhwc_input"),
+        "Wait.\nFor it.",
+        None,
+    )
+    assert second.stop.answer == "A."
+
+
 def test_a_model_may_lie_beside_its_lesson(tmp_path):
     (tmp_path / "mine.onnx").write_bytes((FOLDER / "npu_path.onnx").read_bytes())
     (stop,) = play(read_lesson(written(tmp_path, FRONT.replace("npu_path", "mine") + STOP)))
@@ -178,14 +243,33 @@ def test_a_lesson_is_one_file_without_a_network(tmp_path, done):
     said = done("lesson", "export", "why_a_transpose", "-o", tmp_path / "l.html")
     text = (tmp_path / "l.html").read_text()
     assert "open it in a browser" in said
-    assert text.count("<section data-stop") == 5
+    assert text.count("<section data-stop") == 5 * 5  # of each part of the page one a stop
     assert not re.search(r"""(?:src|href)=["']?http""", text)
     lesson = find_lesson("why_a_transpose")
     assert lesson_html(lesson, play(lesson)) == text
+    assert "The next lesson is: The Reshape that must not be reached" in text
     assert "why_a_transpose: Why is there a transpose here?" in done("lesson", "list")
 
 
+@pytest.mark.slow
+def test_all_lessons_are_a_zip_of_files_that_lead_to_each_other(tmp_path, done, refused):
+    assert "end 'l.html' with .zip" in refused("lesson", "export", "all", "-o", "l.html")
+    assert "open its first file" in done("lesson", "export", "all", "-o", tmp_path / "l.zip")
+    with zipfile.ZipFile(tmp_path / "l.zip") as archive:
+        names = archive.namelist()
+        texts = [archive.read(name).decode() for name in names]
+    assert names == sorted(names) and len(names) == len(NAMES)
+    for text, following in zip(texts, names[1:], strict=False):
+        assert f'<a href="{following}">' in text
+    assert "This was the last lesson." in texts[-1]
+
+
 # ---- the page ----------------------------------------------------------------------------
+
+
+def words(at) -> str:
+    """Everything that stands on the page, also as HTML."""
+    return "\n".join([*(element.value for element in at.markdown), *(html.proto.body for html in at.get("html"))])
 
 
 def lessons_page(**query):
@@ -201,21 +285,57 @@ def lessons_page(**query):
 
 def test_the_page_lists_the_lessons_and_begins_one():
     at = fine(lessons_page().run())
+    assert words(at).count('class="wb-picture"') == len(NAMES)
+    assert "6 stops, about 6 minutes" in words(at)
     fine(at.button(key="begin_folding").click().run())
     assert at.query_params["lesson"] in ("folding", ["folding"])
-    assert "stop 1 of 6" in " ".join(element.value for element in at.markdown)
+    assert "stop 1 of 6" in words(at)
 
 
 def test_a_stop_shows_its_moment_its_node_and_then_its_answer():
     at = fine(lessons_page(lesson="why_a_transpose", stop="2").run())
     found = drawn(at)
     assert (found["at"]["step"], found["at"]["rewrite"], found["show"]["id"]) == (1, 1, "to_nhwc_input")
-    words = lambda: " ".join(element.value for element in at.markdown)  # noqa: E731
-    assert "Nothing: " not in words()
+    assert (found["player"], found["show"]["frame"]) == (True, [])
+    assert "Nothing: " not in words(at)
     fine(at.button(key="lesson_answer").click().run())
-    assert "Nothing: " in words()
+    assert "Nothing: " in words(at)
     fine(at.button(key="lesson_next").click().run())
-    assert drawn(at)["at"]["rewrite"] == 2 and "Nothing: " not in words()
+    assert drawn(at)["at"]["rewrite"] == 2 and "Nothing: " not in words(at)
+    fine(at.button(key="lesson_next").click().run())
+    assert drawn(at)["show"]["frame"] == ["to_nhwc_input", "output", "restore_output"]
+
+
+def test_after_the_last_stop_comes_the_next_lesson_and_after_the_last_lesson_the_list(tmp_path):
+    at = fine(lessons_page(lesson="why_a_transpose", stop="5").run())
+    assert at.button(key="lesson_next").label == "Next lesson"
+    fine(at.button(key="lesson_next").click().run())
+    assert "stop 1 of 4" in words(at)
+    assert at.query_params["lesson"] in ("the_reshape", ["the_reshape"])
+    own = fine(lessons_page(lesson=str(written(tmp_path, FRONT + STOP))).run())
+    assert own.button(key="lesson_next").label == "All lessons"
+    fine(own.button(key="lesson_next").click().run())
+    assert own.button(key="begin_folding")
+
+
+def test_presenting_shows_the_notes_and_goes_on_over_stops_and_lessons():
+    at = fine(lessons_page(lesson="why_a_transpose", stop="5").run())
+    fine(at.button(key="lesson_present").click().run())
+    assert at.query_params["present"] in ("1", ["1"])
+    fine(at.button(key="lesson_back").click().run())
+    assert "The sizes stand on the arrows" in words(at)
+    fine(at.button(key="lesson_notes").click().run())
+    assert "The sizes stand on the arrows" not in words(at)
+    for _ in range(2):
+        fine(at.button(key="lesson_next").click().run())
+    assert "stop 1 of 4" in words(at) and "wb-clock" in words(at)
+    fine(at.button(key="lesson_leave").click().run())
+    assert "present" not in at.query_params and "wb-clock" not in words(at)
+
+
+def test_a_lesson_on_algebra_has_the_expressions_before_and_after():
+    at = fine(lessons_page(lesson="algebra", stop="5").run())
+    assert "y = x * a + z * a" in words(at) and "y = (x + z) * a" in words(at)
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -224,10 +344,10 @@ def test_a_run_that_was_asked_for_before_a_turn_does_not_take_it_back(late, monk
     monkeypatch.setattr("workbench.ui.screens.lessons_page._LATE_S", 1000.0 if late else 0.0)
     at = fine(lessons_page(lesson="why_a_transpose", stop="1").run())
     fine(at.button(key="lesson_next").click().run())
-    assert "stop 2 of 5" in " ".join(element.value for element in at.markdown)
+    assert "stop 2 of 5" in words(at)
     at.query_params["stop"] = "1"  # as a browser sends it that has not heard of the turn
     fine(at.run())
-    assert f"stop {2 if late else 1} of 5" in " ".join(element.value for element in at.markdown)
+    assert f"stop {2 if late else 1} of 5" in words(at)
 
 
 def test_a_link_to_a_lesson_that_does_not_play_is_one_sentence(tmp_path):

@@ -81,7 +81,7 @@ def test_resnet_record_then_insert_on_npu(resnet, tmp_path):
 @pytest.mark.parametrize("layout", [None, "greedy"])
 @pytest.mark.parametrize("name", [name for name in LIGHT_MODELS if name != "resnet50"])
 def test_the_other_light_models(light, tmp_path, name, layout):
-    report, model = optimized(light(name), tmp_path, *(["--layout", layout] if layout else []))
+    report, model = optimized(light(name), tmp_path, *(["--layout", layout, "--target", "cuda"] if layout else []))
     assert report["totals"]["verified"] is True
     assert report["totals"]["max_rel_error"] <= 1e-4
     if layout:

@@ -86,7 +86,7 @@ def test_nodes_and_weights_can_be_kept(tmp_path, run, keep, left):
     ("words", "sentence"),
     [
         (("--keep", "nothing"), "there is no node or weight 'nothing' to keep"),
-        (("--grow", "0.5"), "a file cannot be held to 0.5 times its size; name a factor from 1 up"),
+        (("--grow", "0.5"), "a file cannot be limited to 0.5 times its size; use a factor of at least 1"),
     ],
 )
 def test_limits_that_fit_nothing_are_a_sentence(tmp_path, run, words, sentence):

@@ -105,7 +105,7 @@ def test_small_external_data_takes_part_in_inference(tmp_path):
 def test_external_data_that_is_short(tmp_path):
     path = with_external_data(tmp_path)
     os.truncate(tmp_path / "weights.bin", 100)
-    assert "needs 1,600 bytes, and the file holds 100" in refusal(path)
+    assert "needs 1,600 bytes, and the file has 100" in refusal(path)
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "/etc/passwd", "a/../../weights.bin", "link.bin", ""])
@@ -198,7 +198,7 @@ def test_flipped_bytes_are_a_sentence_or_a_graph(tmp_path):
         ("g (float[2] x, int64[2] i) => (float[2] y) { y = Add(x, i) }", "ill-typed"),
         ("g (float[2,3] x, float[4,5] w) => (float[2,5] y) { y = MatMul(x, w) }", "ill-typed"),
         ("g (float[2] x) => (float[2] y) { y = Relu(x, x) }", "ill-typed"),
-        ("g () => () { }", "holds no graph"),
+        ("g () => () { }", "contains no graph"),
         (
             "g (float[2] x, bool c) => (float[2] y) { y = If(c) <then_branch = t () => (float[2] a) { a = Add(x, lost) },"
             " else_branch = e () => (float[2] b) { b = Neg(x) }> }",
@@ -217,12 +217,12 @@ def test_graphs_that_are_not_whole(tmp_path, text, sentence):
         (
             "int64 i = {0}",
             "y = Squeeze(x, i)",
-            "operand 'i' of Squeeze 'Squeeze_y' has the shape [], and should be a list",
+            "operand 'i' of Squeeze 'Squeeze_y' has the shape [], and must be a list",
         ),
         (
             "float[2] i = {0, 1}",
             "y = Clip(x, i)",
-            "operand 'i' of Clip 'Clip_y' has the shape [2], and should be one number",
+            "operand 'i' of Clip 'Clip_y' has the shape [2], and must be one number",
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_program_has_limits_of_time_and_of_memory(program, tmp_path, monkeypat
     with pytest.raises(LoadError, match=r"torch did not read the program within 0.2 s; export it"):
         program_process.exported(program, tmp_path, limit_s=0.2)
     monkeypatch.setattr(program_process, "MEMORY_BYTES", 50e6)
-    assert "GB to read the program, more than the 0.1 GB that a file of this size is given" in refusal(program)
+    assert "GB to read the program, more than the 0.1 GB that a file of this size may take" in refusal(program)
     assert not [child for child in psutil.Process().children() if "program_process" in " ".join(child.cmdline())]
 
 
@@ -286,5 +286,5 @@ def test_an_operator_that_cannot_be_exported_is_named_and_nothing_is_coloured(tm
             return torch.linalg.eigvals(x).real
 
     told = refusal(saved(tmp_path / "m.pt2", Eigen(), torch.ones(4, 4)))
-    assert "ONNX has nothing for the operator aten.linalg_eig.default; write the program without it" in told
+    assert "ONNX has no equivalent of the operator aten.linalg_eig.default; write the program without it" in told
     assert "\x1b" not in told and "\n" not in told

@@ -17,7 +17,7 @@ from workbench.run.measurement.notes import notes_of
 from workbench.run.worker.client import CancelledError, RunError
 from workbench.study.cluster.jobs import OnThisMachine
 from workbench.study.sweep.blocks import Block, Matrix, MatrixError, graph_digest
-from workbench.study.sweep.matrix import COLUMNS, as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
+from workbench.study.sweep.matrix import COLUMNS, as_csv, batch_sizes, matrix_notes, row_label, rows_of, run_matrix
 from workbench.study.sweep.named_sweeps import PLANS
 from workbench.study.sweep.record import forget_blocks
 
@@ -55,8 +55,8 @@ def test_every_model_at_every_batch_in_every_way(worker):
     heard: list[tuple[str, float]] = []
     blocks = measured(matrix, None, worker, lambda words, share: heard.append((words, share)))
     assert [(b.model, b.batch) for b in blocks] == [("product", 1), ("product", 3), ("relu", 1), ("relu", 3)]
-    assert [block.found.dims for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
-    assert list(blocks[0].found.variants) == [
+    assert [block.measurement.dims for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
+    assert list(blocks[0].measurement.variants) == [
         *("as loaded, torch", "as loaded, onnxruntime", "again, torch", "again, onnxruntime")
     ]
     rows = rows_of(blocks)
@@ -119,7 +119,7 @@ def test_other_dims_are_another_question(worker, tmp_path):
         found = graphs()
         found["relu"]["as loaded"].dims = {"B": size}
         blocks = measured(Matrix(found, repeat=1), record, worker)
-        assert blocks[1].found.dims == {"B": size}
+        assert blocks[1].measurement.dims == {"B": size}
 
 
 def test_what_failed_is_tried_again(worker, tmp_path):
@@ -128,7 +128,7 @@ def test_what_failed_is_tried_again(worker, tmp_path):
     broken.dims = {"N": 1}
     matrix = Matrix({"product": {"as loaded": graphs()["product"]["again"], "broken": broken}}, repeat=1)
     blocks = measured(matrix, record, worker)
-    assert "Reshape" in blocks[0].found.variants["broken"].failed
+    assert "Reshape" in blocks[0].measurement.variants["broken"].failed
     assert not record.exists()
 
 
@@ -151,9 +151,9 @@ def test_what_a_backend_cannot_be_asked_for_is_no_failure(worker, tmp_path):
 def test_notes_stand_once_with_all_that_they_concern(worker):
     blocks = measured(Matrix(graphs(), batches=(1, 2), repeat=1), None, worker)
     for index, block in enumerate(blocks):
-        variants = {label: replace(variant, busy=True) for label, variant in block.found.variants.items()}
+        variants = {label: replace(variant, busy=True) for label, variant in block.measurement.variants.items()}
         notes = ["Something else.", *notes_of(variants, "cpu")]
-        blocks[index] = replace(block, found=replace(block.found, variants=variants, notes=notes))
+        blocks[index] = replace(block, measurement=replace(block.measurement, variants=variants, notes=notes))
     own, busy = matrix_notes(blocks)
     assert own == "Something else. (product, batch 1; product, batch 2; relu, batch 1; relu, batch 2)"
     assert "'product, batch 1, as loaded', 'product, batch 1, again', 'product, batch 2, as loaded'" in busy
@@ -170,14 +170,14 @@ def test_a_batch_that_is_fixed_inside_is_a_sentence(worker):
     baked = from_text(text)
     baked.dims = {"N": 1}
     first, second = measured(Matrix({"baked": {"as loaded": baked}}, batches=(1, 4), repeat=1), None, worker)
-    assert first.found is not None
+    assert first.measurement is not None
     assert second.failed.startswith(
         "'baked' does not run with N=4, perhaps because another size is fixed inside it: Reshape"
     )
-    assert place_words(rows_of([second])[0]) == "baked, batch 4"
+    assert row_label(rows_of([second])[0]) == "baked, batch 4"
     with pytest.raises(RunError, match=r"^The run is out of memory"), refused_sizes("m", {"N": 4096}):
         raise RunError("The run is out of memory (1 GB are free).", "run")  # not for any size inside it
-    assert place_words({"model": "m", "batch": None, "variant": None}) == "m"
+    assert row_label({"model": "m", "batch": None, "variant": None}) == "m"
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_a_block_that_cannot_run_does_not_end_the_matrix(worker, tmp_path):
     record = tmp_path / "m.jsonl"
     blocks = measured(matrix, record, worker)
     assert "GB of memory" in blocks[0].failed
-    assert [block.found is not None for block in blocks] == [False, True, True]
+    assert [block.measurement is not None for block in blocks] == [False, True, True]
     assert rows_of(blocks)[0]["failed"] == blocks[0].failed
     assert len(record.read_text().splitlines()) == 2  # it is tried again next time
 
@@ -225,6 +225,7 @@ def test_an_edited_record_is_a_sentence(worker, tmp_path, line):
         measured(Matrix(graphs(), repeat=1), record, worker)
 
 
+@pytest.mark.slow
 def test_a_last_line_without_its_end_counts_where_it_is_whole(worker, tmp_path):
     record, matrix = tmp_path / "m.jsonl", Matrix(graphs(), repeat=1)
     first = measured(matrix, record, worker)
@@ -253,7 +254,7 @@ def test_bad_wishes_are_sentences(worker, tmp_path):
         measured(Matrix({"f": {"as loaded": fixed}}, batches=(1, 2)), None, worker)
     other = tmp_path / "notes.txt"
     other.write_text("bread\nmilk\n")
-    with pytest.raises(MatrixError, match="is no record of a matrix: line 1"):
+    with pytest.raises(MatrixError, match="is not a record of a matrix: line 1"):
         measured(Matrix(graphs(), repeat=1), other, worker)
     assert other.read_text() == "bread\nmilk\n"
     with pytest.raises(MatrixError, match="cannot be written"):
@@ -262,11 +263,24 @@ def test_bad_wishes_are_sentences(worker, tmp_path):
 
 def test_the_command(done, refused, tmp_path):
     table, record = tmp_path / "t.csv", tmp_path / "r.jsonl"
-    words = ("matrix", OCR, "--layouts", "greedy", "--batches", "1,2", "--dims", "x_2=48,x_3=64", "--repeat", 1)
+    words = (
+        "matrix",
+        OCR,
+        "--layouts",
+        "greedy",
+        "--target",
+        "cuda",
+        "--batches",
+        "1,2",
+        "--dims",
+        "x_2=48,x_3=64",
+        "--repeat",
+        1,
+    )
     out = done(*words, "--csv", table, "--record", record, "--json", tmp_path / "r.json")
     rows = list(csv.DictReader(table.open()))
     assert [(row["batch"], row["variant"]) for row in rows] == [
-        (batch, variant) for batch in ("1", "2") for variant in ("as loaded", "default", "greedy")
+        (batch, variant) for batch in ("1", "2") for variant in ("as loaded", "simplify", "greedy")
     ]
     assert all(float(row["max_rel_error"]) < 1e-4 for row in rows)
     assert out.count("greedy") == 2

@@ -15,23 +15,23 @@ import workbench as wb
 from tests.recording import record
 from workbench.ir import Edit, Graph, from_text
 from workbench.ir.types import constant
-from workbench.run.measurement.interleave import Repetitions, by_turns, repetitions
+from workbench.run.measurement.interleave import Repetitions, interleaved, repetitions
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.notes import notes_of
 from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
 from workbench.run.measurement.variants import MeasureError, Variant, combined
-from workbench.run.onnxruntime.opened import SessionRun
+from workbench.run.onnxruntime.session_run import SessionRun
 from workbench.run.profiling import ceilings as ceiling
-from workbench.run.profiling.caches import flusher, last_cache_bytes
+from workbench.run.profiling.caches import flusher, last_level_cache_bytes
 from workbench.run.profiling.ceilings import Roofs, ceilings
 from workbench.run.profiling.profile import median_operators, profile
-from workbench.run.profiling.profiled import OperatorRun
+from workbench.run.profiling.profile_result import OperatorRun
 from workbench.run.profiling.roofline import share_of_roof, with_work
 from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.prepared import compiled
 from workbench.run.worker.client import Worker
-from workbench.run.worker.process_memory import growth
+from workbench.run.worker.process_memory import rss_growth
 
 SMALL_MODEL = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
 
@@ -59,14 +59,14 @@ class Clock:
 def test_variants_take_turns_and_warm_up_does_not_count():
     clock = Clock()
     runs = {"a": clock.work("a", [100, 1, 2, 3]), "b": clock.work("b", [200, 10, 20, 30])}
-    times = by_turns(runs, Repetitions(warmup=1, least=3, most=3), clock=lambda: clock.now)
+    times = interleaved(runs, Repetitions(warmup=1, min_runs=3, max_runs=3), clock=lambda: clock.now)
     assert times == {"a": [1, 2, 3], "b": [10, 20, 30]}
     assert "".join(clock.order) == "ab" * 4
 
 
 def test_a_steady_run_is_repeated_no_more_than_needed():
     clock = Clock()
-    times = by_turns({"a": clock.work("a", [5.0] * 1000)}, Repetitions(warmup=3), clock=lambda: clock.now)
+    times = interleaved({"a": clock.work("a", [5.0] * 1000)}, Repetitions(warmup=3), clock=lambda: clock.now)
     assert len(times["a"]) == 10
     assert len(clock.order) == 13
 
@@ -74,7 +74,7 @@ def test_a_steady_run_is_repeated_no_more_than_needed():
 def test_a_noisy_run_is_repeated_until_the_median_is_known():
     clock = Clock()
     costs = np.random.default_rng(0).normal(10.0, 0.4, 1000)
-    times = by_turns({"a": clock.work("a", costs)}, Repetitions(warmup=0), clock=lambda: clock.now)
+    times = interleaved({"a": clock.work("a", costs)}, Repetitions(warmup=0), clock=lambda: clock.now)
     assert 10 < len(times["a"]) < 200
     assert is_stable(times["a"])
     assert not is_stable([9.0, 10.0, 11.0, 12.0, 8.0])
@@ -83,17 +83,19 @@ def test_a_noisy_run_is_repeated_until_the_median_is_known():
 def test_a_bound_ends_what_never_settles():
     rng = np.random.default_rng(1)
     clock = Clock()
-    times = by_turns({"a": clock.work("a", rng.uniform(1, 9, 1000))}, Repetitions(warmup=0), clock=lambda: clock.now)
+    times = interleaved({"a": clock.work("a", rng.uniform(1, 9, 1000))}, Repetitions(warmup=0), clock=lambda: clock.now)
     assert len(times["a"]) == 200
     clock = Clock()
-    slow = by_turns({"a": clock.work("a", rng.uniform(1e3, 9e3, 1000))}, Repetitions(warmup=0), clock=lambda: clock.now)
+    slow = interleaved(
+        {"a": clock.work("a", rng.uniform(1e3, 9e3, 1000))}, Repetitions(warmup=0), clock=lambda: clock.now
+    )
     assert len(slow["a"]) == 10  # 20 s are over long before, and ten runs are the least
 
 
 @pytest.mark.parametrize(("after", "runs"), [(0, 1), (4, 2), (5, 3)])
 def test_who_asks_to_end_gets_the_turns_that_are_done_and_at_least_one(after, runs):
     clock, heard = Clock(), []
-    found = by_turns(
+    found = interleaved(
         {"a": clock.work("a", [5.0] * 1000), "b": clock.work("b", [5.0] * 1000)},
         Repetitions(warmup=2),
         heard.append,
@@ -104,12 +106,12 @@ def test_who_asks_to_end_gets_the_turns_that_are_done_and_at_least_one(after, ru
 
 
 def test_a_number_of_repetitions_is_kept_to():
-    assert repetitions(7, 2) == Repetitions(warmup=2, least=7, most=7)
+    assert repetitions(7, 2) == Repetitions(warmup=2, min_runs=7, max_runs=7)
 
 
 def test_every_run_is_told():
     heard: list[str] = []
-    by_turns({"a": Clock().work("a", [1.0] * 9)}, Repetitions(1, 2, 2), heard.append)
+    interleaved({"a": Clock().work("a", [1.0] * 9)}, Repetitions(1, 2, 2), heard.append)
     assert heard == ["warming up", "run 1 of 2", "run 2 of 2"]
 
 
@@ -144,8 +146,8 @@ def test_the_interval_of_a_ratio_holds_the_truth():
 
 def test_what_a_run_takes_of_the_process_is_seen():
     size = 96 * 2**20
-    assert 0.9 * size <= growth(lambda: np.ones(size, np.uint8).sum()) <= 1.5 * size
-    assert growth(lambda: None) < 0.1 * size
+    assert 0.9 * size <= rss_growth(lambda: np.ones(size, np.uint8).sum()) <= 1.5 * size
+    assert rss_growth(lambda: None) < 0.1 * size
 
 
 @pytest.mark.parametrize("tells_states", [True, False])
@@ -162,7 +164,7 @@ def test_the_next_run_waits_until_the_threads_of_this_one_sleep(tells_states, mo
 
 
 def test_an_emptied_cache_is_larger_than_the_cache():
-    assert last_cache_bytes("cpu") >= 2**18
+    assert last_level_cache_bytes("cpu") >= 2**18
     flusher("cpu")()
 
 
@@ -178,7 +180,7 @@ def test_ceilings_are_measured():
 def test_the_best_of_all_ceilings_stays(monkeypatch):
     """A busy moment lowers no roof, and a free one raises it."""
     monkeypatch.setattr(ceiling, "_best", {})
-    monkeypatch.setattr(ceiling, "_STAYS_S", 0)
+    monkeypatch.setattr(ceiling, "_VALID_S", 0)
     for rate, best in ((2.0, 2.0), (1.0, 2.0), (3.0, 3.0)):
         assert ceiling._highest("cpu", "copy", lambda device, what, repeats, rate=rate: rate) == best
 
@@ -191,7 +193,7 @@ def test_the_best_of_all_ceilings_stays(monkeypatch):
 
 def test_short_jobs_do_not_measure_the_ceilings_each(monkeypatch):
     monkeypatch.setattr(ceiling, "_best", {})
-    monkeypatch.setattr(ceiling, "_when", {})
+    monkeypatch.setattr(ceiling, "_measured_at", {})
     clock = [1000.0]
     monkeypatch.setattr(ceiling, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     asked: list[int] = []

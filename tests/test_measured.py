@@ -8,13 +8,13 @@ from passes.layout.layout_measured import LayoutMeasured
 from passes.layout.layout_optimal import LayoutOptimal
 from tests.commands import RESNET, report_of
 from tests.running import typed
-from workbench.layout.problem.probe import (
+from workbench.layout.problem.operator_benchmark import (
     GivenTimes,
     OperatorTimerError,
     Time,
+    benchmark_of,
     distinguishable,
-    probe_of,
-    transpose_probe,
+    transpose_benchmark,
 )
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass, with_options
@@ -47,8 +47,8 @@ def given(times_us, name="cuda"):
     return PassContext(load_profile(name), GivenTimes(times_us))
 
 
-def probes_of(graph):
-    return [probe for node in graph.nodes if (probe := probe_of(graph, node)) is not None]
+def benchmarks_of(graph):
+    return [benchmark for node in graph.nodes if (benchmark := benchmark_of(graph, node)) is not None]
 
 
 def rows(file):
@@ -134,48 +134,48 @@ def test_the_table_counts_nodes_of_one_shape_once():
     assert table["Transpose"].other_us is None
 
 
-# ---- probes -------------------------------------------------------------------------------
+# ---- benchmarks -------------------------------------------------------------------------------
 
 
-def test_a_probe_is_told_by_operator_types_attributes_and_small_constants():
+def test_a_benchmark_is_told_by_operator_types_attributes_and_small_constants():
     graph = typed("""g (float[1,2,4,4] x, float[1,2,4,4] z) => (float[1,2,6,6] y, float[1,2,6,6] u)
         <int64[8] p = {0,0,1,1,0,0,1,1}, int64[8] q = {0,0,2,2,0,0,0,0}, float c = {0}> {
         y = Pad(x, p, c)
         u = Pad(z, q, c)
     }""")
-    one, other = probes_of(graph)
+    one, other = benchmarks_of(graph)
     assert one != other and one.operator == "Pad"
     assert one.signature == ("float[1,2,4,4], constant int64[8] [0, 0, 1, 1, 0, 0, 1, 1], constant float[]")
 
 
 def test_nothing_is_timed_whose_shapes_are_not_known():
-    assert probes_of(typed("g (float[N] x) => (float[N] y) { y = Relu(x) }")) == []
+    assert benchmarks_of(typed("g (float[N] x) => (float[N] y) { y = Relu(x) }")) == []
     graph = typed(CHAIN)
-    assert transpose_probe(graph, graph.tensor_type("x").with_shape((1, 8, 1, 1)), (0, 2, 3, 1)) is None
+    assert transpose_benchmark(graph, graph.tensor_type("x").with_shape((1, 8, 1, 1)), (0, 2, 3, 1)) is None
 
 
 # ---- real times ----------------------------------------------------------------------------
 
 
 def test_times_are_taken_once_and_remembered(own_cache, worker):
-    probes = probes_of(typed(CHAIN))
-    first = DeviceOperatorTimer(worker).times(probes, "cpu")
-    assert len(rows(own_cache)) == len(first.by_probe) == 2  # two convolutions alike, two Relus alike
-    assert all(time.best > 0 for time in first.by_probe.values())
+    benchmarks = benchmarks_of(typed(CHAIN))
+    first = DeviceOperatorTimer(worker).times(benchmarks, "cpu")
+    assert len(rows(own_cache)) == len(first.by_benchmark) == 2  # two convolutions alike, two Relus alike
+    assert all(time.best > 0 for time in first.by_benchmark.values())
     with sqlite3.connect(own_cache) as cache:
         cache.execute("UPDATE operator_times SET best_ns = 123456789")
-    again = DeviceOperatorTimer(worker).times(probes, "auto")
-    assert {time.best for time in again.by_probe.values()} == {123456789}  # read, not taken
+    again = DeviceOperatorTimer(worker).times(benchmarks, "auto")
+    assert {time.best for time in again.by_benchmark.values()} == {123456789}  # read, not taken
     assert again.device == first.device
 
 
 def test_another_version_or_device_is_timed_anew(own_cache, worker):
-    probes = probes_of(typed(CHAIN))
-    DeviceOperatorTimer(worker).times(probes, "cpu")
+    benchmarks = benchmarks_of(typed(CHAIN))
+    DeviceOperatorTimer(worker).times(benchmarks, "cpu")
     with sqlite3.connect(own_cache) as cache:
         cache.execute("UPDATE operator_times SET best_ns = 1, versions = 'another torch'")
-    again = DeviceOperatorTimer(worker).times(probes, "cpu")
-    assert all(time.best > 1 for time in again.by_probe.values())
+    again = DeviceOperatorTimer(worker).times(benchmarks, "cpu")
+    assert all(time.best > 1 for time in again.by_benchmark.values())
     assert len(rows(own_cache)) == 4
 
 
@@ -184,39 +184,39 @@ def test_one_that_does_not_run_alone_leaves_the_others_their_times(own_cache, wo
         y = Relu(x)
         u = Gather(x, i)
     }""")
-    found = DeviceOperatorTimer(worker).times(probes_of(graph), "cpu")
-    assert [probe.operator for probe in found.by_probe] == ["Relu"]
+    found = DeviceOperatorTimer(worker).times(benchmarks_of(graph), "cpu")
+    assert [benchmark.operator for benchmark in found.by_benchmark] == ["Relu"]
 
 
 def test_a_file_of_times_that_is_none_is_one_sentence(own_cache, worker):
     own_cache.parent.mkdir(parents=True)
     own_cache.write_bytes(b"not a database" * 100)
     with pytest.raises(CacheError, match="delete it, or set WORKBENCH_CACHE"):
-        DeviceOperatorTimer(worker).times(probes_of(typed(CHAIN)), "cpu")
+        DeviceOperatorTimer(worker).times(benchmarks_of(typed(CHAIN)), "cpu")
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch, worker):
     (tmp_path / "file").touch()
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "file"))
     with pytest.raises(
-        CacheError, match=r"file for operator times cannot be made \(File exists\); set WORKBENCH_CACHE"
+        CacheError, match=r"file for operator times cannot be created \(File exists\); set WORKBENCH_CACHE"
     ):
-        DeviceOperatorTimer(worker).times(probes_of(typed(CHAIN)), "cpu")
+        DeviceOperatorTimer(worker).times(benchmarks_of(typed(CHAIN)), "cpu")
 
 
 @pytest.mark.parametrize("number", ["NULL", "'abc'", "-5", "1e300"])
 def test_what_is_no_time_in_the_file_is_timed_anew(own_cache, worker, number):
-    probes = probes_of(typed(CHAIN))
-    DeviceOperatorTimer(worker).times(probes, "cpu")
+    benchmarks = benchmarks_of(typed(CHAIN))
+    DeviceOperatorTimer(worker).times(benchmarks, "cpu")
     with sqlite3.connect(own_cache) as cache:
         cache.execute(f"UPDATE operator_times SET best_ns = {number}")
-    again = DeviceOperatorTimer(worker).times(probes, "cpu")
-    assert all(isinstance(time.best, int) and time.best > 0 for time in again.by_probe.values())
+    again = DeviceOperatorTimer(worker).times(benchmarks, "cpu")
+    assert all(isinstance(time.best, int) and time.best > 0 for time in again.by_benchmark.values())
 
 
 def test_a_device_that_is_not_here_is_one_sentence(own_cache, worker):
     with pytest.raises(RunError, match="cannot be timed on 'cuda:7': this machine has cpu"):
-        DeviceOperatorTimer(worker).times(probes_of(typed(CHAIN)), "cuda:7")
+        DeviceOperatorTimer(worker).times(benchmarks_of(typed(CHAIN)), "cuda:7")
 
 
 def test_progress_is_told_and_may_stop(own_cache, worker):
@@ -228,11 +228,15 @@ def test_progress_is_told_and_may_stop(own_cache, worker):
         raise StopError
 
     with pytest.raises(StopError):
-        DeviceOperatorTimer(worker, stop).times(probes_of(typed(CHAIN)), "cpu")
+        DeviceOperatorTimer(worker, stop).times(benchmarks_of(typed(CHAIN)), "cpu")
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--layout", "measured"), ("--layout", "optimal", "--option", "layout_optimal.weigh=time")]
+    "arguments",
+    [
+        ("--layout", "measured", "--target", "cuda"),
+        ("--layout", "optimal", "--target", "cuda", "--option", "layout_optimal.weigh=time"),
+    ],
 )
 def test_on_a_real_network_the_result_is_verified_and_the_times_are_told(done, tmp_path, own_cache, arguments):
     report = report_of(done, tmp_path, RESNET, *arguments)
@@ -246,20 +250,22 @@ def test_on_a_real_network_the_result_is_verified_and_the_times_are_told(done, t
 
 
 def test_the_command_line_prints_the_times(done, tmp_path, own_cache):
-    said = done("optimize", RESNET, "-o", tmp_path / "out.onnx", "--layout", "measured", "--no-verify")
+    said = done(
+        "optimize", RESNET, "-o", tmp_path / "out.onnx", "--layout", "measured", "--target", "cuda", "--no-verify"
+    )
     assert "us in the other layout" in said and "all with --report" in said
 
 
 def test_times_are_of_the_element_type_that_is_asked_for(worker, own_cache):
     """Each type has rows of its own, and the sentence of a strategy names device and type."""
     graph = typed(CHAIN)
-    probes = probes_of(graph)
+    benchmarks = benchmarks_of(graph)
     timer = DeviceOperatorTimer(worker)
-    whole, narrow = timer.times(probes, "cpu"), timer.times(probes, "cpu", "bfloat16")
+    whole, narrow = timer.times(benchmarks, "cpu"), timer.times(benchmarks, "cpu", "bfloat16")
     assert narrow.device == f"{whole.device}, in bfloat16"
     assert {row[2] for row in rows(own_cache)} == {whole.device, narrow.device}
     before = rows(own_cache)
-    timer.times(probes, "cpu", "bfloat16")
+    timer.times(benchmarks, "cpu", "bfloat16")
     assert rows(own_cache) == before
     context = PassContext(load_profile("cuda"), timer)
     step = run_pass(LayoutMeasured(device="cpu", dtype="bfloat16"), graph, context)

@@ -74,11 +74,13 @@ def test_lessons_refuse_a_recycle_box_without_labels_and_a_graph_of_too_many_blo
     graph = load_model(FOLDER / "memory" / "colouring.onnx")
     with pytest.raises(UserError, match="'exact' gives no labels"):
         picture_of("recycle exact", graph)
-    with pytest.raises(UserError, match="blocks, of at most 40 drawn"):
+    with pytest.raises(UserError, match="blocks; at most 40 are drawn"):
         picture_of("conflicts colouring", load_model(FOLDER / "resnet50_narrow.onnx"))
 
 
 def test_the_page_draws_what_can_be_read_and_says_so_of_the_rest():
     at = fine(page("memory", opened_sample("colouring")).run())
-    assert "An edge joins two blocks" in words(at) and "Who has which label" not in words(at)
-    assert "cannot be read; up to 40 are drawn" in words(fine(page("memory", opened_sample("resnet50_narrow")).run()))
+    assert "An edge joins two blocks" in words(at) and "The block that has each label" not in words(at)
+    assert "is too large; it is drawn for up to 40 blocks" in words(
+        fine(page("memory", opened_sample("resnet50_narrow")).run())
+    )

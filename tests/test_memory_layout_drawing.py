@@ -80,7 +80,7 @@ def test_values_without_an_order_have_no_drawing(layout, shape):
 
 def test_orders_that_are_the_same_bytes_are_said_to_be():
     assert caption(memory_order("HWOI", (1, 1, 8, 8), 4)).endswith(" HWOI and OIHW and OHWI are the same bytes here.")
-    assert caption(memory_order("NHWC", (1, 5, 5, 3), 4)).endswith("the byte at which it begins.")
+    assert caption(memory_order("NHWC", (1, 5, 5, 3), 4)).endswith("the offset of its first byte.")
 
 
 def test_the_inspector_has_a_drawing_for_images_and_weights_and_a_report_has_each_once():

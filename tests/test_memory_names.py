@@ -9,7 +9,7 @@ import pytest
 
 from workbench.io.checks import every_node
 from workbench.io.onnx_file import load_proto
-from workbench.memory.blocks.actions import played
+from workbench.memory.blocks.actions import actions_of
 from workbench.memory.planning import plan_memory, sharing_of
 
 LOOP = """<ir_version: 10, opset_import: ["": 21]>
@@ -65,7 +65,7 @@ def test_a_value_of_a_body_is_not_taken_for_one_of_the_graph_with_the_same_path(
     labels = [step.label for step in plan.sharing.lifetimes.steps]
     assert len(set(labels)) == len(labels)
     assert {step.outermost for step in plan.sharing.lifetimes.steps} == {"/Loop", "/Loop/body/Cast_t", "last"}
-    assert played(plan.sharing.packing, plan.packed.offsets)
+    assert actions_of(plan.sharing.packing, plan.packed.offsets)
 
 
 def test_values_of_unknown_size_have_rows_and_the_proof_says_of_what_it_is(done, tmp_path):
@@ -80,7 +80,7 @@ def test_values_of_unknown_size_have_rows_and_the_proof_says_of_what_it_is(done,
     onnx.save(onnx.parser.parse_model(text), file)
     told = done("memory", file)
     assert "known sizes" in told
-    of = "for the order 'file' and these values in shared memory, of the values whose size is known"
+    of = "for the execution order 'file' and these decisions about shared memory, of the values whose size is known"
     assert f"certified: no smaller arena exists {of}" in told
     plan = json.loads(done("memory", file, "--json"))
     assert plan["certified"] is False and plan["certified_of"] == of.removeprefix("for ")

@@ -22,7 +22,7 @@ WHOLE_FROM = 25_000_000  # bytes of a file; Python with numpy and onnx takes 64 
 OPTIMIZE = """
 import sys
 from workbench.__main__ import main
-assert main(["optimize", sys.argv[1], "--layout", "greedy", "-o", sys.argv[2], "--no-verify"]) == 0
+assert main(["optimize", sys.argv[1], "--layout", "greedy", "--target", "cuda", "-o", sys.argv[2], "--no-verify"]) == 0
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(int(peak.split()[1]) * 1024, "onnxruntime" in sys.modules)
 """

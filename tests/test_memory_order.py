@@ -32,8 +32,8 @@ def random_problem(seed: int) -> SchedulingProblem:
         operators.append(OrderedOperator(tuple(before), reads, (number,), over))
     sizes = [rng.choice([0, 1, 2, 3, 5, 8]) for _ in range(count)]
     for number, operator in enumerate(operators):  # only a memory of the same size is overwritten
-        over = tuple(memory for memory in operator.over if sizes[memory] == sizes[number])
-        operators[number] = OrderedOperator(operator.after, operator.reads, operator.makes, over)
+        over = tuple(memory for memory in operator.overwritable if sizes[memory] == sizes[number])
+        operators[number] = OrderedOperator(operator.after, operator.reads, operator.writes, over)
     read = {memory for operator in operators for memory in operator.reads}
     kept = frozenset(number for number in range(count) if number not in read or rng.random() < 0.1)
     return SchedulingProblem(tuple(operators), tuple(sizes), kept)
@@ -43,14 +43,14 @@ def peak(problem: SchedulingProblem, order) -> int:
     """The most bytes in use at once, counted from scratch."""
     most, users = 0, {}
     for number, operator in enumerate(problem.operators):
-        for memory in {*operator.reads, *operator.makes}:
+        for memory in {*operator.reads, *operator.writes}:
             users.setdefault(memory, set()).add(number)
     for place, number in enumerate(order):
         done, operator = set(order[: place + 1]), problem.operators[number]
-        dying = {m for m, who in users.items() if who <= done and number in who and m not in problem.kept}
-        begun = {m for m, who in users.items() if any(m in problem.operators[i].makes for i in done)}
-        alive = {m for m in begun if m in problem.kept or not users[m] <= done or m in dying}
-        over = max((problem.sizes[m] for m in operator.over if m in dying), default=0)
+        dying = {m for m, who in users.items() if who <= done and number in who and m not in problem.outputs}
+        begun = {m for m, who in users.items() if any(m in problem.operators[i].writes for i in done)}
+        alive = {m for m in begun if m in problem.outputs or not users[m] <= done or m in dying}
+        over = max((problem.sizes[m] for m in operator.overwritable if m in dying), default=0)
         most = max(most, sum(problem.sizes[m] for m in alive) - over)
     return most
 

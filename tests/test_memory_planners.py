@@ -9,12 +9,12 @@ import random
 import pytest
 
 from workbench.errors import UserError
-from workbench.memory.blocks.gaps import placed_in_turn
+from workbench.memory.blocks.gaps import place_in_order
 from workbench.memory.blocks.packing import MemoryBlock, OverlapError, Packing, check_offsets
 from workbench.memory.planners import pack, planner_of, planners
 
 NAMES = sorted(planners())
-FREE = [name for name in NAMES if not planners()[name].in_sequence]
+FREE = [name for name in NAMES if not planners()[name].needs_total_order]
 
 
 def random_packing(seed: int, most: int = 14) -> Packing:
@@ -141,4 +141,4 @@ def test_wrong_offsets_are_caught():
 def test_every_planner_explains_itself():
     for name, planner in planners().items():
         assert planner.name == name and planner.title and len(planner.explanation) > 60
-    assert placed_in_turn(Packing(()), ()) == ()
+    assert place_in_order(Packing(()), ()) == ()

@@ -84,7 +84,7 @@ def test_the_document_s_graph(body, outputs, total):
         ),
         (
             "g (float[1,4] x) => (float[1,8] y) { a = Neg(x)  y = Concat<axis=1>(a, a) }",
-            "'a' lies in memory that is in the result already; it is copied",
+            "'a' shares memory with an operand already placed in the result; it is copied",
         ),
         (
             "g (float[1,4] x) => (float[4] y) <int64[1] s = {4}> { y = Reshape(x, s) }",

@@ -8,7 +8,7 @@ from tests.conftest import ROOT
 from tests.running import typed
 from workbench.layout.profile import load_profile
 from workbench.metrics import Metric, measurements_of, metrics
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.pass_choice import choose
 from workbench.rewrite import PassContext
@@ -58,7 +58,7 @@ def test_metrics_that_look_at_the_same_look_once(monkeypatch):
 
     def analyse(graph):
         looked.append(graph)
-        return count(graph)
+        return count_transposes(graph)
 
     double = Metric("double", "transposes", "Twice.", analyse, lambda counts: 2 * counts.transposes)
     both = {"double": double, "triple": Metric("triple", "transposes", "Thrice.", analyse, lambda c: 3 * c.transposes)}

@@ -10,13 +10,13 @@ import onnx
 import pytest
 
 from tests.fuzz import Fragment, Plan, alone, failure, fragments
-from tests.mutants import mutants
 from tests.running import typed
 from workbench.io.errors import LoadError
 from workbench.io.exporting import to_bytes
 from workbench.io.onnx_file import load_proto
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Rewrite, Rule
+from workbench.verification.pass_files.mutants import mutants
 
 FRAGMENTS = [pytest.param(one, id=f"{one.key}-{i}") for i, one in enumerate(fragments())]
 SOME = 12  # one in so many mutants is tried in the quick run
@@ -65,7 +65,7 @@ def test_every_change_of_the_example_keeps_the_numbers(fragment):
 def last_node_goes(*operators: str):
     """A node, or two in a row, of these operators are dropped, whatever their attributes and operands are."""
 
-    def match(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    def match(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
         before = graph.producer(node.inputs[0])
         if len(operators) == 2 and (before is None or before.op != operators[0]):
             raise NoMatch(f"{node} does not follow a {operators[0]}")

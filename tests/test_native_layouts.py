@@ -10,7 +10,7 @@ from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.running import outputs, random_inputs, typed
 from workbench.io.samples import FOLDER
 from workbench.ir import Graph
-from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.rewrite import PassContext, run_pass, with_options
 
@@ -104,7 +104,7 @@ def test_a_desired_layout_is_a_pair_of_data_and_kernel(operators, convolution):
         ("Conv=NCHW,HWIO", "a kernel for NCHW is OIHW, as in ONNX, not HWIO; write default"),
         ("Conv=NHWC,OIWH", "the kernel of Conv must be one of OIHW, OHWI, HWIO, HWOI, default, not 'OIWH'"),
         ("MaxPool=NHWC,HWIO", "only Conv has kernels in another order, not MaxPool; write default for it"),
-        ("Conv=NHWC,HWIO,x", 'the layout of Conv is one word, or a pair such as ["NHWC", "HWIO"]; change it'),
+        ("Conv=NHWC,HWIO,x", 'the layout of Conv is one name, or a pair such as ["NHWC", "HWIO"]; change it'),
     ],
 )
 def test_a_pair_that_cannot_be_is_one_sentence(operators, words):

@@ -66,5 +66,5 @@ def test_it_is_a_copy_and_two_names_that_are_one_are_refused():
     found.remove_node("Relu_a")
     assert "Relu_a" in graph
     clashing = Graph(inputs=("x",), outputs=("y",), nodes=[Node("Relu", ("x",), ("y",), name="in:x")])
-    with pytest.raises(ValueError, match="node 'in:x' has the name that an input or output has here"):
+    with pytest.raises(ValueError, match="node 'in:x' has the name that an input or output gets in networkx"):
         clashing.to_networkx()

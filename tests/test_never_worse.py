@@ -10,9 +10,9 @@ from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
 from workbench.io import load_model
-from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import PassContext, run_pass
 
 NAIVE = {"insert-and-cancel", "record-then-insert"}  # they insert whether anything is demanded or not
@@ -34,7 +34,7 @@ def network(tmp_path_factory):
 
 
 def check(graph, strategy, target):
-    before = count(graph)
+    before = count_transposes(graph)
     step = run_pass(STRATEGIES[strategy](), graph, undemanding(target))
     assert step.after["bytes_moved"] <= before.bytes_moved
     assert step.after["transposes"] <= before.transposes
@@ -77,4 +77,4 @@ def test_greedy_inserts_nothing_on_a_path_without_a_demanding_operator():
     path = [graph.producer("y"), graph.producer(graph.producer("y").inputs[0])]
     assert [node.op for node in path] == ["Sigmoid", "MaxPool"]
     assert graph.producer(path[1].inputs[0]).inputs == ("x",)
-    assert count(graph).transposes == 2  # round the convolution alone
+    assert count_transposes(graph).transposes == 2  # round the convolution alone

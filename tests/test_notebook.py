@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 import workbench.api  # registers how graphs and histories show themselves
-from tests.browser import SCREEN, GraphView
+from tests.browser import SCREEN, GraphView, press_more
 from tests.conftest import ROOT
 from tests.viewing import sample_history
 from workbench.ir import from_text
@@ -52,7 +52,7 @@ def test_a_history_is_played_beside_a_graph_in_the_same_notebook(shown, tmp_path
     }
     assert page.evaluate("() => window.graphWorkbench") is None, "the notebook's page has nothing of it"
     with page.expect_download() as coming:
-        still.page.get_by_label("Save the picture").select_option("svg")
+        press_more(still.page, "SVG")
     assert coming.value.suggested_filename == "conv_relu_conv_relu.onnx-step0.svg"
 
 

@@ -16,7 +16,7 @@ from workbench.ir import Graph
 from workbench.layout.declared import declared_layouts, parse_layouts
 from workbench.layout.infer import case_of, declare, infer_layouts
 from workbench.layout.profile import load_profile
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import PassContext, run_pass
 from workbench.view.node_style import OWN, PLAIN, TARGET
 from workbench.view.timeline import timeline_of
@@ -92,11 +92,11 @@ def test_the_figures_cases_and_edges():
     run_pass(LayoutGreedy(), graph, PassContext(NPU), check_each=True)
     assert [node.op for node in graph.nodes if "Conv" in node.op] == ["workbench.Conv_NHWC_HWOI"]
     assert next(node for node in graph.nodes if "Conv" in node.op).inputs[1] == "input2"
-    assert count(graph).transposes == 2
+    assert count_transposes(graph).transposes == 2
     np.testing.assert_allclose(outputs(graph, inputs)["output"], expected, rtol=1e-4, atol=1e-4)
     wrong = declared()
     run_pass(LayoutWrongOnPurpose(), wrong, PassContext(NPU))
-    assert count(wrong).transposes == 1
+    assert count_transposes(wrong).transposes == 1
     assert not np.allclose(outputs(wrong, inputs)["output"], expected)
 
 
@@ -179,7 +179,7 @@ def test_the_npus_conversions_open_and_count_as_transposes(tmp_path, declares):
     onnx.save(model, tmp_path / "npu.onnx")
     graph = load(tmp_path / "npu.onnx")
     assert [node.op for node in graph.nodes] == ["Transpose", "Relu", "Transpose"] and not graph.warnings
-    assert (count(graph).transposes, count(graph).elements_moved) == (2, 48)
+    assert (count_transposes(graph).transposes, count_transposes(graph).elements_moved) == (2, 48)
     assert graph.shape("a") == (1, 3, 4, 2)
     if declares:
         assert verify(graph, graph).ok

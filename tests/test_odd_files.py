@@ -139,7 +139,7 @@ def test_an_exception_of_a_pass_is_a_sentence_that_names_pass_and_model():
     @dataclass(frozen=True)
     class Stumbling(Pass):
         title = "A pass with a fault"
-        rules = (Rule("stumble", ("Relu",), lambda *_: 1 // 0, None, exactness=Exactness.BITS),)
+        rules = (Rule("stumble", ("Relu",), lambda *_: 1 // 0, None, exactness=Exactness.BIT_EXACT),)
 
     graph = typed("model_g (float[2] x) => (float[2] y) { y = Relu(x) }")
     with pytest.raises(

@@ -137,7 +137,7 @@ def test_a_file_by_onnx_runtime_opens_runs_and_is_optimized(made, tmp_path):
     feeds = random_inputs(graph, 1)
     session = onnxruntime.InferenceSession(path, _plain(), providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, {name: array[:1] for name, array in feeds.items()})
-    for preset in ("default", "simplify"):
+    for preset in ("normalize", "simplify"):
         history = wb.optimize(graph, preset=preset)
         verdict = wb.verify(graph, history.graph)
         assert verdict.sentence.startswith("Equal"), verdict.sentence
@@ -224,9 +224,9 @@ def test_the_layout_of_one_processor_is_left_alone_with_a_sentence(tmp_path):
     """
     (warning,) = wb.load(saved(tmp_path / "m.onnx", text, {})).warnings
     assert warning == (
-        "operator 'com.microsoft.nchwc.ReorderInput' of a ReorderInput that makes ['a'] is of ONNX Runtime's layout "
-        "for the processor that saved the file; it is left as it is, and its results have no types; saved at the "
-        "extended level, the model has no such operators"
+        "operator 'com.microsoft.nchwc.ReorderInput' of a ReorderInput that computes ['a'] is in ONNX Runtime's layout "
+        "for the processor that saved the file; it is left unchanged, and its results have no types; save the model at "
+        "the extended level, which has no such operators"
     )
 
 
@@ -236,7 +236,7 @@ def test_an_operator_without_a_contract_is_left_as_it_is(tmp_path):
         g (float[2,2] x) => (float[2,2] y) { y = com.microsoft.Inverse(x) }
     """
     graph = wb.load(saved(tmp_path / "m.onnx", text, {}))
-    assert graph.warnings[0].endswith("is ONNX Runtime's own; it is left as it is")
+    assert graph.warnings[0].endswith("belongs to ONNX Runtime; it is left unchanged")
     executor = TorchExecutor(graph)
     executor.run({"x": np.eye(2, dtype=np.float32)})
     assert executor.fallbacks == {"com.microsoft.Inverse": "the operator table does not know it"}

@@ -46,7 +46,7 @@ def test_a_packed_model_is_opened_and_verified(tmp_path, run, kind):
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("m.onnx", b"\x1c\0\0\0ORTM\0\0\0\0", "ONNX Runtime's own format (.ort), which is made of an .onnx file"),
+        ("m.onnx", b"\x1c\0\0\0ORTM\0\0\0\0", "ONNX Runtime's own format (.ort), which is made from an .onnx file"),
         (
             "m.onnx.gz",
             gzip.compress(SAMPLE.read_bytes(), mtime=0)[:-50],
@@ -67,9 +67,9 @@ def test_what_is_no_model_is_one_sentence(tmp_path, name, content, sentence):
 
 
 def test_a_compressed_file_of_more_than_a_model_may_have_is_refused_early(tmp_path, monkeypatch):
-    monkeypatch.setattr("workbench.io.packed.LARGEST", 10_000)
+    monkeypatch.setattr("workbench.io.encodings.LARGEST", 10_000)
     (tmp_path / "m.onnx.gz").write_bytes(gzip.compress(bytes(100_000)))
-    assert "it holds more than 2 GB" in refusal(tmp_path / "m.onnx.gz")
+    assert "it contains more than 2 GB" in refusal(tmp_path / "m.onnx.gz")
 
 
 @pytest.fixture

@@ -41,20 +41,20 @@ def test_what_others_take_is_seen_and_what_we_take_is_not():
     ends = time.monotonic() + 1
     while time.monotonic() < ends:
         pass
-    ours = watch.seen(1)
+    ours = watch.result(1)
     child.kill()
     child.wait()
     with somebody_else():
         time.sleep(0.3)
         watch = Watch()
         time.sleep(1)
-        theirs = watch.seen(1)
+        theirs = watch.result(1)
     assert ours is not None and theirs is not None
     assert theirs.cores > ours.cores and theirs.cores > 0.8 * theirs.of and theirs.is_contended
 
 
 def test_too_short_a_time_says_nothing():
-    assert Watch().seen(2) is None
+    assert Watch().result(2) is None
 
 
 @pytest.mark.parametrize(("cores", "idle", "of", "threads", "crowd"), [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workbench.view.boxes import Box, Boxes
-from workbench.view.marking import told_numbers
+from workbench.view.marking import overlay_data
 from workbench.view.own_numbers import NumbersError, read_numbers
 
 NODES = ("a", "b", "c")
@@ -51,7 +51,7 @@ def test_unknown_names_are_said():
         ("a,1\nb,2", "the first line of n.csv must be a heading such as node,latency (us)"),
         ("", "the first line of n.csv must be a heading such as node,latency (us)"),
         ("node\na", "the first line of n.csv must be a heading such as node,latency (us)"),
-        ("node,x,x\na,1,2", "n.csv has two columns of one name in its first line; give each its own"),
+        ("node,x,x\na,1,2", "n.csv has two columns of one name in its first line; give each another name"),
         ("node,x\na,1,2", "line 2 of n.csv has 3 cells, but the heading has 2; quote commas"),
         ("node,x\na,1\n\na,2", "line 4 of n.csv names 'a' a second time; give each node one line"),
         (
@@ -83,6 +83,6 @@ def test_a_closed_group_has_the_largest_number_in_it():
     boxes.add(Box("a", "node", []), ["a"])
     boxes.add(Box("group:g", "group", []), ["b", "c"])
     own = read("node,x (us)\na,1\nb,5\nc,9\ngone,100\n")
-    (told,) = told_numbers(boxes, own, NODES)["columns"]
+    (told,) = overlay_data(boxes, own, NODES)["columns"]
     assert told == {"title": "x", "unit": "us", "low": 1.0, "high": 9.0, "boxes": [(0, 1.0), (1, 9.0)]}
-    assert told_numbers(boxes, own, ())["columns"][0]["boxes"] == []
+    assert overlay_data(boxes, own, ())["columns"][0]["boxes"] == []

@@ -13,7 +13,7 @@ from tests.browser import running_app, settle, watched_page
 from tests.conftest import ROOT
 from workbench.errors import UserError
 from workbench.io.samples import FOLDER
-from workbench.ui.state.folders import NAMED, check_may_open
+from workbench.ui.state.folders import FOLDERS_VARIABLE, check_may_open
 
 UPGRADE = (
     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -178,7 +178,7 @@ def test_named_folders_are_the_only_ones_and_samples_open_anyway(tmp_path, monke
     for folder in (one, two):
         folder.mkdir()
     check_may_open(str(tmp_path / "anywhere.onnx"))  # it listens here alone, and nothing is named
-    monkeypatch.setenv(NAMED, os.pathsep.join(map(str, (one, two))))
+    monkeypatch.setenv(FOLDERS_VARIABLE, os.pathsep.join(map(str, (one, two))))
     for path in (one / "a.onnx", two / "deep" / "b.onnx", FOLDER / "npu_path.onnx"):
         check_may_open(str(path))
     (one / "out").symlink_to(tmp_path)
@@ -189,7 +189,7 @@ def test_named_folders_are_the_only_ones_and_samples_open_anyway(tmp_path, monke
         one / "out" / "c.onnx",
         ROOT / "e.onnx",
     ):
-        with pytest.raises(UserError, match=NAMED):
+        with pytest.raises(UserError, match=FOLDERS_VARIABLE):
             check_may_open(str(path))
 
 

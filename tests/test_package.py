@@ -81,7 +81,7 @@ print(wb.__file__, len(history.graph), "nodes")
     said = linked.run(linked.python, "-c", code)
     assert said.startswith(f"{ROOT / 'workbench' / '__init__.py'} ") and said.endswith(" nodes\n")
     assert "layout_greedy" in linked.command("passes")
-    assert "5 stops, nothing wrong" in linked.command("lesson", "check", "why_a_transpose")
+    assert "5 stops, no fault" in linked.command("lesson", "check", "why_a_transpose")
 
 
 def test_nothing_of_ours_but_the_package_lands_at_the_top(installed):
@@ -99,22 +99,27 @@ def calls(sample):
     return (
         (("passes",), "layout_greedy"),
         (("explain", "fold_batchnorm"), "fold_batchnorm"),
+        (("new-pass", "mine", "--folder", "."), "wrote mine.py"),
+        (("test-pass", "mine.py"), "mine.py: all passed"),
         (("inspect", sample), "operators: Conv 2, Relu 2"),
-        (("optimize", sample, "-o", "out.onnx", "--layout", "greedy", "--certificate", "c.json"), "equal"),
+        (
+            ("optimize", sample, "-o", "out.onnx", "--layout", "greedy", "--target", "cuda", "--certificate", "c.json"),
+            "equal",
+        ),
         (("check", sample, "out.onnx", "c.json", "--run", "1"), "computes the same"),
         (("verify", sample, "out.onnx"), "equal"),
         (("report", sample, "-o", "report.html"), "wrote report.html"),
         (("layouts", sample, "--no-verify"), "optimal"),
         (("groups", sample), "greedy"),
         (("memory", sample), "certified"),
-        (("lanes", sample), "lanes: 1"),
-        (("lesson", "check", "why_a_transpose"), "5 stops, nothing wrong"),
+        (("streams", sample), "streams: 1"),
+        (("lesson", "check", "why_a_transpose"), "5 stops, no fault"),
         (("reduce", sample, "--check", check, "-o", "small.onnx"), "wrote small.onnx"),
         (("extract", sample, "--to", "out", "-o", "part.onnx"), "wrote part.onnx"),
         (("bench", sample, "--backend", "onnxruntime", "--repeat", "2"), "median ms"),
         (("matrix", sample, "--backend", "onnxruntime", "--preset", "none", "--repeat", "2"), "as loaded"),
         (("runs",), "conv_relu_conv_relu"),
-        (("rivals", sample, "--tools", "original,Graph Workbench", "--no-measure"), "Graph Workbench"),
+        (("compare-tools", sample, "--tools", "original,Graph Workbench", "--no-measure"), "Graph Workbench"),
         (("package", "small.onnx", "-o", "out.pt2"), "wrote out.pt2"),  # a few nodes: most of it is a compiler's time
     )
 
@@ -127,7 +132,7 @@ def test_every_command_works(installed):
     assert onnx.load(installed.folder / "out.onnx").graph.node
     listed = installed.command("--help")
     assert listed.startswith("usage: graph-workbench ") and set(COMMANDS) <= set(
-        re.findall(r"^    (\w+) ", listed, re.M)
+        re.findall(r"^    ([\w-]+) ", listed, re.M)
     )
 
 
@@ -184,7 +189,7 @@ def test_the_installed_app_opens_a_model_and_names_the_installed_command(install
     with serving(installed, tmp_path / "said.txt") as site:
         page = browser.new_page()
         page.goto(site)
-        page.get_by_text("main graph, 176 nodes").wait_for()
+        page.get_by_text("main graph, 176 nodes").first.wait_for(state="attached")
         page.goto(f"{site}/export")
         page.get_by_text("graph-workbench optimize").first.wait_for(state="attached")
         page.close()

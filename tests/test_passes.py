@@ -13,7 +13,7 @@ from workbench.external.tool_pass import ToolPass
 from workbench.ir import Graph, from_text, graph_text
 from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import NoMatch, run_pass, with_options
-from workbench.run.inputs import output_orders, permute_inputs, turned
+from workbench.run.inputs import output_orders, permute_inputs, transposed
 
 PASSES = {name: cls for name, cls in passes.all_passes().items() if not issubclass(cls, ToolPass)}  # test_tools.py
 EXAMPLES = [
@@ -82,7 +82,7 @@ def test_example_computes_the_same_at_every_rewrite(cls, example):
     for found in example_pass(cls, example).run(graph, example_context(example)):
         graph.apply(found.edit)
         found_outputs = outputs(graph, permute_inputs(inputs, original, graph))
-        for name, array in turned(found_outputs, output_orders(original, graph)).items():
+        for name, array in transposed(found_outputs, output_orders(original, graph)).items():
             np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=found.sentence)
 
 

@@ -15,7 +15,7 @@ GIVEN = "float[2,3] x, float[2,3] z, float[2,3] w"
 
 def rule_of(before: str, after: str, **words):
     words.setdefault("exactness", Exactness.ROUNDING)
-    sentence = words.pop("sentence", "{root} goes; {count} nodes, {fewer} less")
+    sentence = words.pop("sentence", "{root} goes; {count} nodes, {fewer} fewer")
     return graph_rule("rule", before, after, sentence, Example("", "", ()), **words)
 
 
@@ -107,7 +107,7 @@ def test_names_that_are_told_stand_in_the_pattern(words):
 def test_the_same_name_is_the_same_value():
     rule = rule_of("y = Mul(x, Sigmoid(x))", "y = Mul(Sigmoid(x), x)")
     assert refused(rule, graph_of("s = Sigmoid(x)  y = Mul(z, s)")) == (
-        "'x' of Sigmoid 'Sigmoid_s' is not 'z', as the pattern has it"
+        "the pattern needs 'z' where Sigmoid 'Sigmoid_s' reads 'x'"
     )
     assert rewritten(rule, graph_of("s = Sigmoid(x)  y = Mul(s, x)")) == ["Sigmoid", "Mul"]
 
@@ -410,7 +410,7 @@ def test_new_nodes_take_the_names_of_those_that_go_and_then_new_ones():
 def test_an_operator_that_came_later_is_not_made():
     rule = rule_of("y = Mul(x, Sigmoid(x))", "y = Swish(x)")
     assert refused(rule, graph_of("s = Sigmoid(x)  y = Mul(x, s)")) == (
-        "Swish came with opset 24; this model is of opset 23"
+        "Swish came with opset 24; this model has opset 23"
     )
 
 

@@ -99,8 +99,8 @@ def test_passes_are_right_for_every_value_of_a_symbolic_dim(layout):
 # ---- a pass that is wrong --------------------------------------------------------------
 
 
-def _double_a_bias(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    if node.name != options.which or node.inputs[1].endswith("_doubled"):
+def _double_a_bias(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    if node.name != pass_.which or node.inputs[1].endswith("_doubled"):
         raise NoMatch("it is another node")
     name = f"{node.inputs[1]}_doubled"
     wrong = constant(graph.constants[node.inputs[1]].numpy() * 2)
@@ -108,7 +108,7 @@ def _double_a_bias(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return Rewrite(edit, f"the constant of {node} is doubled", (node.name,))
 
 
-def _rename_a_relu(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def _rename_a_relu(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if node.metadata:
         raise NoMatch("it is marked")
     changed = node.replace(metadata={"seen": "yes"})
@@ -122,8 +122,8 @@ class Wrong(Pass):
     title = "A pass that is wrong"
     which: str = option("Add_d", "The node to spoil.")
     rules = (
-        Rule("mark", ("Relu",), _rename_a_relu, None, exactness=Exactness.BITS),
-        Rule("spoil", ("Add",), _double_a_bias, None, exactness=Exactness.BITS),
+        Rule("mark", ("Relu",), _rename_a_relu, None, exactness=Exactness.BIT_EXACT),
+        Rule("spoil", ("Add",), _double_a_bias, None, exactness=Exactness.BIT_EXACT),
     )
 
 
@@ -149,7 +149,7 @@ def test_a_wrong_rewrite_is_found_by_bisecting():
     assert step_report(step)["broken_by"] == "the constant of Add 'Add_d' is doubled"
 
 
-def _flip(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def _flip(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     other = {"Relu": "Abs", "Abs": "Relu"}[node.op]
     return Rewrite(Edit(remove=(node.name,), insert=(node.replace(op_type=other),)), f"{node} is flipped", (node.name,))
 
@@ -159,11 +159,11 @@ class Endless(Pass):
     """Two rules that undo each other."""
 
     title = "A pass without an end"
-    rules = (Rule("flip", ("Relu", "Abs"), _flip, None, exactness=Exactness.BITS),)
+    rules = (Rule("flip", ("Relu", "Abs"), _flip, None, exactness=Exactness.BIT_EXACT),)
 
 
 def test_a_pass_that_does_not_end_is_stopped():
-    with pytest.raises(RunawayError, match="does not come to an end"):
+    with pytest.raises(RunawayError, match="does not end"):
         run_pass(Endless(), typed(TEXT), PassContext(load_profile("npu")))
 
 

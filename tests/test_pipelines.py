@@ -14,7 +14,7 @@ from workbench.pipeline.running import run_pipeline
 from workbench.registry.pass_choice import choose
 from workbench.registry.reading import PipelineError, layout_strategy, preset, read_pipeline, shortest_text
 from workbench.rewrite import LeftOut, OptionError, PassContext, with_options
-from workbench.rewrite.core.identity import RewriteId, read_rewrite_id
+from workbench.rewrite.core.identity import RENAMED_RULES, RewriteId, read_rewrite_id
 from workbench.rewrite.core.refusing import refused_by
 from workbench.ui.state.rows import pipeline_of, to_rows
 
@@ -129,7 +129,7 @@ def test_the_strategy_comes_to_its_place_or_to_the_end():
 def test_options_by_name_go_to_every_place_of_the_pass():
     chosen = choose("fuse_groups{max_operators=3},fuse_groups", options={"fuse_groups.past_products": "on"})
     assert [(p.max_operators, p.past_products) for p in chosen.passes] == [(3, True), (256, True)]
-    with pytest.raises(OptionError, match=r"option 'dead\.x' names no pass that runs"):
+    with pytest.raises(OptionError, match=r"option 'dead\.x' is not of a pass that runs"):
         choose("dead_nodes", options={"dead.x": 1})
 
 
@@ -139,19 +139,19 @@ REFUSED = {
     "layout{strategy=optimsl}": "there is no layout strategy 'optimsl'; did you mean 'optimal'?",
     "layout{weigh=time}": "layout needs strategy=NAME",
     "fixpoint(dead_nodes": "')' is missing at the end",
-    "fixpoint{rounds=0}(dead_nodes)": "rounds is a number from 1 on, not '0'",
+    "fixpoint{rounds=0}(dead_nodes)": "rounds is a number of at least 1, not '0'",
     "fixpoint{turns=2}(dead_nodes)": "a fixpoint has no option 'turns', only rounds",
     "dead_nodes dead_nodes": "'dead_nodes' stands where a comma or the end is expected",
     "dead_nodes)": "')' stands where a comma or the end is expected",
-    'fuse_groups{device="\\x"}': "is no text as in JSON",
-    'free_dims{axes="images': "is no part of a pipeline",
+    'fuse_groups{device="\\x"}': "is not a JSON string",
+    'free_dims{axes="images': "is not a part of a pipeline",
     "simplify{rounds=2}": "'simplify' is a preset, which has no options",
     "{": "'{' stands where a pass is expected",
-    "fixpoint(" * 30 + "dead_nodes" + ")" * 30: "more than 20 fixpoints stand in each other",
-    "dead_nodes" + ",repeat" * 400: "more than 20 fixpoints stand in each other",
-    f"fixpoint{{rounds={'9' * 5000}}}(dead_nodes)": "rounds is a number from 1 on",
+    "fixpoint(" * 30 + "dead_nodes" + ")" * 30: "more than 20 nested fixpoints",
+    "dead_nodes" + ",repeat" * 400: "more than 20 nested fixpoints",
+    f"fixpoint{{rounds={'9' * 5000}}}(dead_nodes)": "rounds is a number of at least 1",
     "fuse_groups{max_operators=1 max_operators=2}": "the option 'max_operators' is given twice",
-    'fuse_groups{device="a\nb': "is no part of a pipeline",
+    'fuse_groups{device="a\nb': "is not a part of a pipeline",
 }
 
 
@@ -176,6 +176,16 @@ def test_the_identity_of_a_rewrite_is_not_its_sentence():
 @pytest.mark.parametrize("one", [RewriteId("a.b", "loop/body/x#y@z", 3), RewriteId("", "", 0)], ids=str)
 def test_an_identity_reads_back(one):
     assert read_rewrite_id(str(one)) == one
+
+
+def test_links_with_former_names_of_rules_are_read():
+    for former, name in RENAMED_RULES.items():
+        pass_name, _, old = former.partition(".")
+        rules = {rule.name for rule in PASSES[pass_name].rules}
+        assert name in rules and old not in rules
+        assert read_rewrite_id(f"{old}@Conv_3#0", f"{pass_name}#2") == RewriteId(name, "Conv_3", 0)
+        assert read_rewrite_id(f"{former}@Conv_3#0", "repeat") == RewriteId(f"{pass_name}.{name}", "Conv_3", 0)
+    assert read_rewrite_id("twice@Neg_b#0", "algebra_inverse") == RewriteId("twice", "Neg_b", 0)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +250,10 @@ def test_what_is_left_out_in_a_body_is_said_of_it_there():
 
 @pytest.mark.parametrize("parts", [["dead_nodes"], [PASSES["dead_nodes"]], [None]], ids=str)
 def test_what_is_no_part_is_refused(parts):
-    with pytest.raises(TypeError, match="is no part of a pipeline"):
+    with pytest.raises(TypeError, match="is not a part of a pipeline"):
         Pipeline(parts)
     if not isinstance(parts[0], str):
-        with pytest.raises(TypeError, match="is no part of a pipeline"):
+        with pytest.raises(TypeError, match="is not a part of a pipeline"):
             choose(parts)
 
 
@@ -257,7 +267,7 @@ def test_texts_and_parts_in_one_list():
 
 
 def test_the_rounds_have_no_options_by_name():
-    with pytest.raises(OptionError, match=r"names no pass that runs|is for no pass that runs"):
+    with pytest.raises(OptionError, match=r"is not of a pass that runs|is for no pass that runs"):
         choose(["dead_nodes", "repeat"], options={"repeat.rounds": 3})
 
 

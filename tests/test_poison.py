@@ -23,10 +23,10 @@ from workbench.memory.planners import planners
 from workbench.run.inputs import seed_inputs
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.torch.arena.arena_run import ArenaRun
-from workbench.run.torch.arena.planned import plan_of_run
+from workbench.run.torch.arena.run_plan import plan_of_run
 from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.streams.choosing import copied
 from workbench.run.torch.streams.launches import launches_of
+from workbench.run.torch.streams.select_run import copied
 
 pytestmark = pytest.mark.slow
 SIMPLIFIED = ("unet_sd15_raw",)  # as loaded it computes a gigabyte of constants in each run

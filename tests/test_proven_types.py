@@ -197,7 +197,7 @@ FIXED = {
 }
 
 
-@pytest.mark.parametrize("preset", ["simplify", "default"])
+@pytest.mark.parametrize("preset", ["simplify", "normalize"])
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("text", FIXED.values(), ids=FIXED)
 def test_dims_are_fixed_before_the_passes_run(tmp_path, text, size, preset):

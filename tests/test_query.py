@@ -7,11 +7,13 @@ import pytest
 from tests.viewing import history_of, large_graph, sample_history, view_of
 from workbench.layout.profile import load_profile
 from workbench.view.finding import find
-from workbench.view.groups import way_to
+from workbench.view.groups import groups_around
 from workbench.view.query import NodeFacts, QueryError, parse_query
 from workbench.view.timeline import timeline_of
 
-CONV = NodeFacts("Conv", "/down.0/attn2/to q:0", ("down.0/attn2",), ("1x64x56x56",), ("NCHW", "OIHW"))
+CONV = NodeFacts(
+    "Conv", "/down.0/attn2/to q:0", ("down.0/attn2",), ("1x64x56x56",), ("NCHW", "OIHW"), ("down.0.attn2",)
+)
 OURS = NodeFacts("workbench.Conv_NHWC", "n1", (), ("1x56x56x4096",), ("NHWC", "HWIO"))
 
 
@@ -25,6 +27,9 @@ OURS = NodeFacts("workbench.Conv_NHWC", "n1", (), ("1x56x56x4096",), ("NHWC", "H
         ("conv", True, True),
         ("scope:ATTN2", True, False),
         ("scope:down.0/attn", True, False),
+        ("module:down.0", True, False),
+        ("module:0.ATTN2", True, False),
+        ("module:down.0.attn", False, False),
         ("name:to", True, False),
         ('name:"to q:0"', True, False),
         ('"to q:0"', True, False),
@@ -53,20 +58,20 @@ def test_a_query_holds_where_all_its_terms_do(query, conv, ours):
     [
         (
             "conv lay:NHWC",
-            "there is no key 'lay'; the keys are op, scope, name, shape, layout, and a word with a colon is written "
-            'in double quotes, "lay:NHWC"',
+            "there is no key 'lay'; the keys are op, scope, module, name, shape, layout, and a word with a colon "
+            'is written in double quotes, "lay:NHWC"',
         ),
         ("op: Conv", "'op:' has no value; write it without a blank after the colon, such as op:Transpose"),
         (
             "shape:4o96",
-            "'4o96' is no shape; write one size or several with x between them, such as 4096 or 1x64x*x56, "
+            "'4o96' is not a shape; write one size or several with x between them, such as 4096 or 1x64x*x56, "
             "where * is any size",
         ),
         (
             "layout:NHKW",
-            "'NHKW' is no layout; write Tensor, or an order of axes such as NCHW, NHWC, HWIO or NCHW8c",
+            "'NHKW' is not a layout; write Tensor, or an order of axes such as NCHW, NHWC, HWIO or NCHW8c",
         ),
-        ('conv "to q', 'a double quote is not closed in "to q; write a second one after the words'),
+        ('conv "to q', 'a double quote is not closed in "to q; write a second one after the text'),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(query, sentence):
@@ -90,9 +95,9 @@ def test_hits_have_the_operator_first_and_say_when_they_are_hits():
 
 def test_an_inserted_node_is_found_by_the_scope_in_which_it_is_drawn():
     view = view_of(sample_history("basic_pitch_nmp", "fold_constants", "layout_greedy"))
-    added = [n for n, v in view.timeline.versions.items() if v[0].born > 0 and way_to(view.root, n)]
+    added = [n for n, v in view.timeline.versions.items() if v[0].born > 0 and groups_around(view.root, n)]
     assert added
-    scope = way_to(view.root, added[0])[-1].path[-1]
+    scope = groups_around(view.root, added[0])[-1].path[-1]
     found = find(view.timeline, f'op:Transpose scope:"{scope}"', view.root)
     assert added[0] in found.spans
 

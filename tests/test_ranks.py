@@ -11,7 +11,7 @@ from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, typed
 from workbench.inference.bound_shapes import bound_shape
 from workbench.io import load_model
-from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.pass_choice import choose
@@ -61,7 +61,7 @@ def test_a_slope_larger_than_its_operand_gives_the_result_its_shape(tmp_path):
             <float[2,8,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1}> { a = PRelu(x, s)  y = Conv(a, w) }""",
     )
     assert graph.shape("a") == (3, 8, 6, 1)
-    assert "the operand is expanded" in graph.warnings[-1]
+    assert "an Expand is inserted before it" in graph.warnings[-1]
     inputs = {v: np.random.default_rng(0).standard_normal(graph.shape(v), np.float32) for v in graph.inputs}
     expected = np.where(inputs["x"] < 0, inputs["x"] * inputs["s"], np.broadcast_to(inputs["x"], (3, 8, 6, 1)))
     weight = graph.constant("w").numpy()[:, :, 0, 0]

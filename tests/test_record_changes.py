@@ -22,7 +22,7 @@ from workbench.io.samples import FOLDER
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.statistics import Ratio
 from workbench.run.measurement.variants import combined
-from workbench.run.records.changes import differences, meaning, ratio_of
+from workbench.run.records.changes import differences, ratio_of, reliability
 from workbench.run.records.store import (
     URL_VARIABLE,
     RecordsError,
@@ -87,7 +87,7 @@ def test_differences_are_said_in_words(tmp_path):
         "torch 2.14.0 instead of 2.13.0",
         "cuda 13.0 instead of none",
     )
-    assert "other sizes" in meaning(first, other)
+    assert "other sizes" in reliability(first, other)
     assert differences(first, first) == ()
 
 
@@ -96,7 +96,7 @@ def test_differences_are_said_in_words(tmp_path):
     [
         (("", "optimize m"), "an optimized model instead of as it is"),
         (("optimize m", ""), "the model as it is instead of an optimized one"),
-        (("optimize m --passes a,b", "optimize m --passes b,a"), "the same words in another order"),
+        (("optimize m --passes a,b", "optimize m --passes b,a"), "the same arguments in another order"),
     ],
 )
 def test_another_pipeline_is_said_in_words(tmp_path, pipelines, words):
@@ -113,9 +113,9 @@ def test_the_ratio_says_whether_both_met_the_same_moments(tmp_path):
     assert apart.ratio == 0.5 and apart.ratio_low < 0.5 < apart.ratio_high
     half = Ratio(0.5, ratio_low=0.5, ratio_high=0.5, ratio_busy=True)
     assert ratio_of(first, together, times) == half  # turn by turn, it is half each time
-    assert "at different times" in meaning(first, other)
-    assert "together, by turns" in meaning(first, together)
-    assert "different model files" in meaning(first, replace(other, model_hash=OTHER_HASH))
+    assert "at different times" in reliability(first, other)
+    assert "together, interleaved" in reliability(first, together)
+    assert "different model files" in reliability(first, replace(other, model_hash=OTHER_HASH))
 
 
 def test_runs_apart_may_have_different_numbers_of_repetitions(tmp_path):

@@ -27,7 +27,7 @@ from tests.conftest import ROOT
 from tests.making import HOSTILE
 from tests.postgres import DEBIAN, PASSWORD, find_binaries, running_postgres
 from tests.recording import HASH, OTHER_HASH, VERSIONS, as_read, keep_one, keeping_process, record, use_own_cache
-from workbench.run.measurement.measured import FailedVariant
+from workbench.run.measurement.measurement_result import FailedVariant
 from workbench.run.records.formats import csv_of, json_of
 from workbench.run.records.store import (
     URL_VARIABLE,
@@ -37,7 +37,7 @@ from workbench.run.records.store import (
     is_there,
     keep,
     records_of,
-    shown_place,
+    shown_location,
 )
 
 NAMES = [
@@ -213,7 +213,7 @@ def test_a_writer_waits_for_a_lock(tmp_path):
 def test_without_a_url_runs_are_in_a_file_beside_the_operators_times(own_cache):
     keep_one()
     assert (own_cache / "runs.sqlite").is_file()
-    assert shown_place() == str(own_cache / "runs.sqlite")
+    assert shown_location() == str(own_cache / "runs.sqlite")
     assert len(find_runs()) == 1
 
 
@@ -225,9 +225,9 @@ def test_the_environment_names_another_database(tmp_path, monkeypatch, own_cache
 
 
 def test_a_password_is_never_shown(postgres):
-    place = shown_place(postgres.format("postgres"))
+    place = shown_location(postgres.format("postgres"))
     assert place == "postgresql://tester:***@/postgres"
-    assert shown_place("postgresql://u@h/d?password=geheim") == "postgresql://u@h/d"
+    assert shown_location("postgresql://u@h/d?password=geheim") == "postgresql://u@h/d"
     wrong = postgres.format("postgres").replace(":p", ":geheim")
     with pytest.raises(RecordsError, match="password authentication failed") as error:
         find_runs(url=wrong)
@@ -271,7 +271,7 @@ def test_a_corrupt_file_is_a_sentence_and_stays(own_cache, content):
     file = own_cache / "runs.sqlite"
     file.write_bytes(content)
     for action in (find_runs, keep_one):
-        with pytest.raises(RecordsError, match=r"runs\.sqlite cannot be used \(.+\); see to that"):
+        with pytest.raises(RecordsError, match=r"runs\.sqlite cannot be used \(.+\); repair it"):
             action()
     assert file.read_bytes() == content
 
@@ -323,7 +323,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(monkeypatch):
 def test_a_file_where_the_folder_should_be_is_a_sentence(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(RecordsError, match=r"for runs cannot be made \(Not a directory\); set WORKBENCH_CACHE"):
+    with pytest.raises(RecordsError, match=r"for runs cannot be created \(Not a directory\); set WORKBENCH_CACHE"):
         keep_one()
 
 

@@ -101,7 +101,7 @@ def test_a_fault_is_cut_down(reduced, index):
 def test_a_pattern_is_cut_down(reduced, ops):
     """Of operators on which a tool gives up; none of them can be an input."""
     small, reduction = reduced(onnx.load(OCR), has(*ops))
-    assert operators(small.model) == list(ops), reduction.asked
+    assert operators(small.model) == list(ops), reduction.checked
 
 
 def test_two_nodes_far_apart_stay(reduced):
@@ -153,7 +153,7 @@ def test_each_model_is_asked_once_and_in_the_same_order(tmp_path, reduced, share
         return has("Sum", "Relu")(candidate)
 
     _, first = reduced(onnx.load(RESNET), check)
-    assert len(set(asked)) == len(asked) == first.asked
+    assert len(set(asked)) == len(asked) == first.checked
     before, asked[:] = list(asked), []
     values = tmp_path / "again"
     values.mkdir()

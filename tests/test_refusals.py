@@ -13,7 +13,7 @@ from workbench.io.samples import FOLDER
 from workbench.layout.profile import load_profile
 from workbench.pipeline import running as pipeline
 from workbench.rewrite import LeftOut, PassContext, refused_by
-from workbench.view.why_not import graphs_after, not_run, said_of
+from workbench.view.why_not import graphs_after, not_run, reasons_of
 
 CUDA = load_profile("cuda")
 TWO = """g (float[1,2,4,4] x, float[2,2,1,1] v) => (float[1,2,4,4] y, float[1,2,4,4] z)
@@ -48,7 +48,7 @@ def test_nodes_of_which_the_same_was_said_are_one_group_without_their_names():
     found = of_step(history, [passes.find_pass(step.pass_name)() for step in history.steps[1:]], 2)
     group = found.groups[0]
     assert (len(group.nodes), group.sentence) == (16, "Sum '…' has 2 operands")
-    assert group.said[0][1] == f"Sum '{group.nodes[0]}' has 2 operands"
+    assert group.reasons[0][1] == f"Sum '{group.nodes[0]}' has 2 operands"
     assert next(refusal_lines(found)).endswith("and 11 more)")
 
 
@@ -92,7 +92,7 @@ def test_nodes_in_bodies_are_considered_under_the_node_that_holds_them():
 
 def test_a_node_tells_what_every_pass_said_of_it():
     made, history = ran(TWO, "drop_dropout", "fold_batchnorm")
-    said = said_of(
+    said = reasons_of(
         history, graphs_after(history), made, CUDA, ["BatchNormalization_y", "BatchNormalization_z", "Conv_c"]
     )
     (acted,) = said["BatchNormalization_y"]

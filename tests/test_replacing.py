@@ -46,7 +46,7 @@ WRITE_ELSEWHERE = {
     "study/cluster/on_ray.py",
     "study/cluster/travelling_files.py",
     "io/__init__.py",
-    "io/packed.py",
+    "io/encodings.py",
     "io/program_data.py",
     "io/program_process.py",
     "study/sweep/record.py",

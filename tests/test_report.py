@@ -8,12 +8,12 @@ import re
 import onnxruntime
 import pytest
 
-from tests.browser import SCREEN, GraphView
+from tests.browser import SCREEN, GraphView, press_more
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph
 from workbench.io.exporting import export_onnx
 from workbench.io.samples import FOLDER
-from workbench.view.report import COMPONENT, bundle
+from workbench.view.report import COMPONENT, MAX_FLAT, bundle
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -65,7 +65,7 @@ def test_the_component_takes_nothing_from_elsewhere_and_writes_no_markup():
 @pytest.mark.browser
 def test_a_report_is_played_searched_and_inspected_without_a_network(done, report, tmp_path):
     file = tmp_path / "report.html"
-    said = done("report", NARROW, "--passes", "fold_batchnorm", "--layout", "greedy", "-o", file)
+    said = done("report", NARROW, "--passes", "fold_batchnorm", "--layout", "greedy", "--target", "cuda", "-o", file)
     assert "layout_greedy" in said and "open it in a browser" in said
     view = report(file)
     assert view.state["step"] == 2
@@ -78,7 +78,7 @@ def test_a_report_is_played_searched_and_inspected_without_a_network(done, repor
     view.wait("hook => hook.state().selected !== ''")
     assert "of 53" in view.page.locator(".gw-find").inner_text()
     view.page.locator(".gw-inspector").get_by_text("Attributes", exact=True).wait_for()
-    view.page.get_by_role("button", name="Constants", exact=True).click()
+    press_more(view.page, "Constants")
     view.wait("hook => hook.boxes().some(id => id.startsWith('const:'))")
     field.fill("op:BatchNormalization")
     view.page.get_by_text("A report finds plain words only; open the model in the app to search by op:.").wait_for()
@@ -94,14 +94,32 @@ def test_a_report_is_played_searched_and_inspected_without_a_network(done, repor
 
 
 @pytest.mark.browser
-def test_a_closed_group_opens_in_a_report(run, report, tmp_path):
+def test_in_a_report_of_a_large_model_closed_groups_open_and_every_node_is_found(run, report, tmp_path):
     model, file = tmp_path / "scoped.onnx", tmp_path / "report.html"
-    export_onnx(large_graph(600, scopes=True), model)
+    export_onnx(large_graph(MAX_FLAT + 500, scopes=True), model)
     assert run("report", model, "--passes", "dead_nodes", "--no-verify", "-o", file)[0] == 0
     view = report(file)
     before = len(view.boxes)
-    view.page.get_by_role("button", name="Open all").click()
-    view.wait(f"hook => hook.boxes().length > {before} && hook.boxes().length >= 600")
+    press_more(view.page, "Open all")
+    view.wait(f"hook => hook.boxes().length > {before} && hook.boxes().length >= {MAX_FLAT + 500}")
+    press_more(view.page, "Open all")
+    view.wait(f"hook => hook.boxes().length === {before}")
+    view.page.keyboard.press("Escape")
+    group = view.ask("hook => hook.boxes().find(id => hook.box(id).open === false && id.startsWith('group:'))")
+    view.ask(f"hook => hook.zoom({json.dumps(group)}) ?? true")
+    place = view.rest().box(group)
+    view.page.mouse.dblclick(place["x"] + place["w"] / 2, place["y"] + place["h"] / 2)
+    view.wait(f"hook => hook.box({json.dumps(group)}).open")
+    view.page.locator(".gw-inspector").get_by_text("has no details of its nodes").wait_for()
+    view.press("Enter")
+    view.wait(f"hook => hook.boxes().length === {before}")
+    hidden = "_2999"
+    assert not any(id_.endswith(hidden) for id_ in view.boxes)
+    field = view.page.locator("input.gw-search")
+    field.fill(hidden)
+    field.press("Enter")
+    view.wait(f"hook => hook.state().selected.endsWith({json.dumps(hidden)})")
+    assert view.box(view.state["selected"])["visible"]
 
 
 @pytest.mark.browser

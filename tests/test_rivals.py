@@ -1,6 +1,7 @@
 """The open model through every optimizer that is here: the command, the page, wrong results and failures."""
 
 import json
+from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -14,13 +15,14 @@ from tests.running import typed
 from tests.wrong_tool import WrongTool
 from workbench.run.worker.client import Worker
 from workbench.study.compare_tools import comparing as rivals
-from workbench.study.compare_tools.comparing import ORIGINAL, OURS, chosen_rivals, compare_rivals, rivals_here
+from workbench.study.compare_tools.comparing import ORIGINAL, OURS, all_rivals, chosen_rivals, compare_rivals
 from workbench.study.compare_tools.tool_fault import ToolFault
-from workbench.ui.screens import rivals_page
+from workbench.ui.screens import compare_tools_page
 from workbench.ui.state.reducing import reduce_fault
 from workbench.verification.verifier import Verifier
 
-KEYS = ["tool", "version", "nodes", "seconds", "peak_bytes", "max_rel_error", "equal", "failed", "median_ms"]
+KEYS = ["tool", "version", "nodes", "seconds", "peak_bytes", "max_rel_error", "equal", "failed"]
+KEYS += ["median_ms", "min_ms", "ratio", "ratio_low", "ratio_high", "ratio_busy"]
 MODEL = ROOT / "sample_models" / "resnet50_narrow.onnx"
 WRONG = "import os\n\ndef optimize(model):\n    model.graph.node[0].op_type = 'Sin'\n    return model\n"
 
@@ -95,11 +97,11 @@ def test_a_comparison_that_was_stopped_goes_on_where_it_was(own):
     with Verifier(graph) as verifier:
         chosen = chosen_rivals(["ort_optimizer:basic", "wrong"])
         with pytest.raises(Stop):
-            compare_rivals(graph, chosen, own.parent, verifier, measure=False, on_share=stop, found=found)
+            compare_rivals(graph, chosen, own.parent, verifier, measure=False, on_progress=stop, results=found)
         assert list(found) == [ORIGINAL, "ort_optimizer:basic"]
         asked.clear()
         compare_rivals(
-            graph, chosen, own.parent, verifier, measure=False, on_share=lambda w, s: asked.append(w), found=found
+            graph, chosen, own.parent, verifier, measure=False, on_progress=lambda w, s: asked.append(w), results=found
         )
     assert set(asked) == {"wrong (3 of 3)"}
     assert list(found) == [ORIGINAL, "ort_optimizer:basic", "wrong"]
@@ -107,7 +109,7 @@ def test_a_comparison_that_was_stopped_goes_on_where_it_was(own):
 
 def test_a_missing_package_is_a_row(monkeypatch):
     monkeypatch.setattr(rivals.tools()["onnxsim"], "packages", ("no_such_package",))
-    (found,) = (rival for rival in rivals_here() if rival.name == "onnxsim")
+    (found,) = (rival for rival in all_rivals() if rival.name == "onnxsim")
     assert found.missing == "no_such_package is not installed; pip install no_such_package"
 
 
@@ -127,13 +129,13 @@ def test_a_wrong_result_of_another_tool_on_a_real_model(done):
 
 
 def few(names):
-    return [rival for rival in rivals_here() if rival.name in names]
+    return [rival for rival in all_rivals() if rival.name in names]
 
 
 @pytest.mark.slow
 def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
-    monkeypatch.setattr(rivals_page, "rivals_here", lambda: few((ORIGINAL, OURS, "ort_optimizer:basic")))
-    script = "from workbench.ui.screens.rivals_page import rivals_page; rivals_page(None)"
+    monkeypatch.setattr(compare_tools_page, "all_rivals", lambda: few((ORIGINAL, OURS, "ort_optimizer:basic")))
+    script = "from workbench.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
     at = AppTest.from_string(script, default_timeout=LIMIT_S)
     at.session_state["opened"] = opened_sample("conv_relu_conv_relu")
     fine(at.run())
@@ -141,8 +143,17 @@ def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
     fine(at.button(key="run_rivals").click().run())
     rows = at.dataframe[0].value.to_dict("records")
     assert [row["tool"] for row in rows] == [ORIGINAL, OURS, "ort_optimizer:basic"]
-    assert {row["result"] for row in rows} == {"equal"} and all(row["latency (ms)"] > 0 for row in rows)
+    assert {row["result"] for row in rows} == {"equal"} and all(row["median (ms)"] > 0 for row in rows)
     assert fine(at.run()).dataframe, "a second look keeps the results"
+
+    results = at.session_state["opened"].rivals
+    calm = {name: replace(one.latency, others=None, busy=False) for name, one in results.items()}
+    for name, latency in calm.items():
+        results[name] = replace(results[name], latency=latency)
+    assert "The machine was busy" not in words(fine(at.run())) and "min (ms)" not in at.dataframe[0].proto.column_order
+    results[OURS] = replace(results[OURS], latency=replace(calm[OURS], busy=True))
+    assert f"The machine was busy with something else while '{OURS}' ran" in words(fine(at.run()))
+    assert "min (ms)" in at.dataframe[0].proto.column_order, "which the note advises"
 
 
 @pytest.fixture
@@ -151,8 +162,8 @@ def wrong_seen(own, tmp_path, monkeypatch):
     begins = "import os\n\ndef optimize(model):\n    for node in model.graph.node:\n        if node.op_type == 'Exp':\n"
     (tmp_path / "tools" / "wrong.py").write_text(f"{begins}            node.op_type = 'Sin'\n    return model\n")
     (tmp_path / "tools" / "crashes.py").write_text(f"{begins}            os.abort()\n    return model\n")
-    monkeypatch.setattr(rivals_page, "rivals_here", lambda: few((ORIGINAL, OURS, "wrong", "crashes")))
-    script = "from workbench.ui.screens.rivals_page import rivals_page; rivals_page(None)"
+    monkeypatch.setattr(compare_tools_page, "all_rivals", lambda: few((ORIGINAL, OURS, "wrong", "crashes")))
+    script = "from workbench.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
     at = AppTest.from_string(script, default_timeout=LIMIT_S)
     at.session_state["opened"] = opened_file(own)
     fine(at.run())
@@ -168,12 +179,14 @@ def test_a_report_of_the_defect_is_made_on_the_page(wrong_seen):
     assert "Exp" in at.code[0].value and "Neg" not in at.code[0].value
     (reduced,) = at.session_state["opened"].reduced.values()
     readme, inputs, model = reduced.files
-    assert "rivals small.onnx --inputs small.inputs.npz --tools wrong --no-measure" in readme.read_text()
-    assert reduced.said.startswith("Output 'a' differs: relative error") and reduced.said in readme.read_text()
+    assert "compare-tools small.onnx --inputs small.inputs.npz --tools wrong --no-measure" in readme.read_text()
+    assert (
+        reduced.fault_text.startswith("Output 'a' differs: relative error") and reduced.fault_text in readme.read_text()
+    )
     assert [node.op for node in wb.load(model).nodes] == ["Exp"] and inputs.name == "small.inputs.npz"
     assert fine(at.run()).get("download_button"), "a second look keeps the report"
     fine(at.button(key="reduce_crashes").click().run())
-    assert "crashed (SIGABRT)" in at.session_state["opened"].reduced["crashes"].said
+    assert "crashed (SIGABRT)" in at.session_state["opened"].reduced["crashes"].fault_text
     fine(at.button(key="run_rivals").click().run())
     assert not at.session_state["opened"].reduced, "another run has no reports"
 

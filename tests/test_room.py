@@ -10,10 +10,11 @@ from workbench.api import optimize
 from workbench.io import load_model
 from workbench.io.samples import samples
 from workbench.layout.profile import load_profile
-from workbench.view.arrangement import _PIECE
-from workbench.view.placement import Item, Place, place
+from workbench.view.arrangement import _MIN_SEGMENT
+from workbench.view.engines import Place
+from workbench.view.placement import Item, place
 from workbench.view.scene import View
-from workbench.view.spacing import Need, stretched
+from workbench.view.spacing import MinGap, with_min_gaps
 from workbench.view.timeline import timeline_of
 
 
@@ -28,7 +29,7 @@ def bottom(place: Place) -> float:
 def test_what_lies_below_moves_down_and_what_lies_beside_stays():
     places = {0: Place(50, 20, 80, 40), 1: Place(50, 80, 80, 40), 2: Place(200, 60, 80, 100), 3: Place(50, 140, 80, 40)}
     routes = {(0, 1): ((50, 40), (50, 60)), (2, 3): ((200, 110), (200, 115), (50, 115), (50, 120))}
-    found = stretched(places, routes, (), [Need(0, 1, 70)])
+    found = with_min_gaps(places, routes, (), [MinGap(0, 1, 70)])
     assert found.height == 50
     assert found.places == {**places, 1: Place(50, 130, 80, 40), 3: Place(50, 190, 80, 40)}
     assert found.routes == {(0, 1): ((50, 40), (50, 110)), (2, 3): ((200, 110), (200, 165), (50, 165), (50, 170))}
@@ -36,13 +37,13 @@ def test_what_lies_below_moves_down_and_what_lies_beside_stays():
 
 def test_a_frame_grows_with_what_is_in_it():
     places = {0: Place(50, 100, 100, 200), 1: Place(50, 40, 80, 40), 2: Place(50, 120, 80, 40)}
-    found = stretched(places, {}, {0}, [Need(1, 2, 60)])
+    found = with_min_gaps(places, {}, {0}, [MinGap(1, 2, 60)])
     assert (top(found.places[0]), found.places[0].height) == (0, 220)
 
 
 def test_enough_room_stays_as_it_is():
     places = {0: Place(50, 20, 80, 40), 1: Place(50, 200, 80, 40)}
-    assert stretched(places, {}, (), [Need(0, 1, 60)]).places == places
+    assert with_min_gaps(places, {}, (), [MinGap(0, 1, 60)]).places == places
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -51,8 +52,8 @@ def test_random_pictures_keep_their_order_and_every_need_is_met(seed):
     edges = sorted({(a, b) for b in range(1, 14) for a in draw.sample(range(b), min(b, 2))})
     placed = place([Item(draw.randrange(40, 120), draw.randrange(20, 60)) for _ in range(14)], edges)
     places, routes = dict(enumerate(placed.places)), dict(zip(edges, placed.routes, strict=True))
-    needs = [Need(a, b, draw.randrange(30, 160)) for a, b in draw.sample(edges, 5)]
-    found = stretched(places, routes, (), needs)
+    needs = [MinGap(a, b, draw.randrange(30, 160)) for a, b in draw.sample(edges, 5)]
+    found = with_min_gaps(places, routes, (), needs)
     for need in needs:
         assert top(found.places[need.end]) - bottom(found.places[need.start]) >= need.pixels - 1  # half pixels
     for a, one in found.places.items():
@@ -75,4 +76,4 @@ def test_the_transpose_between_two_boxes_shows_its_arrows():
     for chip in chips:
         others = [box for box in boxes.values() if box is not chip and abs(box["x"] - chip["x"]) < box["w"] / 2]
         gaps = [abs(box["y"] - chip["y"]) - (box["h"] + chip["h"]) / 2 for box in others]
-        assert min(gaps) >= _PIECE - 1
+        assert min(gaps) >= _MIN_SEGMENT - 1

@@ -45,7 +45,7 @@ def test_a_table_of_which_positions_pick_rows():
 
 
 def test_a_table_whose_halves_differ():
-    said = "the second half of 'sin' is not known to repeat the first, as RotaryEmbedding has it"
+    said = "the second half of 'sin' is not known to repeat the first, as in RotaryEmbedding"
     assert refusal(by_table(TABLE.replace("0, 2, 0, 2", "0, 2, 0, 1"))) == said
 
 
@@ -59,4 +59,4 @@ def test_angles_that_are_computed_of_both_halves():
     """A sum with a number for each place does not repeat what it adds to."""
     graph = typed(f"""g (float[2,5,3,4] x, float[2,3,2] f, float[4] v) => (float[2,5,3,4] y) <int64[1] one = {{1}}> {{
         e = Concat<axis=-1>(f, f)  c = Cos(e)  m = Sin(e)  s = Mul(m, v)  {TURNED} }}""")
-    assert refusal(graph) == "the second half of 'sin' is not known to repeat the first, as RotaryEmbedding has it"
+    assert refusal(graph) == "the second half of 'sin' is not known to repeat the first, as in RotaryEmbedding"

@@ -118,7 +118,7 @@ def test_the_limit_of_a_gpu_is_named_for_a_variant_that_fails_alone():
     from torch import OutOfMemoryError
 
     results: dict[str, dict[str, str]] = {}
-    with timing._failing_alone("big", {"device": "cuda:0", "memory_limit_bytes": 1_000_000_000}, results):
+    with timing._recording_failure("big", {"device": "cuda:0", "memory_limit_bytes": 1_000_000_000}, results):
         raise operator_failure(OutOfMemoryError("CUDA out of memory"))
     assert "more of the memory of cuda:0 than its limit of 1.0 GB" in results["big"]["failed"]
 

@@ -12,9 +12,11 @@ from tests.conftest import CORPUS
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import history_of, large_graph, sample_history, view_of
 from workbench.io import load_model
+from workbench.io.samples import FOLDER
 from workbench.ir import from_text
+from workbench.view.engines import MAX_ROUTED
+from workbench.view.groups import groups_around
 from workbench.view.node_style import OWN, TARGET
-from workbench.view.placement import MOST_ROUTED
 from workbench.view.scene import Costs, View, packed
 
 GREEDY = ("resnet50_narrow", "sum_to_add", "fold_batchnorm", "layout_greedy")
@@ -188,7 +190,7 @@ def test_everything_open_is_flat_and_has_every_node():
     view = view_of(history_of(large_graph(3000, scopes=True), []))
     view.is_flat = True
     scene = view.scene()
-    assert sum(box["kind"] == "node" for box in scene["boxes"]) == 3000 > MOST_ROUTED
+    assert sum(box["kind"] == "node" for box in scene["boxes"]) == 3000 > MAX_ROUTED
     assert not any(box["kind"] == "group" for box in scene["boxes"])
 
 
@@ -226,6 +228,19 @@ def test_many_inputs_of_one_beginning_are_one_box():
     assert [box["id"] for box in scene["boxes"] if box["kind"] == "output"] == ["out:y*"]
 
 
+def test_a_closed_group_of_many_nodes_is_larger():
+    view = view_of(history_of(large_graph(2400, scopes=True), []))
+    view.opened = set()
+    inner = next(group for group in view.root.below() if sum(1 for _ in group.members()) == 20)
+    around = groups_around(view.root, next(inner.members()))
+    sizes = []
+    for group in around:
+        box = next(box for box in view.scene()["boxes"] if box["id"] == group.id)
+        sizes.append((box["w"], box["h"]))
+        view.set_open(group.id, True, deep=False)
+    assert sizes == [(600, 240), (400, 160), (190, 72)]
+
+
 def test_measured_times_stand_on_the_boxes_and_their_sum_on_closed_ones():
     history = sample_history(*GREEDY)
     costs = {node.name: Costs(2.0, 0.5) for node in history.graph.nodes}
@@ -236,7 +251,19 @@ def test_measured_times_stand_on_the_boxes_and_their_sum_on_closed_ones():
     assert all(look["us"] == 2.0 for i, look in at(scene, scene["T"]).items() if not i.startswith(("in:", "out:")))
     view.opened = set()
     closed = [box for box in view.scene()["boxes"] if box["kind"] == "group"]
-    assert closed and all(box["us"] == 2.0 * len([m for m in view.members(box["id"]) if m in costs]) for box in closed)
+    assert closed and all(
+        box["us"][1] == 2.0 * len([m for m in view.members(box["id"]) if m in costs]) for box in closed
+    )
+    assert all(box["us"][0] is None for box in closed), "the original was not measured"
+    unmeasured = View(profile.timeline, "model", "NHWC")
+    unmeasured.opened = set()
+    assert {box["us"] for box in unmeasured.scene()["boxes"] if box["kind"] == "group"} == {None}
+    before = {node.name: Costs(3.0, 0.5) for node in history.initial.nodes}
+    both = View(profile.timeline, "model", "NHWC", costs=(before, costs))
+    both.opened = set()
+    for box in (box for box in both.scene()["boxes"] if box["kind"] == "group"):
+        members = both.members(box["id"])
+        assert box["us"] == [3.0 * len(before.keys() & members), 2.0 * len(costs.keys() & members)]
     assert profile.scene()["measured"] is None
 
 
@@ -248,14 +275,22 @@ def test_hostile_names_are_text(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
-def test_the_payload_of_a_collapsed_unet_is_small():
+def test_the_payload_of_a_thousand_boxes_of_a_unet_is_small():
     passes = ["fold_constants", "fold_batchnorm", "layout_record_then_insert"]
     view = view_of(history_of(load_model(CORPUS / "unet_sd15_raw.onnx"), passes))
     assert view.timeline.last > 1500
     payload, _ = packed(view.scene())
-    assert len(payload) < 150_000
+    assert len(payload) < 250_000
 
 
 def test_the_payload_of_ten_thousand_collapsed_nodes_is_small():
     payload, _ = packed(view_of(history_of(large_graph(10_000, scopes=True), [])).scene())
     assert len(payload) < 150_000
+
+
+@pytest.mark.parametrize(("target", "own", "kinds"), [("cpu", True, {0}), ("cuda", False, {0, 1})])
+def test_a_model_in_the_target_s_layout_has_the_colour_of_its_own(target, own, kinds):
+    graph = load_model(FOLDER / "conv_relu_conv_relu.onnx")
+    scene = view_of(history_of(graph, ["layout_record_then_insert"], target), target).scene()
+    assert scene["own"] is own
+    assert {look["l"] for look in scene["looks"]} - {2} == kinds

@@ -12,7 +12,7 @@ from passes import find_pass
 from passes.fold.fold_shapes import FoldShapes
 from tests.running import outputs, typed
 from workbench.inference import propagation
-from workbench.inference.sizes import Size, contents_of
+from workbench.inference.sizes import Size, symbolic_value_of
 from workbench.io import load_model
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
@@ -27,7 +27,7 @@ def _chain(op: str) -> str:
 def test_values_that_are_read_twice_over_and_over_are_followed_once(op):
     """Followed operand by operand this chain is 2 ** 60 walks; multiplied out it is a term of 2 ** 60 symbols."""
     graph = typed(f"g (float[N,3] x) => (int64[M] y) {{ {_chain(op)}\ny = Neg(v60) }}")
-    assert contents_of(graph, "v60") is None
+    assert symbolic_value_of(graph, "v60") is None
     run_pass(FoldShapes(), graph, PassContext(load_profile("cuda")))
 
 
@@ -93,7 +93,7 @@ def test_lengths_are_followed_through(lines, size):
 
 def test_a_value_read_twice_is_one_number():
     graph = typed("g (float[N,3] x) => (int64[2] y) { s = Shape(x)  t = Add(s, s)  u = Sub(t, s)  y = Neg(u) }")
-    assert contents_of(graph, "u") == contents_of(graph, "s")
+    assert symbolic_value_of(graph, "u") == symbolic_value_of(graph, "s")
 
 
 # ---- arithmetic of any kind ------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_random_arithmetic_is_what_onnx_runtime_computes(seed):
     """For several sizes of the inputs, 0 and 1 too; what is not followed is left open, never wrong."""
     program = Program(seed)
     graph = typed(program.text())
-    followed = {v: contents_of(graph, v) for v in (*program.lists, *program.numbers)}
+    followed = {v: symbolic_value_of(graph, v) for v in (*program.lists, *program.numbers)}
     assert followed["s"] is not None
     for n, m in ((0, 2), (1, 1), (2, 5), (7, 3)):
         found = outputs(graph, {"x": np.zeros((n, 3, m), np.float32), "z": np.zeros((m, n), np.float32)})
@@ -171,7 +171,7 @@ def test_random_arithmetic_is_followed():
     """The test above would show nothing if all were left open."""
     programs = [Program(seed) for seed in range(40)]
     values = [(typed(p.text()), v) for p in programs for v in (*p.lists, *p.numbers)]
-    assert sum(contents_of(graph, v) is not None for graph, v in values) > 0.7 * len(values)
+    assert sum(symbolic_value_of(graph, v) is not None for graph, v in values) > 0.7 * len(values)
 
 
 def test_what_a_model_declares_of_its_outputs_says_nothing_of_other_values(tmp_path):

@@ -14,7 +14,7 @@ from tests.slow import slow_unless
 from workbench.api import optimize
 from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.external.difference import difference
-from workbench.external.running import ToolError
+from workbench.external.tool_call import ToolError
 from workbench.external.tool_pass import ToolPass
 from workbench.ir import from_text, graph_text
 from workbench.registry.contexts import pass_context
@@ -62,7 +62,7 @@ def test_example(name):
     cls = TOOLS[name]
     if cls.missing():
         pytest.skip(cls.missing())
-    for example in cls.own_examples:
+    for example in cls.extra_examples:
         graph = typed(example.before)
         step = run_pass(cls(), graph, pass_context("npu"), check_each=True)
         assert tuple(rewrite.sentence for rewrite in step.rewrites) == example.sentences, step.conclusion
@@ -115,18 +115,18 @@ def test_batch_norms_are_merged_one_by_one_though_names_mean_other_values():
     step = optimized(wb.load(ROOT / "sample_models" / "resnet50_narrow.onnx"), "onnxsim")
     assert len(step.rewrites) == 53
     assert all(
-        re.fullmatch(r"Conv '\S+' and BatchNormalization '\S+' become Conv '\S+'; 1 node less", r.sentence)
+        re.fullmatch(r"Conv '\S+' and BatchNormalization '\S+' become Conv '\S+'; 1 node fewer", r.sentence)
         for r in step.rewrites
     )
     assert len(step.facts.other_values) == 53
-    assert "these values have other numbers in its result, there under the same name: 'r0', " in step.conclusion
+    assert "these names stand for other numbers in its result: 'r0', " in step.conclusion
 
 
 def test_an_optimizer_of_onnx_runtime_is_switched_off():
-    step = optimized(typed(TOOLS["ort_optimizer"].own_examples[0].before), "ort_optimizer")
+    step = optimized(typed(TOOLS["ort_optimizer"].extra_examples[0].before), "ort_optimizer")
     assert step.rewrites
     off = {"ort_optimizer.without": "TransposeOptimizer"}
-    assert not optimized(typed(TOOLS["ort_optimizer"].own_examples[0].before), "ort_optimizer", options=off).rewrites
+    assert not optimized(typed(TOOLS["ort_optimizer"].extra_examples[0].before), "ort_optimizer", options=off).rewrites
 
 
 @pytest.mark.slow
@@ -154,14 +154,14 @@ FAILURES = {
     "eats memory": ("held = bytearray(2**30); time.sleep(60)", "of memory, more than its limit of 0.5 GB"),
     "returns nothing": ("model = None", "it ended with AttributeError"),
     "returns no model": ("model.graph.node[0].op_type = ''", "its result cannot be run: operator '' of node 'Exp_a'"),
-    "loses an output": ("del model.graph.output[:]; del model.graph.node[:]", "the file holds no graph"),
+    "loses an output": ("del model.graph.output[:]; del model.graph.node[:]", "the file contains no graph"),
     "renames the output": (
         "model.graph.node[-1].output[0] = 'z'; model.graph.output[0].name = 'z'",
         "its result has the outputs 'z', not 'y'",
     ),
     "adds an input": (
         "model.graph.input.append(onnx.helper.make_tensor_value_info('w', 1, [1]))",
-        "its result has inputs that the model has not: 'w'",
+        "its result has inputs that the model does not have: 'w'",
     ),
     "makes a cycle": ("model.graph.node[0].input[0] = 'b'", "has a cycle"),
 }
@@ -186,7 +186,7 @@ def test_a_failure_is_a_sentence_and_the_pipeline_goes_on(case, own):
 def test_a_tool_that_is_not_installed_is_said(monkeypatch):
     cls = TOOLS["onnxsim"]
     monkeypatch.setattr(cls, "packages", ("no_such_package",))
-    assert "Not here: no_such_package is not installed; pip install no_such_package." in cls.summary()
+    assert "Not available: no_such_package is not installed; pip install no_such_package." in cls.summary()
     step = optimized(typed(RELU), "onnxsim")
     assert step.conclusion == (
         "failed, and the step changes nothing: no_such_package is not installed; pip install no_such_package"
@@ -204,7 +204,7 @@ def test_a_tool_can_be_cancelled(own):
         raise Stop
 
     with pytest.raises(Stop):
-        run_pass(passes.find_pass("slow")(), typed(RELU), pass_context("npu", on_share=stop))
+        run_pass(passes.find_pass("slow")(), typed(RELU), pass_context("npu", on_progress=stop))
 
 
 # ---- wrong results --------------------------------------------------------------------
@@ -315,7 +315,7 @@ def test_a_function_is_a_pass_with_its_docstring_as_words(own, done):
 
 BROKEN = {
     "no.toml": ("command = 'cp {input}'", "its command must have {input} and {output}"),
-    "no_keys.toml": ("command = 'cp {input} {output}'\nlevel = 'x'", "'level' is none of title, command, about"),
+    "no_keys.toml": ("command = 'cp {input} {output}'\nlevel = 'x'", "'level' is not one of title, command, about"),
     "not.toml": ("command = ", "it is not TOML"),
     "number.toml": ("title = 1", "its values must be text"),
     "no.py": ("x = 1", "it has no function `optimize(model)`"),

@@ -17,7 +17,7 @@ from workbench.ir import Graph, from_text
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.trace import trace_document
 from workbench.run.measurement.variants import Variant
 

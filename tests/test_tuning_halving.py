@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from workbench.study.tuning.halving import FIRST_TURNS, MOST_TURNS, WITHIN, NothingRanError, compare_arms, halve
+from workbench.study.tuning.halving import FIRST_TURNS, MAX_TURNS, WITHIN, NothingRanError, compare_arms, halve
 
 SEEDS, ARMS = 30, 24
 
@@ -45,15 +45,15 @@ def test_the_best_is_never_lost_by_more_than_3_percent():
 
 def test_it_takes_at_most_a_third_of_the_runs_of_a_full_enumeration():
     runs = [runs for _, _, runs in map(played, range(SEEDS))]
-    assert max(runs) <= ARMS * MOST_TURNS / 3
+    assert max(runs) <= ARMS * MAX_TURNS / 3
 
 
 def test_every_arm_is_left_or_dropped_with_its_round_and_reason():
     for last, true, _ in map(played, range(SEEDS)):
-        assert last.complete and last.best == last.left[0]
-        assert {*last.left, *last.dropped} == {*true} and not {*last.left} & {*last.dropped}
+        assert last.complete and last.best == last.remaining[0]
+        assert {*last.remaining, *last.dropped} == {*true} and not {*last.remaining} & {*last.dropped}
         whys = [dropped.why for dropped in last.dropped.values()]
-        assert all("excludes 1" in why or "worse half" in why for why in whys)
+        assert all("excludes 1" in why or "slower half" in why for why in whys)
 
 
 def test_the_same_measurements_give_the_same_standings():
@@ -72,7 +72,7 @@ def test_equal_arms_end_when_none_can_be_faster_by_more_than_3_percent(seed):
 
 def test_arms_that_noise_hides_end_with_the_turns():
     *_, last = halve(["a", "b"], Simulated({"a": 1.0, "b": 1.0}, noise=0.5, seed=2))
-    assert not last.settled and last.complete and last.turns == MOST_TURNS
+    assert not last.settled and last.complete and last.turns == MAX_TURNS
 
 
 def test_one_arm_needs_one_round():
@@ -89,7 +89,7 @@ def test_what_fails_is_dropped_with_its_sentence_and_the_others_go_on():
 
 def test_if_all_fail_it_says_so():
     with pytest.raises(NothingRanError, match="no such kernel"):
-        list(halve(["a", "b", "c"], Simulated(dict.fromkeys("abc", 1.0), failing="abc"), together=2))
+        list(halve(["a", "b", "c"], Simulated(dict.fromkeys("abc", 1.0), failing="abc"), lot_size=2))
 
 
 def test_lots_are_compared_by_the_best_so_far():
@@ -101,7 +101,7 @@ def test_lots_are_compared_by_the_best_so_far():
         calls.append([*arms])
         return {arm: [true[arm] * 3 ** len(calls)] * turns for arm in arms}
 
-    *_, last = compare_arms(list(true), measure, 4, together=3)
+    *_, last = compare_arms(list(true), measure, 4, lot_size=3)
     assert calls == [["arm0", "arm1", "arm2"], ["arm2", "arm3", "arm4"], ["arm3", "arm5", "arm6"]]
     assert last.best == "arm3"
     assert {arm: found.ratio for arm, found in last.ratios.items()} == pytest.approx(true)
@@ -116,6 +116,6 @@ def test_if_the_best_so_far_fails_later_all_are_measured_again_without_it():
         fails = len(calls) > 1
         return {arm: "it crashed" if fails and arm == "a" else [true[arm]] * turns for arm in arms}
 
-    *_, last = compare_arms(list(true), measure, 4, together=2)
+    *_, last = compare_arms(list(true), measure, 4, lot_size=2)
     assert last.best == "b" and {*last.ratios} == {"b", "c", "d"} and last.failed == {"a": "it crashed"}
     assert calls == [["a", "b"], ["a", "c"], ["b", "c"], ["b", "d"]]

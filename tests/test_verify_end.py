@@ -150,5 +150,5 @@ def test_a_terminal_hears_how_far_it_is_and_a_pipe_does_not(tmp_path):
 def test_left_out_is_said_in_a_sentence():
     assert (
         str(LeftOut("p", None, "", "Output 'y' differs."))
-        == "left out of p: all of it, for with it output 'y' differs."
+        == "left out of p: all of it, since with it output 'y' differs."
     )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.browser import GraphView, settle
+from tests.browser import GraphView, press_more, settle
 from tests.viewing import large_graph
 from workbench.io.exporting import export_onnx
 
@@ -17,7 +17,7 @@ CSV = "node,latency (us),watts\nn0,12.5,1\nn2,100.25,\nn3,3,\nnobody,1,2\n"
 
 @pytest.fixture
 def narrow(tab, app) -> GraphView:
-    tab.goto(f"{app[0]}/optimize?model={NARROW}&passes=fold_batchnorm,layout_greedy&target=cuda")
+    tab.goto(f"{app[0]}/optimize?model={NARROW}&passes=fold_batchnorm,layout_greedy&target=cuda&step=2")
     settle(tab)
     return GraphView(tab).rest()
 
@@ -62,7 +62,7 @@ def test_a_scope_is_searched_its_hits_stand_beside_the_graph_and_the_address_kee
 def test_a_query_that_cannot_be_read_is_a_sentence_and_the_next_one_works(narrow):
     search(narrow, "lay:NHWC")
     panel = narrow.page.locator(".gw-found")
-    panel.get_by_text("There is no key 'lay'; the keys are op, scope, name, shape, layout").wait_for()
+    panel.get_by_text("There is no key 'lay'; the keys are op, scope, module, name, shape, layout").wait_for()
     search(narrow, "layout:NHWC op:maxpool*")
     panel.get_by_role("heading", name="1 node found").wait_for()
     assert narrow.state["selected"] == "n3"
@@ -91,7 +91,7 @@ def test_ones_own_numbers_stand_on_the_nodes_in_the_legend_and_in_the_inspector(
 def choose_file(page, folder, name: str, text: str) -> None:
     (folder / name).write_text(text)
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Numbers…").click()
+        press_more(page, "Numbers…")
     chooser.value.set_files(str(folder / name))
     settle(page)
 

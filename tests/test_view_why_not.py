@@ -22,7 +22,7 @@ def test_a_click_on_a_refused_node_shows_it_and_the_node_tells_what_each_pass_sa
     tab.get_by_text("Fold padding into convolutions and pools ran").wait_for()
     tab.get_by_text("considered 55, acted on 0, refused 55.").wait_for()
     tab.get_by_text("fold/fold_pad.py, line").first.wait_for()
-    nodes = tab.get_by_test_id("stDataFrame").nth(2).bounding_box()
+    nodes = tab.get_by_test_id("stDataFrame").nth(1).bounding_box()
     tab.mouse.click(nodes["x"] + 60, nodes["y"] + HEAD + 1.5 * ROW)
     settle(tab)
     view = GraphView(tab)
@@ -41,7 +41,7 @@ def test_every_pass_of_the_list_answers_whether_it_ran():
     at.session_state["step"] = 0
     fine(at.run())
     spec: Spec = at.session_state["opened"].spec
-    table = at.dataframe[1].value
+    table = at.dataframe[0].value
     assert len(table) == len(spec.pipeline.passes) == len(at.session_state["opened"].history) - 1
     told = dict(zip(table["pass"], table["in words"], strict=True))
     assert told["Fold batch normalization into convolution"] == "considered 53, acted on 53, refused 0"

@@ -35,11 +35,11 @@ def test_it_finds_what_is_wrong(tmp_path):
     with Verifier(graph) as verifier:
         assert verifier.check(graph).ok is True
         assert verifier.check(wrong).ok is False
-        assert verifier.by == "onnx.reference, since ONNX Runtime has no kernel for this Exp"
+        assert verifier.run_by == "onnx.reference, since ONNX Runtime has no kernel for this Exp"
 
 
 def test_what_onnx_runtime_runs_is_not_said_to_be_run_by_another(tmp_path):
     path = saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Relu(x) }")
     with Verifier(load_model(path)) as verifier:
-        assert "onnx.reference" not in verifier.check(verifier.original).sentence and verifier.by == ""
+        assert "onnx.reference" not in verifier.check(verifier.original).sentence and verifier.run_by == ""
         assert np.isfinite(verifier.reference["y"]).all()

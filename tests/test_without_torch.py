@@ -38,7 +38,20 @@ def test_a_model_is_optimized_verified_reported_and_checked(python, tmp_path):
     out, evidence, report = (tmp_path / name for name in ("out.onnx", "c.json", "report.html"))
     for words, said in (
         (
-            ("optimize", MODEL, "-o", out, "--preset", "simplify", "--layout", "greedy", "--certificate", evidence),
+            (
+                "optimize",
+                MODEL,
+                "-o",
+                out,
+                "--preset",
+                "simplify",
+                "--layout",
+                "greedy",
+                "--target",
+                "cuda",
+                "--certificate",
+                evidence,
+            ),
             "wrote",
         ),
         (("verify", MODEL, out), "equal"),
@@ -91,6 +104,9 @@ def test_what_runs_in_torch_says_how_to_get_it(python, tmp_path):
         (("package", MODEL, "-o", tmp_path / "out.pt2"), "A compiled package"),
         (("inspect", program), "program.pt2: a torch program"),
         (("inspect", "--torch", "some:program"), "some:program: a torch program"),
-        (("optimize", MODEL, "-o", tmp_path / "out.onnx", "--layout", "measured"), "Timing operators"),
+        (
+            ("optimize", MODEL, "-o", tmp_path / "out.onnx", "--layout", "measured", "--target", "cuda"),
+            "Timing operators",
+        ),
     ):
         assert python("-m", "workbench", *words) == (2, "", f"workbench: {who} {HOW}\n"), words

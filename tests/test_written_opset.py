@@ -222,8 +222,8 @@ def test_the_opset_can_be_chosen(gelu, tmp_path, run, wanted, opset, ir, count):
     [
         (("--opset", "24"), "opset 24 cannot be written; name one from 7 to 23, keep or newest"),
         (("--opset", "6"), "opset 6 cannot be written; name one from 7 to 23, keep or newest"),
-        (("--ir", "6"), "IR 6 cannot be written; this model can be written at IR 7 to 14"),
-        (("--ir", "15"), "IR 15 cannot be written; this model can be written at IR 7 to 14"),
+        (("--ir", "6"), "IR 6 cannot be written; this model can be written at IR 9 to 14"),
+        (("--ir", "15"), "IR 15 cannot be written; this model can be written at IR 9 to 14"),
     ],
 )
 def test_an_impossible_opset_or_format_is_one_sentence(gelu, tmp_path, run, words, sentence):

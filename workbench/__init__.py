@@ -6,24 +6,24 @@ The folders in the order in which data passes through them:
     ir        the graph: nodes, values, edits, text
     ops       the operator contracts: torch function, permutations, fusion kinds, costs
     inference types, shapes, elements of small values, constants
-    metrics   what is counted of a graph: nodes, transposes, what they move
+    metrics   counts of a graph: nodes, transposes, elements that they move
     rewrite   rules, the driver, the history         (the passes themselves: `passes/`)
-    external  optimizers that others wrote, as passes
+    external  optimizers of other projects, as passes
     layout    the layout of every value, target profiles, costs, choices
     fusion    groups of operators, their memory traffic
     memory    lifetimes of values, shared memory, plans of one arena
     streams   operators side by side
-    pipeline  passes in order, as a value and as text, and run
+    pipeline  a sequence of passes as a value and as text, and its run
     run       executors, measurement, the worker process
-    registry  the passes that were found, as users name them
+    registry  the available passes, presets and strategies by name
     verification  whether two graphs are equal, and which rewrite broke it
-    certification the evidence of a history as a file; `checker` re-checks it and imports nothing of these
-    view      the picture of a graph and its history; charts beside it
+    certification the evidence of a history as a file; `checker` re-checks it and imports none of these folders
+    view      the picture of a graph and its history; `charts` has the other pictures
     api       the verbs below
     study     sweeps, tuning, other tools compared
     cli, ui   the command line, and one Streamlit page per stage
 
-The verbs are imported at first use.
+The verbs are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         dot,
         explain,
         export,
+        gain,
         groupings,
         inspect,
         layouts,
@@ -62,6 +63,7 @@ __all__ = [
     "dot",
     "explain",
     "export",
+    "gain",
     "groupings",
     "inspect",
     "layouts",
@@ -77,7 +79,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The verbs, which completion offers."""
+    """The verbs, for completion."""
     return sorted(__all__)
 
 

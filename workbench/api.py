@@ -6,6 +6,7 @@ history = wb.optimize(graph, ["fold_batchnorm", "layout_greedy"], target="cuda")
 history[1].rewrites[0].sentence
 wb.verify(graph, history.graph)
 wb.measure({"before": graph, "after": history.graph}, device="cuda")
+wb.gain(history)
 wb.compile(history.graph, device="cuda")(images)
 wb.export(history.graph, "model.opt.onnx")
 wb.package(history.graph, "model.opt.pt2", device="cuda")
@@ -40,21 +41,20 @@ if TYPE_CHECKING:
     from graphviz import Digraph
     from onnx import ModelProto
 
-    from workbench.checker.checking import Checked
+    from workbench.checker.checking import CheckResult
+    from workbench.explanations.gain import Gain
     from workbench.explanations.group_comparison import Grouping
     from workbench.explanations.layout_comparison import LaidOut
     from workbench.explanations.summary import Summary
     from workbench.io.exporting import ExportReport
     from workbench.memory.planning import MemoryPlan, Sharing
     from workbench.run.compare import Verdict
-    from workbench.run.measurement.measured import Measurement
+    from workbench.run.measurement.measurement_result import Measurement
     from workbench.run.measurement.variants import Variant
-    from workbench.run.profiling.progress import OnShare
+    from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.torch.compiling import CompiledGraph
     from workbench.run.torch.packages import PackageReport
     from workbench.verification.verifier import Verifier
-
-DEFAULT_TARGET = "cuda"  # of the command line and the app, whose commands mean the same on every machine
 
 
 def _profile(target: str | None) -> Profile:
@@ -62,9 +62,9 @@ def _profile(target: str | None) -> Profile:
 
 
 def load(source: str | Path, dims: Mapping[str, int] | None = None, *, freeze_defaults: bool = False) -> Graph:
-    """A graph of an .onnx, .pt2 or text file. dims: for running. freeze_defaults: inputs with one become constants.
+    """The graph of an .onnx, .pt2 or text file. Raises LoadError with one sentence.
 
-    Raises LoadError with one sentence.
+    dims: sizes of symbolic dims, for running. freeze_defaults: inputs with a default value become constants.
     """
     from workbench.io import load_model
 
@@ -72,7 +72,7 @@ def load(source: str | Path, dims: Mapping[str, int] | None = None, *, freeze_de
 
 
 def inspect(graph: Graph) -> Summary:
-    """Operators, parameters, FLOPs, inputs and outputs, layouts."""
+    """The operators, parameters, FLOPs, inputs, outputs and layouts of a graph."""
     from workbench.explanations.summary import summarize
 
     return summarize(graph)
@@ -101,18 +101,18 @@ def optimize(
 ) -> History:
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
-    target:   of the layouts: "cuda" where this machine has an NVIDIA GPU, else "cpu", if it is None.
-    passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None for
-              those of `preset`. layout: a strategy ("greedy") in addition.
-    fix_dims: whether symbolic dims become the numbers of `graph.dims`, before everything else; free_dims: axes of
-    inputs that count a batch and become symbols ("images:0=N").
-    feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
-    export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
-    mode:     "exact" allows rewrites that keep every bit, "ieee" rounding, "fast" other signed zeros, infinities, NaN.
+    target:   target of the layouts; None: "cuda" if this machine has an NVIDIA GPU, else "cpu".
+    passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None: those
+              of `preset`. layout: a layout strategy ("greedy") in addition.
+    fix_dims: whether symbolic dims become the numbers of `graph.dims` before all passes.
+    free_dims: batch axes of inputs that become symbolic ("images:0=N").
+    feed_inputs, give_outputs: whether inputs and outputs get the layout in which they are used and computed.
+    export_for: "onnxruntime" uses its own operators where its CPU provider has a kernel; only it can run the file.
+    mode:     "exact" keeps every bit, "ieee" allows other rounding, "fast" also other signed zeros, infinities, NaN.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
-    on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes again.
+    on_failure: "stop" at the failure, or "skip": run the passes again without that rewrite (`history.left_out`).
     on_check: is called before each comparison; may raise to stop.
-    limits:   what rules must not do: `opset`, `grow`, `keep` of `workbench.pipeline.run_limits.limits_of`.
+    limits:   the limits of the rules: `opset`, `grow`, `keep` of `workbench.pipeline.run_limits.limits_of`.
     """
     chosen = choose(
         passes,
@@ -126,8 +126,7 @@ def optimize(
         options=options,
     )
     worker = None if verifier is None else verifier.worker
-    fixes = any(pass_.name == FIX for pass_ in chosen.passes)
-    graph = verifier.with_running_dims(graph) if verifier is not None and fixes else graph
+    graph = verifier.with_running_dims(graph) if verifier is not None and FIX in chosen.names else graph
     context = pass_context(target or machine_target(), worker, mode=mode, limits=limits_of(graph, mode=mode, **limits))
     after_step = None
     if verifier is not None and verify == "each":
@@ -155,33 +154,35 @@ def layouts(
     preset: str = DEFAULT_PRESET,
     target: str | None = None,
     verifier: Verifier | None = None,
-    on_strategy: OnShare | None = None,
+    on_strategy: ProgressCallback | None = None,
     found: dict[str, LaidOut] | None = None,
+    timed: bool = True,
 ) -> dict[str, LaidOut]:
     """The result of every layout strategy on a copy of `graph`, by name; the first, "none", is the preset alone.
 
-    verifier:    compares each result with the original.
+    verifier:    compares each result with the original. timed: with strategies that run operators here.
     on_strategy: is called with the next strategy and the progress from 0 to 1; may raise to stop.
-    found:       is filled and returned; what it has is not made again.
+    found:       results of an earlier, stopped call; it is completed and returned.
     """
     from workbench.explanations.layout_comparison import LaidOut
-    from workbench.run.profiling.progress import of_part
+    from workbench.layout.problem.required_layouts import required_layouts_met
+    from workbench.run.profiling.progress import part_progress
 
     found = {} if found is None else found
-    names = (None, *library.compared_strategies())
+    names = (None, *(n for n, cls in library.compared_strategies().items() if timed or not cls.times_operators))
     worker = None if verifier is None else verifier.worker
-    whole = choose(preset=preset, layout=names[-1]).passes
-    before = list(takewhile(lambda pass_: not isinstance(pass_, LayoutStrategy), whole))
+    before = [*takewhile(lambda p: not isinstance(p, LayoutStrategy), choose(preset=preset, layout=names[-1]).passes)]
     normalized = run_pipeline(graph, before, PassContext(_profile(target)))
     for index, name in enumerate(names):
         if (name or "none") in found:
             continue
-        report = of_part(on_strategy, name or "none", index / len(names))
+        report = part_progress(on_strategy, name or "none", index / len(names))
         context, history = pass_context(target or machine_target(), worker, report), branch(normalized)
         report("", 0)
         for pass_ in choose(preset=preset, layout=name).passes[len(before) :]:
             extend(history, pass_, context)
-        found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
+        verdict = None if verifier is None else verifier.check(history.graph)
+        found[name or "none"] = LaidOut(history, verdict, required_layouts_met(history.graph, _profile(target)))
     return found
 
 
@@ -192,11 +193,11 @@ def groupings(
     target: str | None = None,
     max_operators: int = 256,
     seconds: int = 60,
-    on_grouping: OnShare | None = None,
+    on_grouping: ProgressCallback | None = None,
 ) -> dict[str, Grouping]:
-    """What groups of operators read and write: "greedy" (`fuse_groups`), then the minimum by the name of its rules.
+    """The memory traffic of several groupings: "greedy" (`fuse_groups`), then the minimum under each set of rules.
 
-    passes: run before. seconds: time limit of each search for a minimum.
+    passes: are run first. seconds: time limit of each search for a minimum.
     on_grouping: is called with the next grouping and the progress from 0 to 1; may raise to stop.
     """
     from workbench.explanations.group_comparison import compare_groupings
@@ -220,9 +221,9 @@ def memory_plan(
     alignment: int = 1,
     target: str | None = None,
 ) -> MemoryPlan:
-    """One arena for all values that the graph computes, and where each lies in it.
+    """One arena for all values that the graph computes, and the offset of each value in it.
 
-    passes: run before. seconds: time limit of the search. alignment: in bytes.
+    passes: are run first. seconds: time limit of the search. alignment: in bytes.
     """
     from workbench.memory.planning import plan_memory
 
@@ -232,7 +233,7 @@ def memory_plan(
 def memory_sharing(
     graph: Graph, passes: Passes = (), *, order: str = "file", alignment: int = 1, target: str | None = None
 ) -> Sharing:
-    """When each value is in use, and which share memory: what all planners start from."""
+    """When each value is in use, and which values share memory: the input of all planners."""
     from workbench.memory.orders import ordered
     from workbench.memory.planning import sharing_of
 
@@ -241,7 +242,7 @@ def memory_sharing(
 
 
 def explain(pass_name: str) -> str:
-    """A description of the pass: its cases, options, each example before and after with its sentences, each refusal."""
+    """A description of the pass: cases, options, examples before and after with their sentences, refusals."""
     from workbench.explanations.explanation import explain_pass
 
     return explain_pass(Repeat if pass_name == Repeat().name else library.find_pass(pass_name))
@@ -250,7 +251,7 @@ def explain(pass_name: str) -> str:
 def verify(
     original: Graph, optimized: Graph, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0
 ) -> Verdict:
-    """Compare both on the same inputs. The original's own file runs in ONNX Runtime."""
+    """Compare both on the same inputs. ONNX Runtime runs the original's file."""
     from workbench.verification.verifier import Verifier
 
     with Verifier(original, inputs=inputs, seed=seed) as verifier:
@@ -265,10 +266,10 @@ def measure(
     seed: int = 0,
     **options: Any,
 ) -> Measurement:
-    """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
+    """Latency (ms) and memory (bytes) of one graph or several, interleaved, each compared with ONNX Runtime.
 
-    graphs: by label; a `workbench.run.measurement.variants.Variant` is a graph with its own backend and type.
-    options: those of `measure_models` there: backend, dtype, repeat, cold.
+    graphs:  by label; a `workbench.run.measurement.variants.Variant` is a graph with a backend and element type.
+    options: the options of `workbench.run.measurement.measure.measure_models`: backend, dtype, repeat, cold.
     """
     from workbench.run.measurement.measure import measure_models
     from workbench.verification.verifier import Verifier
@@ -276,19 +277,27 @@ def measure(
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
     first = next(iter(named.values()))
     with Verifier(first if isinstance(first, Graph) else first.graph, inputs, seed) as verifier:
-        given, right = verifier.inputs, verifier.reference
-        return measure_models(named, inputs=given, reference=right, device=device, worker=verifier.worker, **options)
+        common: dict[str, Any] = {"inputs": verifier.inputs, "reference": verifier.reference, "worker": verifier.worker}
+        return measure_models(named, device=device, **common, **options)
+
+
+def gain(history: History, *, backend: str = "onnxruntime", **options: Any) -> Gain:
+    """The gain of a history: nodes, latency (ms), memory, error, and where the time went. options: of `measure`."""
+    from workbench.explanations.gain import AFTER, BEFORE, gain_of
+
+    return gain_of(history, measure({BEFORE: history.initial, AFTER: history.graph}, backend=backend, **options))
 
 
 def export(graph: Graph, path: str | Path, **how: Any) -> ExportReport:
-    """Write the graph as ONNX. how: `opset`, `ir` and `functions` of `workbench.io.exporting.export_onnx`."""
+    """Write the graph as ONNX. how: `opset`, `ir`, `functions`, `metadata` of `workbench.io.exporting.export_onnx`."""
     from workbench.io.exporting import export_onnx
+    from workbench.pipeline.provenance import with_layouts
 
-    return export_onnx(graph, path, **how)
+    return export_onnx(with_layouts(graph), path, **how)
 
 
 def compile(graph: Graph, *, device: str = "cpu", dtype: str = "float32", backend: str = "torch") -> CompiledGraph:
-    """The graph as a function of torch tensors or numpy arrays, which runs as `measure` runs it (`CompiledGraph`)."""
+    """The graph as a function of torch tensors or numpy arrays, which runs as in `measure` (`CompiledGraph`)."""
     from workbench.run.torch.compiling import compile_graph
 
     return compile_graph(graph, device=device, dtype=dtype, backend=backend)
@@ -299,13 +308,13 @@ def package(
 ) -> PackageReport:
     """Compile the graph for the shapes of the inputs into a package (.pt2) that torch alone runs.
 
-    It is written if it computes what ONNX Runtime computes. how: `device` and `dtype` of `package_graph`.
+    It is written only if its results equal ONNX Runtime's. how: `device` and `dtype` of `package_graph`.
     """
     from workbench.run.torch.packages import package_graph
     from workbench.verification.verifier import Verifier
 
     original = graph.copy()
-    original.source = None  # the file of which the graph was made may take its inputs in another layout
+    original.source = None  # the graph's file may have another layout of its inputs
     with Verifier(original, inputs, seed) as verifier:
         return package_graph(graph, path, verifier, **how)
 
@@ -319,17 +328,17 @@ def certificate(
     return write_certificate(history, model, output, path, plan)
 
 
-def check_certificate(model: str | Path, output: str | Path, path: str | Path, runs: int = 0) -> Checked:
-    """What a certificate proves, and what it claims only; `runs`: on how many random inputs. Raises DoesNotHold."""
+def check_certificate(model: str | Path, output: str | Path, path: str | Path, runs: int = 0) -> CheckResult:
+    """What a certificate proves, and what it only claims. runs: number of random inputs. Raises DoesNotHold."""
     from workbench.checker.checking import check_files
 
     return check_files(model, output, path, runs)
 
 
 def report(history: History, path: str | Path, *, target: str | None = None, passes: Sequence[Pass] = ()) -> int:
-    """Write the history as one HTML file that needs no network: every moment, its reasons, the inspector.
+    """Write the history as one HTML file that needs no network: every moment with its reasons, and the inspector.
 
-    passes: those for which the inspector says why they did not match a node. Returns the file's bytes.
+    passes: the inspector says why these did not match a node. Returns the size of the file in bytes.
     """
     from workbench.view.report_page import report_page
 
@@ -337,7 +346,7 @@ def report(history: History, path: str | Path, *, target: str | None = None, pas
 
 
 def _target_of(history: History) -> str:
-    """The target of the history; that of this machine if it was a profile read from a file by its path."""
+    """The target of the history; this machine's target if the history's profile was read from a file."""
     return history.target if history.target in profile_names() else machine_target()
 
 
@@ -357,7 +366,7 @@ def graph_in_notebook(shown: Graph) -> str:
 
 
 def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str | None = None) -> tuple[str, int]:
-    """Write the differences of two models as one HTML file; returns a sentence on their nodes and the file size."""
+    """Write the differences of two models as one HTML file; returns a sentence on their nodes, and the file size."""
     from workbench.view.report_page import pair_page
 
     profile = _profile(target)
@@ -372,9 +381,10 @@ def reduce(
     inputs: str | Path | None = None,
     seed: int = 0,
 ) -> tuple[ModelProto, dict[str, np.ndarray]]:
-    """The smallest part found of a file's model that still shows a fault, and real numbers for its inputs.
+    """The smallest part of a file's model that was found to show a fault, and recorded inputs for it.
 
-    shows: is given a candidate and its inputs. inputs: an .npz for the whole model, in place of seeded ones.
+    shows:  takes a candidate and its inputs; returns whether the candidate still shows the fault.
+    inputs: an .npz file for the whole model, instead of random ones from `seed`.
     """
     from workbench.reduction.reduce import reduce_file
 

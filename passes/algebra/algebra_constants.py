@@ -8,14 +8,14 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.analyses.discontinuous import require_no_discontinuous_users
 from workbench.rewrite.patterns.algebra import algebraic_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import has_negative_zero
 from workbench.rewrite.patterns.terms import Variable
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-_MAX_RATIO = 16  # the largest ratio of the sum of two constants to the smaller one, which then loses at most four bits
+_MAX_RATIO = 16  # if the sum of two constants is at most this times the smaller one, it loses at most four bits
 _SUMS = (
     "(x + a) + b == x + (a + b); (x + a) - b == x + (a - b); (x - a) + b == x + (b - a); "
     "(x - a) - b == x + (-a - b); (a - x) + b == (a + b) - x; (a - x) - b == (a - b) - x; "
@@ -27,7 +27,7 @@ _PRODUCTS = (
     "(a / x) / b == (a / b) / x if x != 0 and b != 0; b / (x * a) == (b / a) / x if x != 0 and a != 0; "
     "b / (x / a) == (a * b) / x if x != 0 and a != 0; b / (a / x) == x * (b / a) if x != 0 and a != 0"
 )
-_BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 node less"
+_BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 node fewer"
 
 
 # ---- conditions on constants -------------------------------------------------------------
@@ -37,49 +37,54 @@ def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The two constants and their combination, up to its sign; floats in double precision."""
     a, b = (np.asarray(match.array(Variable(name))) for name in sorted(match.pattern.constants))
     if match.combined is None:
-        raise NoMatch(f"the constants of {_both(match)} cannot be computed here")
+        raise NoMatch(f"the constants of {_two_nodes(match)} cannot be computed here")
     return a, b, match.combined
 
 
-def no_larger(match: Match) -> None:
-    """Raises NoMatch if both constants together have more elements than either."""
+def combined_is_no_larger(match: Match) -> None:
+    """Raises NoMatch if the constants broadcast to more elements than either has."""
     a, b, total = (array.size for array in _constants(match))
     if total > max(a, b):
-        raise NoMatch(f"the constants of {_both(match)} together have more elements than either")
+        raise NoMatch(f"the constants of {_two_nodes(match)} broadcast to more elements than either has")
 
 
-def _both(match: Match, word: str = "and") -> str:
-    return f"{match.nodes[0]} {word} {match.root}"
+def _two_nodes(match: Match, conjunction: str = "and") -> str:
+    return f"{match.nodes[0]} {conjunction} {match.root}"
 
 
 def feeds_no_discontinuity(match: Match) -> None:
-    refuse_discontinuous_users(match.graph, match.root)
+    require_no_discontinuous_users(match.graph, match.root)
 
 
 def keeps_precision(match: Match) -> None:
-    """Raises NoMatch for summands that overflow or cancel, or of which one is lost in the other."""
+    """Raises NoMatch for summands that overflow, cancel, or differ so much that one is rounded away."""
     constants = _constants(match)
     a, b, total = (np.abs(array) for array in constants)
     finfo = np.finfo(_element_type(match))
-    exponent = int(finfo.maxexp) - int(finfo.nmant) - 2  # below half an ulp of the largest number: no overflow
+    exponent = int(finfo.maxexp) - int(finfo.nmant) - 2  # below half an ulp of the largest float: no sum overflows
     large, small = np.maximum(a, b), np.minimum(a, b)
     if not (large < 2.0**exponent).all() or not (total < 2.0**exponent).all():
-        raise NoMatch(f"a constant of {_both(match, 'or')} is not below 2**{exponent}: a sum may overflow")
+        raise NoMatch(f"a constant of {_two_nodes(match, 'or')} is not below 2**{exponent}: a sum may overflow")
     if (total < large / 2).any():
-        raise NoMatch(f"the constants of {_both(match)} cancel: in sequence they round, combined they would not")
+        raise NoMatch(
+            f"the constants of {_two_nodes(match)} cancel: adding one after the other rounds, adding their sum does not"
+        )
     if ((total > _MAX_RATIO * small) & (small > 0)).any():
-        raise NoMatch(f"a constant of {_both(match, 'or')} is far smaller than the other, and loses digits")
+        raise NoMatch(f"a constant of {_two_nodes(match, 'or')} is far smaller than the other, and loses digits")
     if any(has_negative_zero(array) for array in constants[:2]):
-        raise NoMatch(f"a constant of {_both(match, 'or')} is -0.0, which keeps the sign of a zero")
+        raise NoMatch(
+            f"a constant of {_two_nodes(match, 'or')} is -0.0: adding it keeps the sign of a zero, and the combined "
+            "constant may not"
+        )
 
 
 def keeps_range(match: Match) -> None:
     """Raises NoMatch for factors so large or so small that a product overflows or underflows."""
     exponent = int(np.finfo(_element_type(match)).maxexp) // 2
-    sizes = [np.abs(array) for array in _constants(match)]
-    if not all(((size >= 2.0**-exponent) & (size <= 2.0**exponent)).all() for size in sizes):
+    magnitudes = [np.abs(array) for array in _constants(match)]
+    if not all(((magnitude >= 2.0**-exponent) & (magnitude <= 2.0**exponent)).all() for magnitude in magnitudes):
         raise NoMatch(
-            f"a constant of {_both(match, 'or')}, or both together, is not between "
+            f"a constant of {_two_nodes(match, 'or')}, or both together, is not between "
             f"2**-{exponent} and 2**{exponent}: a product may overflow or underflow"
         )
 
@@ -91,11 +96,11 @@ def _element_type(match: Match) -> np.dtype:
     return dtype
 
 
-def signs_are_fixed(match: Match) -> None:
+def require_defined_sign(match: Match) -> None:
     """Raises NoMatch for NaN and zero, for which ONNX does not define the sign of Min and Max."""
     a, b, _ = _constants(match)
     if a.dtype.kind == "f" and any((np.isnan(array) | (array == 0)).any() for array in (a, b)):
-        raise NoMatch(f"a constant of {_both(match, 'or')} is NaN or zero: the sign of the result is undefined")
+        raise NoMatch(f"a constant of {_two_nodes(match, 'or')} is NaN or zero: the sign of the result is undefined")
 
 
 # ---- order -------------------------------------------------------------------------------
@@ -109,7 +114,7 @@ def _constant_index(graph: Graph, node: Node) -> int:
     return indices[0]
 
 
-def match_constant_last(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_constant_last(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if _constant_index(graph, node) == 1:
         raise NoMatch(f"the constant of {node} is already its second operand")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=node.inputs[::-1]),))
@@ -127,10 +132,14 @@ class AlgebraConstants(Pass):
     - consecutive Mul and Div with floating-point constants become one Mul, or one Div of a constant;
     - Min of Min, Max of Max, And of And, Or of Or, Xor of Xor with constants become one, also bitwise.
 
-    Must not act if anything else reads the value between the two; if the two constants together have more elements
-    than either; on sums of floating-point constants that cancel, such as x + 12582912 - 12582912, which rounds; before
-    Floor and the like, nor before the Sin of what may be a large angle; on factors so large or so small that a product
-    overflows or underflows; on Div of integers, which truncates.
+    Does not apply:
+
+    - if anything else reads the intermediate value;
+    - if the two constants broadcast to more elements than either has;
+    - to sums of floating-point constants that cancel, such as x + 12582912 - 12582912, which rounds;
+    - to floats before Floor and the like, or before the Sin of what may be a large angle;
+    - to factors so large or so small that a product overflows or underflows;
+    - to Div of integers, which truncates.
 
     Source: associativity and commutativity; LLVM's pass reassociate; ONNX's definitions of Add, Sub,
     Mul, Div, Min, Max, And, Or, Xor, BitwiseAnd, BitwiseOr and BitwiseXor.
@@ -158,7 +167,7 @@ class AlgebraConstants(Pass):
                     "Mul 'Mul_y' does not combine one constant and one computed value",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="a + x == x + a; a * x == x * a; p and q == q and p; p or q == q or p; xor(p, q) == xor(q, p); "
             "a & x == x & a; a | x == x | a; a ^ x == x ^ a",
         ),
@@ -174,7 +183,7 @@ class AlgebraConstants(Pass):
                 after="""g (int64[N,3] x) => (int64[N,3] y) <int64[3] y_add = {6, 7, -9223372036854775804}> {
                     y = Sub(y_add, x)
                 }""",
-                sentences=("the constants of Sub 'Sub_s' and Add 'Add_y' become one, of shape [3]; 1 node less",),
+                sentences=("the constants of Sub 'Sub_s' and Add 'Add_y' become one, of shape [3]; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -188,16 +197,16 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (int64[3,3] x) => (int64[3,3] y) <int64[3] a = {1, 2, 3}, int64[3,1] b = {1, 2, 3}>"
                     " { s = Add(x, a)  y = Add(s, b) }",
-                    "the constants of Add 'Add_s' and Add 'Add_y' together have more elements than either",
+                    "the constants of Add 'Add_s' and Add 'Add_y' broadcast to more elements than either has",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1}> { s = Add(x, a)  y = Add(s, a) }",
                     "'s', an operand of Add 'Add_y', is not known to hold integers",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(no_larger,),
+            where=(combined_is_no_larger,),
         ),
         algebraic_rule(
             "sum",
@@ -211,13 +220,13 @@ class AlgebraConstants(Pass):
                 after="""g (float[N,3] x) => (float[N,3] y) <float[3] y_add = {3.5, 2.5, 5.5}> {
                     y = Add(x, y_add)
                 }""",
-                sentences=("the constants of Add 'Add_s' and Add 'Add_y' become one, of shape [3]; 1 node less",),
+                sentences=("the constants of Add 'Add_s' and Add 'Add_y' become one, of shape [3]; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {12582912}> { s = Add(x, a)  y = Sub(s, a) }",
-                    "the constants of Add 'Add_s' and Sub 'Sub_y' cancel: in sequence they round,"
-                    " combined they would not",
+                    "the constants of Add 'Add_s' and Sub 'Sub_y' cancel: adding one after the other rounds, "
+                    "adding their sum does not",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1e32}> { s = Add(x, a)  y = Add(s, a) }",
@@ -229,12 +238,13 @@ class AlgebraConstants(Pass):
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {-0.0}> { s = Add(x, a)  y = Add(s, a) }",
-                    "a constant of Add 'Add_s' or Add 'Add_y' is -0.0, which keeps the sign of a zero",
+                    "a constant of Add 'Add_s' or Add 'Add_y' is -0.0: adding it keeps the sign of a zero, and the "
+                    "combined constant may not",
                 ),
             ),
             exactness=Exactness.ROUNDING,
             constants=("a", "b"),
-            where=(feeds_no_discontinuity, keeps_precision, no_larger),
+            where=(feeds_no_discontinuity, keeps_precision, combined_is_no_larger),
         ),
         algebraic_rule(
             "product of integers",
@@ -250,7 +260,7 @@ class AlgebraConstants(Pass):
                 }""",
                 sentences=(
                     "constant 'a' of Mul 'Mul_s' moves after 'x', where rules expect it",
-                    "the constants of Mul 'Mul_s' and Mul 'Mul_y' become one, of shape [3]; 1 node less",
+                    "the constants of Mul 'Mul_s' and Mul 'Mul_y' become one, of shape [3]; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -259,9 +269,9 @@ class AlgebraConstants(Pass):
                     "Mul 'Mul_y' does not follow a Mul",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(no_larger,),
+            where=(combined_is_no_larger,),
         ),
         algebraic_rule(
             "product",
@@ -275,7 +285,7 @@ class AlgebraConstants(Pass):
                 after="""g (float[N,2] x) => (float[N,2] y) <float[2] y_div = {0.75, -0.125}> {
                     y = Mul(x, y_div)
                 }""",
-                sentences=("the constants of Mul 'Mul_s' and Div 'Div_y' become one, of shape [2]; 1 node less",),
+                sentences=("the constants of Mul 'Mul_s' and Div 'Div_y' become one, of shape [2]; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -297,10 +307,10 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.ROUNDING,
             constants=("a", "b"),
-            where=(feeds_no_discontinuity, keeps_range, no_larger),
+            where=(feeds_no_discontinuity, keeps_range, combined_is_no_larger),
         ),
         algebraic_rule(
-            "bounds",
+            "max or min",
             "min(min(x, a), b) == min(x, min(a, b)); max(max(x, a), b) == max(x, max(a, b))",
             _BECOME_ONE,
             Example(
@@ -311,7 +321,7 @@ class AlgebraConstants(Pass):
                 after="""g (float[N,2] x) => (float[N,2] y) <float[2] y_min = {2, -0.5}> {
                     y = Min(x, y_min)
                 }""",
-                sentences=("the constants of Min 'Min_s' and Min 'Min_y' become one, of shape [2]; 1 node less",),
+                sentences=("the constants of Min 'Min_s' and Min 'Min_y' become one, of shape [2]; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -319,9 +329,9 @@ class AlgebraConstants(Pass):
                     "a constant of Max 'Max_s' or Max 'Max_y' is NaN or zero: the sign of the result is undefined",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(signs_are_fixed, no_larger),
+            where=(require_defined_sign, combined_is_no_larger),
         ),
         algebraic_rule(
             "logic",
@@ -334,7 +344,7 @@ class AlgebraConstants(Pass):
                     y = Xor(s, b)
                 }""",
                 after="g (bool[N,2] x) => (bool[N,2] y) <bool[2] y_xor = {0, 1}> { y = Xor(x, y_xor) }",
-                sentences=("the constants of Xor 'Xor_s' and Xor 'Xor_y' become one, of shape [2]; 1 node less",),
+                sentences=("the constants of Xor 'Xor_s' and Xor 'Xor_y' become one, of shape [2]; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -345,12 +355,12 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (bool[1,2] x) => (bool[3,2] y) <bool[1,2] a = {1, 0}, bool[3,1] b = {1, 0, 1}>"
                     " { s = Xor(x, a)  y = Xor(s, b) }",
-                    "the constants of Xor 'Xor_s' and Xor 'Xor_y' together have more elements than either",
+                    "the constants of Xor 'Xor_s' and Xor 'Xor_y' broadcast to more elements than either has",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             constants=("q", "r"),
-            where=(no_larger,),
+            where=(combined_is_no_larger,),
         ),
         algebraic_rule(
             "bits",
@@ -366,7 +376,7 @@ class AlgebraConstants(Pass):
                 sentences=(
                     "constant 'b' of BitwiseXor 'BitwiseXor_y' moves after 's', where rules expect it",
                     "the constants of BitwiseXor 'BitwiseXor_s' and BitwiseXor 'BitwiseXor_y' become one, of shape "
-                    "[2]; 1 node less",
+                    "[2]; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -381,8 +391,8 @@ class AlgebraConstants(Pass):
                     "'a', an operand of BitwiseXor 'BitwiseXor_s', is not a constant",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(no_larger,),
+            where=(combined_is_no_larger,),
         ),
     )

@@ -8,15 +8,15 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.analyses.discontinuous import require_no_discontinuous_users
 from workbench.rewrite.core.guards import require_single_use
 from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape
 
-_SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is factored out of {root}; 1 node less"
+_SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is factored out of {root}; 1 node fewer"
 
 
-def _multiple(graph: Graph, value: str) -> tuple[str, np.ndarray | None, Node | None]:
-    """`value` as (multiplied value, constant factor, Mul); factor and Mul are None if it is no such product."""
+def _split_constant_factor(graph: Graph, value: str) -> tuple[str, np.ndarray | None, Node | None]:
+    """`value` as (multiplied value, constant factor, Mul); the last two are None unless it is a Mul by a constant."""
     node = graph.producer(value)
     if node is None or node.op != "Mul":
         return value, None, None
@@ -27,49 +27,54 @@ def _multiple(graph: Graph, value: str) -> tuple[str, np.ndarray | None, Node | 
     return value, None, None
 
 
-def match_multiples(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    (what, a, first), (other, b, second) = (_multiple(graph, value) for value in node.inputs)
-    products = [product for product in (first, second) if product is not None]
-    known = [numbers for numbers in (a, b) if numbers is not None]
-    if what != other or not known or len({product.name for product in products}) < len(products):
-        raise NoMatch(f"the operands of {node} are not two multiples of one value")
-    dtype = known[0].dtype
+def match_constant_multiples(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    (multiplied, a, first_mul), (other_multiplied, b, second_mul) = (
+        _split_constant_factor(graph, value) for value in node.inputs
+    )
+    products = [product for product in (first_mul, second_mul) if product is not None]
+    factors = [numbers for numbers in (a, b) if numbers is not None]
+    if multiplied != other_multiplied or not factors or len({product.name for product in products}) < len(products):
+        raise NoMatch(f"the operands of {node} are not two constant multiples of one value")
+    dtype = factors[0].dtype
     if dtype.kind != "f":
         raise NoMatch(f"{node} computes with {dtype}, not with floating-point numbers")
-    refuse_discontinuous_users(graph, node)
+    require_no_discontinuous_users(graph, node)
     for product in products:
         require_single_use(graph, node, product)
     one = np.ones((), dtype)
-    times, more = (one if numbers is None else numbers for numbers in (a, b))
+    first_factor, second_factor = (one if numbers is None else numbers for numbers in (a, b))
     with np.errstate(all="ignore"):
-        more = more if node.op == "Add" else np.negative(more)
-        total = np.add(times, more)
-        same_way = (np.sign(times) * np.sign(more) > 0).all()
-    if not same_way or not np.isfinite(total).all():
-        raise NoMatch(f"the factors of the operands of {node} cancel, are zero, or exceed what {dtype} holds")
-    if total.size > max(times.size, more.size):
-        raise NoMatch(f"the factors of the operands of {node} together have more elements than either")
+        second_factor = second_factor if node.op == "Add" else np.negative(second_factor)
+        total = np.add(first_factor, second_factor)
+        have_same_sign = (np.sign(first_factor) * np.sign(second_factor) > 0).all()
+    if not have_same_sign or not np.isfinite(total).all():
+        raise NoMatch(f"the factors of {node} cancel, are zero, or overflow {dtype}")
+    if total.size > max(first_factor.size, second_factor.size):
+        raise NoMatch(f"the factors of {node} broadcast to more elements than either has")
     name = graph.fresh(f"{node.outputs[0]}_times")
-    product = node.replace(op_type="Mul", inputs=(what, name))
-    removed = (*(result.name for result in products), node.name)
-    edit = Edit(remove=removed, insert=(product,), constants={name: constant(total, name)})
-    saved = f"{len(products)} node{'s' if len(products) > 1 else ''} less"
-    return Rewrite(edit, f"{node} of two multiples of '{what}' becomes one multiple; {saved}", removed)
+    merged = node.replace(op_type="Mul", inputs=(multiplied, name))
+    removed = (*(product.name for product in products), node.name)
+    edit = Edit(remove=removed, insert=(merged,), constants={name: constant(total, name)})
+    saved = f"{len(products)} node{'s' if len(products) > 1 else ''} fewer"
+    return Rewrite(edit, f"{node} of two constant multiples of '{multiplied}' becomes one; {saved}", removed)
 
 
 @dataclass(frozen=True)
 class AlgebraFactor(Pass):
-    """Seven cases:
+    """Seven rules, of five kinds:
 
-    - x * a + y * a becomes (x + y) * a, and the same with a difference: bit for bit the same for integers, and for
-      floating-point numbers except for overflow and signs of zero;
-    - x / a + y / a of floating-point numbers becomes (x + y) / a, and the same with a difference;
-    - x * x - x * a becomes x * (x - a), also with Pow for the square, and with a sum;
+    - x * a + y * a becomes (x + y) * a, also with Sub. Bit-exact for integers. For floats, equal up to rounding, but
+      overflow and signs of zero may differ;
+    - x / a + y / a of floats becomes (x + y) / a, also with Sub;
+    - x * x - x * a of floats becomes x * (x - a), also with Pow for the square, and with Add;
     - (p and r) or (q and r) becomes (p or q) and r, and the same with "and" and "or" exchanged, also bitwise;
-    - x * a + x * b with constants a and b of the same sign becomes x * (a + b); a missing factor is 1.
+    - x * a + x * b of floats, with constants a and b of the same sign, becomes x * (a + b); a missing factor is 1.
 
-    Must not act if anything else reads one of the two products, if x and y are not known to have the same shape, so
-    that their sum could be larger than both, nor if a and b cancel.
+    Does not apply:
+
+    - if anything else reads one of the two products;
+    - if x and y may have different shapes: their broadcast sum could be larger than either;
+    - if a and b cancel.
 
     Source: distributive laws; Niu et al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced
     Operator Fusion", PLDI 2021, table 4.
@@ -81,7 +86,7 @@ class AlgebraFactor(Pass):
         algebraic_rule(
             "square and product",
             "x ** 2 - x * a == x * (x - a); x * a - x ** 2 == x * (a - x); x ** 2 + x * a == x * (x + a)",
-            "'{x}' is factored out of its square and its product in {root}; 1 node less",
+            "'{x}' is factored out of its square and its product in {root}; 1 node fewer",
             Example(
                 before="""g (float[N,3] a, float[N,3] b, float[N,3] c) => (float[N,3] y) <float two = {2}> {
                     s = Add(a, b)
@@ -94,14 +99,14 @@ class AlgebraFactor(Pass):
                     y_sub = Sub(s, c)
                     y = Mul(s, y_sub)
                 }""",
-                sentences=("'s' is factored out of its square and its product in Sub 'Sub_y'; 1 node less",),
+                sentences=("'s' is factored out of its square and its product in Sub 'Sub_y'; 1 node fewer",),
                 mode="fast",
             ),
             refusals=(
                 Refusal(
                     "g (float[3] x, float[3] z, float[3] a) => (float[3] y) <float two = {2}>"
                     " { p = Pow(x, two)  q = Mul(z, a)  y = Sub(p, q) }",
-                    "'z' of Mul 'Mul_q' is not 'x', as x ** 2 - x * a has it",
+                    "x ** 2 - x * a needs 'x' where Mul 'Mul_q' reads 'z'",
                 ),
                 Refusal(
                     "g (float[3] x, float[3] a) => (float[3] y) <float three = {3}>"
@@ -113,7 +118,7 @@ class AlgebraFactor(Pass):
                     "'p', an operand of Sub 'Sub_y', is not known to hold floating-point numbers",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"a": 1e20, "b": 0, "c": 1e20}, np.nan, 0, "both products overflow"),
         ),
         algebraic_rule(
@@ -130,7 +135,9 @@ class AlgebraFactor(Pass):
                     y_sub = Sub(x, z)
                     y = Mul(y_sub, a)
                 }""",
-                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is factored out of Sub 'Sub_y'; 1 node less",),
+                sentences=(
+                    "Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is factored out of Sub 'Sub_y'; 1 node fewer",
+                ),
             ),
             refusals=(
                 Refusal(
@@ -141,7 +148,7 @@ class AlgebraFactor(Pass):
                 Refusal(
                     "g (int64[3] x, int64[3] z, int64[3] a) => (int64[3] y)"
                     " { p = Mul(x, a)  q = Mul(z, z)  y = Add(p, q) }",
-                    "'z' of Mul 'Mul_q' is not 'a', as x * a + z * a has it",
+                    "x * a + z * a needs 'a' where Mul 'Mul_q' reads 'z'",
                 ),
                 Refusal(
                     "g (int64[3] x, int64[3] a) => (int64[3] y) { p = Mul(x, a)  y = Add(p, p) }",
@@ -162,7 +169,7 @@ class AlgebraFactor(Pass):
                     "Add 'Add_y' does not follow a Mul",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             where=(same_shape("x", "z"),),
         ),
         algebraic_rule(
@@ -179,7 +186,9 @@ class AlgebraFactor(Pass):
                     y_add = Add(x, z)
                     y = Mul(y_add, a)
                 }""",
-                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is factored out of Add 'Add_y'; 1 node less",),
+                sentences=(
+                    "Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is factored out of Add 'Add_y'; 1 node fewer",
+                ),
                 mode="fast",
             ),
             refusals=(
@@ -189,14 +198,14 @@ class AlgebraFactor(Pass):
                     "'x' and 'z' are not known to have the same shape",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 3e38, "z": -3e38, "a": 2}, np.nan, 0, "both products overflow"),
             where=(same_shape("x", "z"),),
         ),
         algebraic_rule(
             "common divisor",
             "x / a + z / a == (x + z) / a if a != 0; x / a - z / a == (x - z) / a if a != 0",
-            "{nodes[0]} and {nodes[1]} divide by '{a}', as their sum can; 1 node less",
+            "{nodes[0]} and {nodes[1]} divide by '{a}'; the division moves after {root}; 1 node fewer",
             Example(
                 before="""g (float[N,3] x, float[N,3] z, float[3] a) => (float[N,3] y) {
                     b = Exp(a)
@@ -209,7 +218,9 @@ class AlgebraFactor(Pass):
                     y_add = Add(x, z)
                     y = Div(y_add, b)
                 }""",
-                sentences=("Div 'Div_p' and Div 'Div_q' divide by 'b', as their sum can; 1 node less",),
+                sentences=(
+                    "Div 'Div_p' and Div 'Div_q' divide by 'b'; the division moves after Add 'Add_y'; 1 node fewer",
+                ),
                 mode="fast",
             ),
             refusals=(
@@ -226,10 +237,10 @@ class AlgebraFactor(Pass):
                 Refusal(
                     "g (float[3] x, float[3] z, float[3] a) => (float[3] y)"
                     " { p = Div(x, a)  q = Div(a, z)  y = Add(p, q) }",
-                    "'z' of Div 'Div_q' is not 'a', as x / a + z / a has it",
+                    "x / a + z / a needs 'a' where Div 'Div_q' reads 'z'",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 3e38, "z": 3e38, "a": 1.5}, 1.338781e38, np.inf, "x + z overflows"),
             where=(same_shape("x", "z"),),
         ),
@@ -247,7 +258,7 @@ class AlgebraFactor(Pass):
                     y_or = Or(x, z)
                     y = And(y_or, a)
                 }""",
-                sentences=("And 'And_p' and And 'And_q' share 'a', which is factored out of Or 'Or_y'; 1 node less",),
+                sentences=("And 'And_p' and And 'And_q' share 'a', which is factored out of Or 'Or_y'; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -256,7 +267,7 @@ class AlgebraFactor(Pass):
                     "'x' and 'z' are not known to have the same shape",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             where=(same_shape("p", "q"),),
         ),
         algebraic_rule(
@@ -275,7 +286,7 @@ class AlgebraFactor(Pass):
                 }""",
                 sentences=(
                     "BitwiseOr 'BitwiseOr_p' and BitwiseOr 'BitwiseOr_q' share 'a', which is factored out of "
-                    "BitwiseAnd 'BitwiseAnd_y'; 1 node less",
+                    "BitwiseAnd 'BitwiseAnd_y'; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -290,29 +301,29 @@ class AlgebraFactor(Pass):
                     "BitwiseAnd 'BitwiseAnd_y' does not follow a BitwiseOr",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             where=(same_shape("x", "z"),),
         ),
         Rule(
-            "multiples",
+            "constant multiples",
             ("Add", "Sub"),
-            match_multiples,
+            match_constant_multiples,
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y) <float[3] a = {2, 3, 4}> {
                     p = Mul(x, a)
                     y = Add(p, x)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) <float[3] y_times = {3, 4, 5}> { y = Mul(x, y_times) }",
-                sentences=("Add 'Add_y' of two multiples of 'x' becomes one multiple; 1 node less",),
+                sentences=("Add 'Add_y' of two constant multiples of 'x' becomes one; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {2}> { p = Mul(x, a)  y = Sub(p, x) }",
-                    "the factors of the operands of Sub 'Sub_y' cancel, are zero, or exceed what float32 holds",
+                    "the factors of Sub 'Sub_y' cancel, are zero, or overflow float32",
                 ),
                 Refusal(
                     "g (float[3] x, float[3] z) => (float[3] y) <float a = {2}> { p = Mul(x, a)  y = Add(p, z) }",
-                    "the operands of Add 'Add_y' are not two multiples of one value",
+                    "the operands of Add 'Add_y' are not two constant multiples of one value",
                 ),
                 Refusal(
                     "g (int64[3] x) => (int64[3] y) <int64 a = {2}> { p = Mul(x, a)  y = Add(p, x) }",
@@ -329,7 +340,7 @@ class AlgebraFactor(Pass):
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <float[3] a = {1, 2, 3}, float[2,1] b = {1, 2}>"
                     " { p = Mul(x, a)  q = Mul(x, b)  y = Add(p, q) }",
-                    "the factors of the operands of Add 'Add_y' together have more elements than either",
+                    "the factors of Add 'Add_y' broadcast to more elements than either has",
                 ),
             ),
             exactness=Exactness.ROUNDING,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.core.guards import forward_operand, require_constant, require_producer
+from workbench.rewrite.core.guards import replace_with_operand, require_constant, require_producer
 from workbench.rewrite.patterns.algebra import algebraic_rule
 
 _SLICE_OPERANDS = 5  # data, starts, ends, axes, steps
@@ -21,13 +21,13 @@ def _reversed_axes(graph: Graph, node: Node, rank: int) -> frozenset[int]:
     if len(node.inputs) != _SLICE_OPERANDS or not all(node.inputs):
         raise NoMatch(f"{node} does not reverse an axis")
     starts, ends, axes, steps = (require_constant(graph, value, node) for value in node.inputs[1:])
-    whole = ((starts == -1) | (starts >= _PAST_ANY_AXIS)) & (ends <= -_PAST_ANY_AXIS) & (steps == -1)
-    if not whole.all():
+    is_whole = ((starts == -1) | (starts >= _PAST_ANY_AXIS)) & (ends <= -_PAST_ANY_AXIS) & (steps == -1)
+    if not is_whole.all():
         raise NoMatch(f"{node} does not reverse whole axes")
     return frozenset(int(axis) % rank for axis in axes)
 
 
-def match_reversed_twice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_reversed_twice(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Slice",), node)
     rank = graph.rank_of(first.inputs[0])
     if not rank:
@@ -36,7 +36,7 @@ def match_reversed_twice(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if axes != _reversed_axes(graph, node, rank):
         raise NoMatch(f"{first} and {node} reverse different axes")
     sentence = f"{node} reverses axes {sorted(axes)} again after {first}; removed"
-    return forward_operand(graph, node, first.inputs[0], sentence, (first,))
+    return replace_with_operand(graph, node, first.inputs[0], sentence, (first,))
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class AlgebraInverse(Pass):
     - Neg of Sub becomes the Sub with its operands exchanged, which for floating-point numbers may change the sign of
       zero.
 
-    Must not act on a sum or difference whose Neg or Sub has other readers and stays, nor on a Slice that is not known
+    Does not apply to a sum or difference whose Neg or Sub has other readers and stays, nor to a Slice that is not known
     to reverse whole axes.
 
     Source: involutions and idempotent functions; ONNX's definitions of these operators.
@@ -76,7 +76,7 @@ class AlgebraInverse(Pass):
                     "Not 'Not_b' does not follow a Not",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         algebraic_rule(
             "reciprocal twice",
@@ -94,7 +94,7 @@ class AlgebraInverse(Pass):
                     "Reciprocal 'Reciprocal_y' does not follow a Reciprocal",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1e-45}, 0, 1e-45, "its reciprocal overflows"),
         ),
         algebraic_rule(
@@ -103,11 +103,11 @@ class AlgebraInverse(Pass):
             "ceil(ceil(x)) == ceil(x); ceil(floor(x)) == floor(x); ceil(round(x)) == round(x); "
             "floor(ceil(x)) == ceil(x); floor(floor(x)) == floor(x); floor(round(x)) == round(x); "
             "round(ceil(x)) == ceil(x); round(floor(x)) == floor(x); round(round(x)) == round(x)",
-            "{root} changes nothing after {nodes[0]}; 1 node less",
+            "{root} changes nothing after {nodes[0]}; 1 node fewer",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  b = Floor(a)  y = Neg(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  y = Neg(a) }",
-                sentences=("Floor 'Floor_b' changes nothing after Ceil 'Ceil_a'; 1 node less",),
+                sentences=("Floor 'Floor_b' changes nothing after Ceil 'Ceil_a'; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -115,16 +115,16 @@ class AlgebraInverse(Pass):
                     "Abs 'Abs_b' does not follow an Abs",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         algebraic_rule(
             "relu of absolute",
             "for floats: relu(abs(x)) == abs(x)",
-            "no result of {nodes[0]} is below 0, so that {root} changes nothing; 1 node less",
+            "no result of {nodes[0]} is below 0, so that {root} changes nothing; 1 node fewer",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Relu(a)  y = Neg(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Neg(a) }",
-                sentences=("no result of Abs 'Abs_a' is below 0, so that Relu 'Relu_b' changes nothing; 1 node less",),
+                sentences=("no result of Abs 'Abs_a' is below 0, so that Relu 'Relu_b' changes nothing; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -136,7 +136,7 @@ class AlgebraInverse(Pass):
                     "'a', an operand of Relu 'Relu_y', is not known to hold floating-point numbers",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         algebraic_rule(
             "where of not, of integers",
@@ -157,7 +157,7 @@ class AlgebraInverse(Pass):
                     "'x', an operand of Where 'Where_y', is not known to hold integers",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             shared=True,
         ),
         algebraic_rule(
@@ -177,7 +177,7 @@ class AlgebraInverse(Pass):
                     "Where 'Where_y' does not follow a Not",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"p": 1, "x": 1, "z": -0.0}, -0.0, 0, "ONNX Runtime keeps the sign of a zero only in the last operand"
             ),
@@ -186,11 +186,11 @@ class AlgebraInverse(Pass):
         algebraic_rule(
             "negative summand",
             "x + -z == x - z; x - -z == x + z",
-            "{root} of {nodes[0]} becomes {new}; 1 node less",
+            "{root} of {nodes[0]} becomes {new}; 1 node fewer",
             Example(
                 before="g (float[N,3] x, float[3] z) => (float[N,3] y) { n = Neg(z)  y = Add(n, x) }",
                 after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(x, z) }",
-                sentences=("Add 'Add_y' of Neg 'Neg_n' becomes Sub; 1 node less",),
+                sentences=("Add 'Add_y' of Neg 'Neg_n' becomes Sub; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -202,16 +202,16 @@ class AlgebraInverse(Pass):
                     "Relu 'Relu_w' reads 'n' of Neg 'Neg_n' too",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         algebraic_rule(
             "negative difference of integers",
             "for integers: -(x - z) == z - x",
-            "{root} exchanges the operands of {nodes[0]}; 1 node less",
+            "{root} exchanges the operands of {nodes[0]}; 1 node fewer",
             Example(
                 before="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
                 after="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { y = Sub(z, x) }",
-                sentences=("Neg 'Neg_y' exchanges the operands of Sub 'Sub_s'; 1 node less",),
+                sentences=("Neg 'Neg_y' exchanges the operands of Sub 'Sub_s'; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -223,16 +223,16 @@ class AlgebraInverse(Pass):
                     "Neg 'Neg_y' does not follow a Sub",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         algebraic_rule(
             "negative difference",
             "-(x - z) == z - x",
-            "{root} exchanges the operands of {nodes[0]}; 1 node less",
+            "{root} exchanges the operands of {nodes[0]}; 1 node fewer",
             Example(
                 before="g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
                 after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(z, x) }",
-                sentences=("Neg 'Neg_y' exchanges the operands of Sub 'Sub_s'; 1 node less",),
+                sentences=("Neg 'Neg_y' exchanges the operands of Sub 'Sub_s'; 1 node fewer",),
                 mode="fast",
             ),
             refusals=(
@@ -245,7 +245,7 @@ class AlgebraInverse(Pass):
                     "'s' of Sub 'Sub_s' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1, "z": 1}, -0.0, 0, "the negative of 0 is -0"),
         ),
         Rule(
@@ -294,7 +294,7 @@ class AlgebraInverse(Pass):
                     "the rank of the operand of Slice 'Slice_v' is not known",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for sizes: (n - 1) - ((n - 1) - i) == i",
         ),
     )

@@ -8,21 +8,21 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.analyses.discontinuous import require_no_discontinuous_users
 from workbench.rewrite.core.guards import require_constant
 from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape
 
-_PLAIN = (np.float16, np.float32, np.float64)
+_FLOATS = (np.float16, np.float32, np.float64)
 
 
 def _divisor(graph: Graph, node: Node) -> np.ndarray:
     """The constant divisor. Raises NoMatch unless it is floating-point and its reciprocals lose no digits."""
     array = require_constant(graph, node.inputs[1], node)
-    if array.dtype.type not in _PLAIN:
+    if array.dtype.type not in _FLOATS:
         raise NoMatch(f"{node} divides {array.dtype}, not floating-point numbers")
     exponent = int(np.finfo(array.dtype).maxexp) // 2
-    size = np.abs(array.astype(np.float64))
-    if not ((size >= 2.0**-exponent) & (size <= 2.0**exponent)).all():
+    magnitude = np.abs(array.astype(np.float64))
+    if not ((magnitude >= 2.0**-exponent) & (magnitude <= 2.0**exponent)).all():
         raise NoMatch(f"a divisor of {node} is not between 2**-{exponent} and 2**{exponent}")
     return array
 
@@ -31,24 +31,26 @@ def _are_powers_of_two(array: np.ndarray) -> bool:
     return bool((np.abs(np.frexp(array)[0]) == 0.5).all())
 
 
-def _multiplied(graph: Graph, node: Node, array: np.ndarray, why: str) -> Rewrite:
+def _multiplied(graph: Graph, node: Node, array: np.ndarray, reason: str) -> Rewrite:
     name = graph.fresh(f"{node.inputs[1]}_reciprocal")
     inverse = np.reciprocal(array)
     changed = node.replace(op_type="Mul", inputs=(node.inputs[0], name))
     edit = Edit(remove=(node.name,), insert=(changed,), constants={name: constant(inverse, name)})
-    by = f"{array.reshape(()):g}" if array.size == 1 else f"{array.size:,} constants"
-    return Rewrite(edit, f"{node} divides by {by}; written as a product with the reciprocal, {why}", (node.name,))
+    divisor = f"{array.reshape(()):g}" if array.size == 1 else f"{array.size:,} constants"
+    return Rewrite(
+        edit, f"{node} divides by {divisor}; written as a product with the reciprocal, {reason}", (node.name,)
+    )
 
 
-def match_power_of_two(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_power_of_two(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     array = _divisor(graph, node)
     if not _are_powers_of_two(array):
         raise NoMatch(f"a divisor of {node} is not a power of two")
     return _multiplied(graph, node, array, "which is exact")
 
 
-def match_divisor(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    refuse_discontinuous_users(graph, node)
+def match_divisor(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    require_no_discontinuous_users(graph, node)
     return _multiplied(graph, node, _divisor(graph, node), "which costs less")
 
 
@@ -64,9 +66,12 @@ class AlgebraPowers(Pass):
     - Log(x) + Log(z) becomes Log(x * z), and Sqrt(x) * Sqrt(z) becomes Sqrt(x * z), differences and quotients likewise,
       which differs for negative numbers and where the product overflows.
 
-    Must not act on integers, if the power or the number 1 is computed or gives the result more axes, on divisors so
-    large or so small that a reciprocal loses digits, nor before Floor and the like: Floor(41 / 41) is 1, but
-    Floor(41 * (1 / 41)) is 0.
+    Does not apply:
+
+    - to integers;
+    - if the power or the number 1 is computed or gives the result more axes;
+    - to divisors so large or so small that a reciprocal loses digits;
+    - before Floor and the like: Floor(41 / 41) is 1, but Floor(41 * (1 / 41)) is 0.
 
     Source: laws of powers; ONNX's definitions of Pow, Sqrt, Reciprocal, Div, Exp and Log.
     """
@@ -136,7 +141,7 @@ class AlgebraPowers(Pass):
                     "'e' of Pow 'Pow_y' is -0.5, not 0.5",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": -np.inf},
                 np.inf,
@@ -188,7 +193,7 @@ class AlgebraPowers(Pass):
                     "Div 'Div_y' divides int64, not floating-point numbers",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for floats: x / 4 == x * 0.25; x / -0.5 == x * -2; x / 128 == x * 0.0078125",
         ),
         Rule(
@@ -216,7 +221,7 @@ class AlgebraPowers(Pass):
         algebraic_rule(
             "product with a reciprocal",
             "x * reciprocal(z) == x / z if z != 0; x / reciprocal(z) == x * z if z != 0",
-            "{nodes[0]} and {root} become {new}; 1 node less",
+            "{nodes[0]} and {root} become {new}; 1 node fewer",
             Example(
                 before="""g (float[N,3] x, float[N,1] z, float[3] w) => (float[N,3] y) {
                     r = Reciprocal(z)
@@ -229,8 +234,8 @@ class AlgebraPowers(Pass):
                     y = Mul(a, w)
                 }""",
                 sentences=(
-                    "Reciprocal 'Reciprocal_r' and Mul 'Mul_a' become Div; 1 node less",
-                    "Reciprocal 'Reciprocal_s' and Div 'Div_y' become Mul; 1 node less",
+                    "Reciprocal 'Reciprocal_r' and Mul 'Mul_a' become Div; 1 node fewer",
+                    "Reciprocal 'Reciprocal_s' and Div 'Div_y' become Mul; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -261,7 +266,7 @@ class AlgebraPowers(Pass):
                     "Exp 'Exp_c' does not follow a Log",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": 100},
                 np.inf,
@@ -273,7 +278,7 @@ class AlgebraPowers(Pass):
         algebraic_rule(
             "sum of logarithms",
             "log(x) + log(z) == log(x * z) if x > 0 and z > 0; log(x) - log(z) == log(x / z) if x > 0 and z > 0",
-            "{nodes[0]}, {nodes[1]} and {root} become one {new}; 1 node less",
+            "{nodes[0]}, {nodes[1]} and {root} become one {new}; 1 node fewer",
             Example(
                 before="""g (float[N,3] x, float[N,3] z) => (float[N,3] y) {
                     a = Abs(x)
@@ -288,7 +293,7 @@ class AlgebraPowers(Pass):
                     y_mul = Mul(a, b)
                     y = Log(y_mul)
                 }""",
-                sentences=("Log 'Log_p', Log 'Log_q' and Add 'Add_y' become one Log; 1 node less",),
+                sentences=("Log 'Log_p', Log 'Log_q' and Add 'Add_y' become one Log; 1 node fewer",),
                 mode="fast",
             ),
             refusals=(
@@ -301,7 +306,7 @@ class AlgebraPowers(Pass):
                     "Add 'Add_y' does not follow a Log",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": 1e30, "z": 1e30},
                 138.15511,
@@ -315,7 +320,7 @@ class AlgebraPowers(Pass):
             "product of roots",
             "sqrt(x) * sqrt(z) == sqrt(x * z) if x >= 0 and z >= 0; "
             "sqrt(x) / sqrt(z) == sqrt(x / z) if x >= 0 and z > 0",
-            "{nodes[0]}, {nodes[1]} and {root} become one {new}; 1 node less",
+            "{nodes[0]}, {nodes[1]} and {root} become one {new}; 1 node fewer",
             Example(
                 before="""g (float[N,3] x, float[N,3] z) => (float[N,3] y) {
                     a = Abs(x)
@@ -330,7 +335,7 @@ class AlgebraPowers(Pass):
                     y_mul = Mul(a, b)
                     y = Sqrt(y_mul)
                 }""",
-                sentences=("Sqrt 'Sqrt_p', Sqrt 'Sqrt_q' and Mul 'Mul_y' become one Sqrt; 1 node less",),
+                sentences=("Sqrt 'Sqrt_p', Sqrt 'Sqrt_q' and Mul 'Mul_y' become one Sqrt; 1 node fewer",),
                 mode="fast",
             ),
             refusals=(
@@ -343,7 +348,7 @@ class AlgebraPowers(Pass):
                     "Mul 'Mul_y' reads 'p' twice",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": -1, "z": -4},
                 np.nan,

@@ -46,15 +46,15 @@ def same_windows(match: Match) -> None:
         ("dilations", (1,) * axes),
         ("pads", (0, 0) * axes),
     ):
-        has, wants = (node.attr(key, default) for node in (first, second))
-        if has != wants:
-            raise NoMatch(f"{first} has {key} {has}, and {second} {wants}")
+        of_first, of_second = (node.attr(key, default) for node in (first, second))
+        if of_first != of_second:
+            raise NoMatch(f"{first} has {key} {of_first}, and {second} {of_second}")
 
 
 def added_bias(match: Match) -> np.ndarray | str | None:
     """The sum of both biases as a constant, the name of the only one, or None."""
-    given = [name for name in ("a", "b") if match.get(name)]
-    return _sum(match, *given) if len(given) == 2 else next((match[name] for name in given), None)
+    biases = [name for name in ("a", "b") if match.get(name)]
+    return _sum(match, *biases) if len(biases) == 2 else next((match[name] for name in biases), None)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class AlgebraProducts(Pass):
     - two Convs of one value, with the same windows, whose results are added become one with the sums of their weights
       and biases.
 
-    Must not act if the operands that are combined first are not known to be smaller, if anything else reads an
+    Does not apply if the operands that are combined first are not known to be smaller, if anything else reads an
     intermediate product, nor if b may be below 0, where sqrt(b) is NaN and b is not. All but the first are for mode
     "fast", since reordered products and sums overflow or underflow differently: in float32 (1e-30 * 1e30) * 1e-30 is
     1e-30, and (1e-30 * 1e-30) * 1e30 is 0.
@@ -85,11 +85,11 @@ class AlgebraProducts(Pass):
         algebraic_rule(
             "absolute product",
             "for floats: abs(x) * abs(w) == abs(x * w)",
-            "{nodes[0]} and {nodes[1]} become one, of the product of '{x}' and '{w}'; 1 node less",
+            "{nodes[0]} and {nodes[1]} become one, of the product of '{x}' and '{w}'; 1 node fewer",
             Example(
                 before="g (float[N,3] x, float[N,3] w) => (float[N,3] y) { a = Abs(x)  b = Abs(w)  y = Mul(a, b) }",
                 after="g (float[N,3] x, float[N,3] w) => (float[N,3] y) { y_mul = Mul(x, w)  y = Abs(y_mul) }",
-                sentences=("Abs 'Abs_a' and Abs 'Abs_b' become one, of the product of 'x' and 'w'; 1 node less",),
+                sentences=("Abs 'Abs_a' and Abs 'Abs_b' become one, of the product of 'x' and 'w'; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -101,13 +101,13 @@ class AlgebraProducts(Pass):
                     "'a', an operand of Mul 'Mul_y', is not known to hold floating-point numbers",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             where=(same_shape("x", "w"),),
         ),
         algebraic_rule(
             "absolute factors",
             "(abs(x) * z) * abs(w) == abs(x * w) * z",
-            "{nodes[0]} and {nodes[2]} become one, of the product of '{x}' and '{w}'; 1 node less",
+            "{nodes[0]} and {nodes[2]} become one, of the product of '{x}' and '{w}'; 1 node fewer",
             Example(
                 before="""g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y) {
                     a = Abs(x)
@@ -120,7 +120,7 @@ class AlgebraProducts(Pass):
                     y_abs = Abs(y_mul)
                     y = Mul(y_abs, z)
                 }""",
-                sentences=("Abs 'Abs_a' and Abs 'Abs_b' become one, of the product of 'x' and 'w'; 1 node less",),
+                sentences=("Abs 'Abs_a' and Abs 'Abs_b' become one, of the product of 'x' and 'w'; 1 node fewer",),
                 mode="fast",
             ),
             refusals=(
@@ -135,14 +135,14 @@ class AlgebraProducts(Pass):
                     "'p' of Mul 'Mul_p' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1e20, "z": 1e30, "w": 1e-20}, np.inf, 1e30, "abs(x) * z overflows"),
             where=(same_shape("x", "w"),),
         ),
         algebraic_rule(
             "root twice",
             "(x * sqrt(b)) * (sqrt(b) * z) == (x * b) * z if b >= 0",
-            "two factors {nodes[0]} become one factor '{b}'; 2 nodes less",
+            "two factors {nodes[0]} become one factor '{b}'; 2 nodes fewer",
             Example(
                 before="""g (float[N,3] x, float[N,3] z, float[N,1] v) => (float[N,3] y) {
                     b = Mul(v, v)
@@ -156,14 +156,14 @@ class AlgebraProducts(Pass):
                     y_mul = Mul(x, b)
                     y = Mul(y_mul, z)
                 }""",
-                sentences=("two factors Sqrt 'Sqrt_s' become one factor 'b'; 2 nodes less",),
+                sentences=("two factors Sqrt 'Sqrt_s' become one factor 'b'; 2 nodes fewer",),
                 mode="fast",
             ),
             refusals=(
                 Refusal(
                     """g (float[3] x, float[3] z, float[3] b, float[3] c) => (float[3] y)
                         { s = Sqrt(b)  t = Sqrt(c)  p = Mul(x, s)  q = Mul(t, z)  y = Mul(p, q) }""",
-                    "'t' of Mul 'Mul_q' is not 's', as (x * sqrt(b)) * (sqrt(b) * z) has it",
+                    "(x * sqrt(b)) * (sqrt(b) * z) needs 's' where Mul 'Mul_q' reads 't'",
                 ),
                 Refusal(
                     "g (float[3] x, float[3] z, float[3] b) => (float[3] y)"
@@ -171,7 +171,7 @@ class AlgebraProducts(Pass):
                     "'b' is not known to be 0 or more, and below 0 its root is NaN",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1e-20, "z": 3e38, "v": 100}, np.inf, 3e22, "sqrt(b) * z overflows"),
             where=(never_negative,),
         ),
@@ -202,7 +202,7 @@ class AlgebraProducts(Pass):
                     "'s' is not known to have fewer elements than 'x'",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1e30, "z": 1e30, "w": 1e-30}, 9, 0, "s * s underflows"),
             where=(smaller("s", "x"), smaller("s", "z")),
         ),
@@ -235,10 +235,10 @@ class AlgebraProducts(Pass):
                 Refusal(
                     "g (float[N,3] x, float[N,1] z, float[N,3] w) => (float[N,3] y)"
                     " { r = Reciprocal(w)  p = Mul(x, z)  q = Reciprocal(p)  y = Mul(r, q) }",
-                    "'x' of Mul 'Mul_p' is not 'w', as reciprocal(x) * reciprocal(x * z) has it",
+                    "reciprocal(x) * reciprocal(x * z) needs 'w' where Mul 'Mul_p' reads 'x'",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1e-20, "z": 1e30}, 1e10, np.inf, "the square of 1 / x overflows"),
             wrong_laws=(
                 WrongLaw(
@@ -268,10 +268,10 @@ class AlgebraProducts(Pass):
                 ),
                 Refusal(
                     "g (float[N,3] x, float[N,1] z, float[N,3] w) => (float[N,3] y) { p = Mul(x, z)  y = Add(p, w) }",
-                    "'x' of Mul 'Mul_p' is not 'w', as x + x * z has it",
+                    "x + x * z needs 'w' where Mul 'Mul_p' reads 'x'",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 3e38, "z": -2}, -np.inf, -3e38, "x * z overflows"),
             where=(smaller("z", "x"),),
         ),
@@ -300,14 +300,14 @@ class AlgebraProducts(Pass):
                     "'s' is not known to have fewer elements than 'x'",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1e8, "s": 1, "z": -1e8, "t": 0}, 0, 1, "1 is lost in 1e+08"),
             where=(smaller("s", "x"), smaller("t", "z"), same_shape("s", "t"), same_shape("x", "z")),
         ),
         algebraic_rule(
             "weights of one operand",
             "matmul(x, c) + matmul(x, d) == matmul(x, c + d); matmul(c, x) + matmul(d, x) == matmul(c + d, x)",
-            "{nodes[0]} and {nodes[1]} of '{x}' become one, their weights added; 2 nodes less",
+            "{nodes[0]} and {nodes[1]} of '{x}' become one, their weights added; 2 nodes fewer",
             Example(
                 before="""g (float[N,2] x) => (float[N,2] y)
                     <float[2,2] c = {1, 2, 3, 4}, float[2,2] d = {1, 0, 0, 1}> {
@@ -317,7 +317,7 @@ class AlgebraProducts(Pass):
                 }""",
                 after="g (float[N,2] x) => (float[N,2] y) <float[2,2] y_add = {2, 2, 3, 5}> { y = MatMul(x, y_add) }",
                 sentences=(
-                    "MatMul 'MatMul_p' and MatMul 'MatMul_q' of 'x' become one, their weights added; 2 nodes less",
+                    "MatMul 'MatMul_p' and MatMul 'MatMul_q' of 'x' become one, their weights added; 2 nodes fewer",
                 ),
                 mode="fast",
             ),
@@ -333,7 +333,7 @@ class AlgebraProducts(Pass):
                     "the weights 'c' and 'c' together are not finite",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": np.inf}, np.nan, np.inf, "the weight 0 makes NaN of an infinity"),
             constants=("c", "d"),
             where=(same_shape("c", "d"), finite_sum),
@@ -346,7 +346,7 @@ class AlgebraProducts(Pass):
             y = Add(p, q)
             """,
             "y = Conv(x, weights, bias, **windows)",
-            "{nodes[0]} and {nodes[1]} of '{x}' become one, their weights added; {fewer} nodes less",
+            "{nodes[0]} and {nodes[1]} of '{x}' become one, their weights added; {fewer} fewer",
             Example(
                 before="""g (float[N,2,4] x) => (float[N,1,4] y)
                     <float[1,2,1] c = {1, 2}, float[1] a = {3}, float[1,2,1] d = {4, -1}, float[1] b = {0.5}> {
@@ -356,7 +356,7 @@ class AlgebraProducts(Pass):
                 }""",
                 after="""g (float[N,2,4] x) => (float[N,1,4] y)
                     <float[1,2,1] y_weights = {5, 1}, float[1] y_bias = {3.5}> { y = Conv(x, y_weights, y_bias) }""",
-                sentences=("Conv 'Conv_p' and Conv 'Conv_q' of 'x' become one, their weights added; 2 nodes less",),
+                sentences=("Conv 'Conv_p' and Conv 'Conv_q' of 'x' become one, their weights added; 2 nodes fewer",),
                 mode="fast",
             ),
             refusals=(
@@ -387,7 +387,7 @@ class AlgebraProducts(Pass):
                     "'q' of Conv 'Conv_q' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": np.inf}, np.nan, np.inf, "weights of both signs cancel infinities"),
             constants=("a", "b", "c", "d"),
             where=(same_shape("c", "d"), finite_sum, same_windows),

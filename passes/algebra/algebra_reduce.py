@@ -1,4 +1,4 @@
-"""Merge consecutive reductions, and scale, shift and exponentiate after a reduction rather than before it."""
+"""Merge consecutive reductions, and move scaling, bit shifts and Exp from before a reduction to after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 
 
-def _together(graph: Graph, node: Node) -> Rewrite:
+def _merged(graph: Graph, node: Node) -> Rewrite:
     """The rewrite of two consecutive reductions as one."""
     first = require_producer(graph, node.inputs[0], (node.op,), node)
     require_single_use(graph, node, first)
@@ -29,8 +29,8 @@ def _together(graph: Graph, node: Node) -> Rewrite:
     if keeps_axes(node):
         axes = sorted(before | after)
     else:
-        left = [axis for axis in range(graph.rank_of(first.inputs[0]) or 0) if axis not in before]
-        axes = sorted(before | {left[axis] for axis in after})
+        axes_left = [axis for axis in range(graph.rank_of(first.inputs[0]) or 0) if axis not in before]
+        axes = sorted(before | {axes_left[axis] for axis in after})
     name = graph.fresh(f"{node.outputs[0]}_axes")
     merged = node.replace(inputs=(first.inputs[0], name))
     edit = Edit(
@@ -38,80 +38,82 @@ def _together(graph: Graph, node: Node) -> Rewrite:
         insert=(merged,),
         constants={name: constant(np.array(axes, np.int64), name)},
     )
-    return Rewrite(edit, f"{first} and {node} become one over axes {axes}; 1 node less", (first.name, node.name))
+    return Rewrite(edit, f"{first} and {node} become one over axes {axes}; 1 node fewer", (first.name, node.name))
 
 
-def match_integers(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_integers(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_integers(graph, node.inputs[0], node)
-    return _together(graph, node)
+    return _merged(graph, node)
 
 
-def match_floats(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_floats(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_float_or_double(graph, node.inputs[0], node)
-    return _together(graph, node)
+    return _merged(graph, node)
 
 
 def _scale(graph: Graph, node: Node) -> tuple[Node, str, str, np.ndarray]:
     """The node that scales the operand of the reduction, the value that it scales, and the constant with its array."""
     scaling = require_producer(graph, node.inputs[0], ("Mul", "Div"), node)
     require_single_use(graph, node, scaling)
-    for place in (1, 0) if scaling.op == "Mul" else (1,):
-        by, what = scaling.inputs[place], scaling.inputs[1 - place]
-        tensor = graph.constant(by)
+    for index in (1, 0) if scaling.op == "Mul" else (1,):
+        scale, scaled_value = scaling.inputs[index], scaling.inputs[1 - index]
+        tensor = graph.constant(scale)
         if tensor is not None and tensor.numpy().ndim == 0:
-            return scaling, what, by, tensor.numpy()
+            return scaling, scaled_value, scale, tensor.numpy()
     raise NoMatch(f"{scaling} does not scale by a constant scalar")
 
 
-def _scaled_after(graph: Graph, node: Node, scaling: Node, what: str, by: str) -> Rewrite:
-    source, result = graph.tensor_type(what), graph.tensor_type(node.outputs[0])
+def _scale_after_reduction(graph: Graph, node: Node, scaling: Node, unscaled: str, scale: str) -> Rewrite:
+    source, result = graph.tensor_type(unscaled), graph.tensor_type(node.outputs[0])
     axes = reduced_axes(graph, node)
     if source is None or source.shape is None or all(source.shape[axis] == 1 for axis in axes):
-        raise NoMatch(f"{node} is not known to leave fewer elements to scale")
+        raise NoMatch(f"{node} may reduce only axes of size 1: scaling after it would save nothing")
     value = graph.fresh(f"{node.outputs[0]}_unscaled")
-    reduced = node.replace(inputs=(what, *node.inputs[1:]), outputs=(value,))
-    scaled = scaling.replace(inputs=(value, by), outputs=node.outputs)
+    reduction = node.replace(inputs=(unscaled, *node.inputs[1:]), outputs=(value,))
+    scaled = scaling.replace(inputs=(value, scale), outputs=node.outputs)
     types = {value: TensorType(source.dtype, None if result is None else result.shape)}
-    edit = Edit(remove=(scaling.name, node.name), insert=(reduced, scaled), types=types)
+    edit = Edit(remove=(scaling.name, node.name), insert=(reduction, scaled), types=types)
     sentence = f"{scaling} scales the result of {node}, not its operand"
     return Rewrite(edit, sentence, (scaling.name, node.name))
 
 
-def match_scaled(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    scaling, what, by, number = _scale(graph, node)
+def match_scaled(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    scaling, scaled_value, scale, number = _scale(graph, node)
     if number.dtype.type not in (np.float32, np.float64):
         raise NoMatch(f"{scaling} computes with {number.dtype}, not with float or double")
     exponent = int(np.finfo(number.dtype).maxexp) // 2
     if not 2.0**-exponent <= number <= 2.0**exponent:
         raise NoMatch(f"{scaling} scales by {number:g}, which is not between 2**-{exponent} and 2**{exponent}")
-    return _scaled_after(graph, node, scaling, what, by)
+    return _scale_after_reduction(graph, node, scaling, scaled_value, scale)
 
 
 def shifted_to_the_left(match: Match) -> None:
-    if match.data["way"] != "LEFT":
+    if match.data["direction"] != "LEFT":
         raise NoMatch(
             f"{match.node('s')} shifts to the right, which drops bits that carry in the sum: (1 >> 1) + (1 >> 1) is 0, "
             "but (1 + 1) >> 1 is 1"
         )
 
 
-def same_shift(match: Match) -> None:
+def shift_is_constant_along_reduced_axes(match: Match) -> None:
     """Raises NoMatch if the shift k may differ along reduced axes, or would broadcast the result."""
     graph, shift = match.graph, match.node("s")
-    shape, by, whole = (graph.shape(value) for value in (match["x"], match["k"], match["s"]))
-    if shape is None or by is None or shape != whole or None in shape:
-        unknown = f"the shapes of '{match['x']}' and '{match['k']}' are not known"
-        raise NoMatch(f"{unknown}, or {shift} broadcasts '{match['x']}'")
+    shape, shift_shape, result_shape = (graph.shape(value) for value in (match["x"], match["k"], match["s"]))
+    if shape is None or shift_shape is None or None in shape:
+        raise NoMatch(f"the shape of '{match['x']}' or '{match['k']}' is not known")
+    if shape != result_shape:
+        raise NoMatch(f"{shift} may broadcast '{match['x']}'")
     axes = reduced_axes(graph, match.root)
     if all(shape[axis] == 1 for axis in axes):
-        raise NoMatch(f"{match.root} is not known to leave fewer elements to shift")
-    first = len(shape) - len(by)
+        raise NoMatch(f"{match.root} reduces only axes of size 1: shifting after it would save nothing")
+    first = len(shape) - len(shift_shape)
     for axis in sorted(axes):
-        if axis >= first and not (keeps_axes(match.root) and by[axis - first] == 1):
+        if axis >= first and not (keeps_axes(match.root) and shift_shape[axis - first] == 1):
             raise NoMatch(f"'{match['k']}' extends along axis {axis}, which {match.root} reduces")
 
 
-def operand_names_axes(match: Match) -> None:
+def require_axes_input(match: Match) -> None:
+    """Raises NoMatch unless the reduced axes are known and are an input of the reduction."""
     reduced_axes(match.graph, match.root)
 
 
@@ -125,13 +127,17 @@ class AlgebraReduce(Pass):
     - ReduceSum of unsigned integers shifted to the left: the result is shifted instead;
     - ReduceProd of Exp becomes Exp of ReduceSum.
 
-    Must not act on the maximum and minimum of floating-point numbers, which may differ in the sign of a zero; on sums
-    of integers, which in ONNX Runtime saturate instead of wrapping around; on means of integers, which truncate; on
-    16-bit numbers, whose sums overflow; on a scale of 0 or below, which changes the sign of a sum that is zero; if the
-    reduced value has other readers, or the axes are computed; on a shift to the right, which drops bits that carry in
-    the sum; nor on a shift that differs along a reduced axis.
+    Does not apply:
 
-    Source: associativity and commutativity of sums and bounds; linearity of sums and means; the last two of Niu et
+    - to a floating-point max or min, which may differ in the sign of a zero;
+    - to sums of integers, which in ONNX Runtime saturate instead of wrapping around, or to means of integers, which
+      truncate;
+    - to 16-bit numbers, whose sums overflow;
+    - to a scale of 0 or below, which changes the sign of a sum that is zero;
+    - if the reduced value has other users, or the axes are computed;
+    - to a shift to the right, which drops bits that carry in the sum, or to a shift that differs along a reduced axis.
+
+    Source: associativity and commutativity of sum, max and min; linearity of sums and means. The last two cases: Niu et
     al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced Operator Fusion", PLDI 2021, table 4.
     """
 
@@ -139,7 +145,7 @@ class AlgebraReduce(Pass):
 
     rules = (
         Rule(
-            "twice, of integers",
+            "nested integer max or min",
             ("ReduceMax", "ReduceMin"),
             match_integers,
             Example(
@@ -151,7 +157,7 @@ class AlgebraReduce(Pass):
                     y = ReduceMax<keepdims=0>(x, y_axes)
                 }""",
                 sentences=(
-                    "ReduceMax 'ReduceMax_s' and ReduceMax 'ReduceMax_y' become one over axes [1, 2]; 1 node less",
+                    "ReduceMax 'ReduceMax_s' and ReduceMax 'ReduceMax_y' become one over axes [1, 2]; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -163,7 +169,7 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (int64[N,3] x) => (int64[1,1] y) <int64[1] a = {1}>"
                     " { s = ReduceMax<axes=[1]>(x)  y = ReduceMax(s, a) }",
-                    "ReduceMax 'ReduceMax_s' is of an opset in which axes are not an operand",
+                    "ReduceMax 'ReduceMax_s' comes from an opset in which axes are an attribute",
                 ),
                 Refusal(
                     "g (int64[N,3] x, int64[1] a) => (int64[1,1] y) { s = ReduceMax(x, a)  y = ReduceMax(s, a) }",
@@ -187,20 +193,20 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (int64[N,3] x) => (int64[N,1] y) <int64[1] a = {1}, int64[0] b = {}>"
                     " { s = ReduceMax(x, b)  y = ReduceMax(s, a) }",
-                    "ReduceMax 'ReduceMax_s' names no axis",
+                    "ReduceMax 'ReduceMax_s' has an empty axes tensor",
                 ),
                 Refusal(
                     "g (int64[N,3] x) => (int64[N,1] y) <int64[1] a = {1}>"
                     " { s = ReduceMax<noop_with_empty_axes=1>(x)  y = ReduceMax(s, a) }",
-                    "ReduceMax 'ReduceMax_s' reduces no axis",
+                    "ReduceMax 'ReduceMax_s' has noop_with_empty_axes and reduces nothing",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for integers: max(max(x, y), max(z, w)) == max(x, max(y, max(z, w))); "
             "min(min(x, y), min(z, w)) == min(x, min(y, min(z, w)))",
         ),
         Rule(
-            "twice",
+            "nested sum or mean",
             ("ReduceSum", "ReduceMean"),
             match_floats,
             Example(
@@ -210,7 +216,7 @@ class AlgebraReduce(Pass):
                 }""",
                 after="g (float[N,3,2] x) => (float[N,1,1] y) <int64[2] y_axes = {1, 2}> { y = ReduceMean(x, y_axes) }",
                 sentences=(
-                    "ReduceMean 'ReduceMean_s' and ReduceMean 'ReduceMean_y' become one over axes [1, 2]; 1 node less",
+                    "ReduceMean 'ReduceMean_s' and ReduceMean 'ReduceMean_y' become one over axes [1, 2]; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -252,7 +258,7 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (float[N,1] x) => (float[N,1] y) <float by = {2}, int64[1] a = {1}>"
                     " { s = Mul(x, by)  y = ReduceSum(s, a) }",
-                    "ReduceSum 'ReduceSum_y' is not known to leave fewer elements to scale",
+                    "ReduceSum 'ReduceSum_y' may reduce only axes of size 1: scaling after it would save nothing",
                 ),
                 Refusal(
                     "g (int64[N,3] x) => (int64[N,1] y) <int64 by = {2}, int64[1] a = {1}>"
@@ -266,10 +272,10 @@ class AlgebraReduce(Pass):
         graph_rule(
             "shifted to the left",
             """
-            s = BitShift(x, k, direction=way)
+            s = BitShift(x, k, direction=direction)
             y = ReduceSum(s, axes | None, **others)
             """,
-            "y = BitShift(ReduceSum(x, axes, **others), k, direction=way)",
+            "y = BitShift(ReduceSum(x, axes, **others), k, direction=direction)",
             "{nodes[0]} shifts the result of {root}, not its operand",
             Example(
                 before="""g (uint32[N,3] x, uint32 k) => (uint32[N,1] y) <int64[1] axes = {1}> {
@@ -302,16 +308,16 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (uint64[3] x, uint64[2,3] k) => (uint64[1,3] y) <int64[1] axes = {0}>"
                     """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
-                    "the shapes of 'x' and 'k' are not known, or BitShift 'BitShift_s' broadcasts 'x'",
+                    "BitShift 'BitShift_s' may broadcast 'x'",
                 ),
                 Refusal(
                     "g (uint64[2,1] x, uint64 k) => (uint64[2,1] y) <int64[1] axes = {1}>"
                     """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
-                    "ReduceSum 'ReduceSum_y' is not known to leave fewer elements to shift",
+                    "ReduceSum 'ReduceSum_y' reduces only axes of size 1: shifting after it would save nothing",
                 ),
             ),
-            exactness=Exactness.BITS,
-            where=(shifted_to_the_left, same_shift),
+            exactness=Exactness.BIT_EXACT,
+            where=(shifted_to_the_left, shift_is_constant_along_reduced_axes),
             law="for integers: (x << k) + (z << k) == (x + z) << k",
             wrong_laws=(
                 WrongLaw(
@@ -350,12 +356,12 @@ class AlgebraReduce(Pass):
                 Refusal(
                     """<ir_version: 8, opset_import: ["": 17]>
                     g (float[N,3] x) => (float[N,1] y) { e = Exp(x)  y = ReduceProd<axes=[1]>(e) }""",
-                    "ReduceProd 'ReduceProd_y' is of an opset in which axes are not an operand",
+                    "ReduceProd 'ReduceProd_y' comes from an opset in which axes are an attribute",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": [100, -100, 0]}, np.inf, 1, "the exponential of 100 overflows"),
-            where=(operand_names_axes,),
+            where=(require_axes_input,),
             law="exp(x) * exp(z) == exp(x + z)",
         ),
     )

@@ -8,29 +8,30 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
 from workbench.saturation.regions import algebraic_groups, algebraic_region
 from workbench.saturation.saturation_facts import RegionFacts, SaturationFacts
 from workbench.saturation.searching import Finding, SmallestExpressions
 
-_SHARES = 6  # of the time that is left, one for the next region: most need little, and leave the rest to others
+_SHARES = 6  # a region gets a sixth of the time that is left; most need less, and leave the rest to others
 
 
 @dataclass(frozen=True)
 class SaturateAlgebra(Pass):
     """A region is connected operators of algebra (Add, Mul, Neg, Sqrt, Exp, And, ...) of one element type. egglog puts
-    every expression into an e-graph that the equations make equal to its own, and HiGHS takes the one with the fewest
-    operators, of those with as many the one that computes the fewest elements. An operator that is read twice counts
+    all expressions into an e-graph that the equations make equal to the region's, and HiGHS takes the one with the
+    fewest operators, and among those the one that computes the fewest elements. An operator that is read twice counts
     once; what is computed from constants alone costs nothing.
 
     - The equations are proved by z3, and are those that the mode allows: in `exact` those that are exact to the last
       bit; in `ieee` those of products with constants and the like too; in `fast` also the associative, commutative and
       distributive laws.
     - An equation with a condition is used where the condition is known to hold.
-    - If a round adds nothing more, the e-graph is saturated, and no smaller expression follows from these rules; else
-      what is found is the smallest within the budget, unless each operator is needed for the inputs to meet.
+    - If a round adds nothing more, the e-graph is saturated, and no smaller expression follows from these rules.
+      Otherwise the expression is the smallest within the budget, or the smallest of all if combining its inputs takes
+      as many operators.
 
-    Must not act on bodies of If, Loop and Scan, nor across a region's end; before a discontinuous operator, such as
+    Does not apply to bodies of If, Loop and Scan, nor across a region's end; before a discontinuous operator, such as
     Floor, equations that round are left out. Without egglog the step says so and changes nothing.
 
     Source: Tate et al., "Equality Saturation", POPL 2009; Willsey et al., "egg", POPL 2021; extraction: Yang et al.,
@@ -43,10 +44,10 @@ class SaturateAlgebra(Pass):
     seconds: int = option(60, "Time limit of the pass, in seconds; each region has a share.", least=1)
 
     title = "Smallest expression by equality saturation"
-    exactness = Exactness.SIGNS
+    exactness = Exactness.FAST_MATH
     packages = ("egglog",)
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Two products, whose numbers cancel after a third factor",
             before="""g (float[3] x, float[3] z) => (float[3] y) <float two = {2}> {
@@ -63,12 +64,14 @@ class SaturateAlgebra(Pass):
         ),
     )
 
-    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
-        """Each region is a rewrite, which can be left out alone; every mode has equations of its own."""
+    def run(
+        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+    ) -> Iterator[Rewrite]:
+        """Each region is a rewrite, which can be left out alone; each mode has its own equations."""
         return self._regions(graph, context, leave_out)
 
     def _regions(
-        self, graph: Graph, context: PassContext, leave_out: LeaveOut
+        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites
     ) -> Generator[Rewrite, None, SaturationFacts]:
         if self.missing():
             return SaturationFacts(missing=self.missing())
@@ -77,19 +80,19 @@ class SaturateAlgebra(Pass):
         search = SmallestExpressions(context.mode, self.rounds, self.enodes)
         facts: list[RegionFacts] = []
         for number, names in enumerate(groups):
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 break
-            share = left / min(len(groups) - number, _SHARES)
-            result = search.smaller(algebraic_region(graph, names), share)
+            time_share = seconds_left / min(len(groups) - number, _SHARES)
+            result = search.smaller(algebraic_region(graph, names), time_share)
             facts.append(result.facts)
             if result.edit is None:
                 continue
-            proposed = Rewrite(result.edit, _sentence(result), names)
-            if proposed not in leave_out:
-                yield proposed
-        late = len(groups) - len(facts)
-        return SaturationFacts(tuple(facts), pieces=pieces, most=self.most_operators, late=late)
+            rewrite = Rewrite(result.edit, _sentence(result), names)
+            if rewrite not in leave_out:
+                yield rewrite
+        not_reached = len(groups) - len(facts)
+        return SaturationFacts(tuple(facts), pieces=pieces, most=self.most_operators, late=not_reached)
 
 
 def _sentence(finding: Finding) -> str:

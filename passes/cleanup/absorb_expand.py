@@ -37,14 +37,14 @@ def _demand_broadcast(graph: Graph, reader: Node, expanded: str, shape: Shape) -
         raise NoMatch(f"no other operand of {reader} is known to have every axis of '{expanded}'")
 
 
-def match_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_expand(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     power = next((reader for reader in graph.users(node.outputs[0]) if reader.op == "Pow"), None)
     if power is not None:
         raise NoMatch(f"{power} may round differently if an operand is a scalar; another rule covers it")
-    return match_expand_of_power(graph, node, options)
+    return match_expand_of_power(graph, node, pass_)
 
 
-def match_expand_of_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_expand_of_power(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     source, expanded = node.inputs[0], node.outputs[0]
     if graph.is_output(expanded):
         raise NoMatch(f"'{expanded}' of {node} is an output of the graph")
@@ -61,26 +61,25 @@ def match_expand_of_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return Rewrite(edit, f"{sentence}; {node} is removed, {gain}", (node.name, *(reader.name for reader in readers)))
 
 
-def match_axes_only(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_axes_only(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     source, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    more = 0 if source is None or result is None else len(result) - len(source)
-    if source is None or more <= 0 or not is_same_shape((*(1,) * more, *source), result):
+    added = 0 if source is None or result is None else len(result) - len(source)
+    if source is None or added <= 0 or not is_same_shape((*(1,) * added, *source), result):
         raise NoMatch(f"{node} may do more than prepend axes of size 1")
     name = graph.fresh(f"{node.outputs[0]}_axes")
     unsqueeze = node.replace(op_type="Unsqueeze", inputs=(node.inputs[0], name))
     edit = Edit(
         remove=(node.name,),
         insert=(unsqueeze,),
-        constants={name: constant(np.arange(more, dtype=np.int64), name)},
+        constants={name: constant(np.arange(added, dtype=np.int64), name)},
     )
-    sentence = (
-        f"{node} repeats nothing and prepends {more} {'axis' if more == 1 else 'axes'} of size 1; written as Unsqueeze"
-    )
+    axes = f"{added} {'axis' if added == 1 else 'axes'}"
+    sentence = f"{node} repeats nothing and prepends {axes} of size 1; written as Unsqueeze"
     return Rewrite(edit, sentence, (node.name,))
 
 
-def _larger(graph: Graph, a: str, b: str) -> str | None:
-    """The one of the two that has the shape of both broadcast together; None if unknown."""
+def _operand_of_broadcast_shape(graph: Graph, a: str, b: str) -> str | None:
+    """Whichever of a and b has the shape to which both are broadcast; None if neither is known to."""
     if broadcasts_into(graph.shape(a), graph.shape(b)):
         return b
     return a if broadcasts_into(graph.shape(b), graph.shape(a)) else None
@@ -94,29 +93,29 @@ def _smallest_first(graph: Graph, node: Node) -> Rewrite:
         value, b = b, value
     first = require_producer(graph, value, (node.op,), node)
     require_single_use(graph, node, first)
-    large = _larger(graph, *first.inputs)
+    large = _operand_of_broadcast_shape(graph, *first.inputs)
     a = first.inputs[0] if large == first.inputs[1] else first.inputs[1]
-    both = _larger(graph, a, b)
-    if large is None or both is None or _larger(graph, both, large) != large:
+    larger_small = _operand_of_broadcast_shape(graph, a, b)
+    if large is None or larger_small is None or _operand_of_broadcast_shape(graph, larger_small, large) != large:
         raise NoMatch(f"no operand of {first} and {node} is known to be the largest")
-    if graph.shape(both) == graph.shape(large):
-        raise NoMatch(f"'{both}' is as large as '{large}'")
-    small = graph.fresh(f"{node.outputs[0]}_small")
-    joined = first.replace(inputs=(a, b), outputs=(small,))
-    last = node.replace(inputs=(large, small))
-    type_ = graph.tensor_type(both)
-    types = {} if type_ is None else {small: TensorType(type_.dtype, type_.shape)}
-    edit = Edit(remove=(first.name, node.name), insert=(joined, last), types=types)
+    if graph.shape(larger_small) == graph.shape(large):
+        raise NoMatch(f"'{larger_small}' is as large as '{large}'")
+    combined = graph.fresh(f"{node.outputs[0]}_small")
+    first_combined = first.replace(inputs=(a, b), outputs=(combined,))
+    then_large = node.replace(inputs=(large, combined))
+    type_ = graph.tensor_type(larger_small)
+    types = {} if type_ is None else {combined: TensorType(type_.dtype, type_.shape)}
+    edit = Edit(remove=(first.name, node.name), insert=(first_combined, then_large), types=types)
     sentence = f"{first} combines '{a}' and '{b}', both smaller than '{large}'; {node} broadcasts the result"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
-def match_integers_first(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_integers_first(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_integers(graph, node.inputs[0], node)
     return _smallest_first(graph, node)
 
 
-def match_smallest_first(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_smallest_first(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return _smallest_first(graph, node)
 
 
@@ -126,14 +125,17 @@ class AbsorbExpand(Pass):
 
     - an Expand that only prepends axes of size 1 becomes an Unsqueeze, which other rules handle;
     - an Expand is removed if each of its readers broadcasts its operands, and has another operand with every
-      axis that the Expand makes, from which its result gets its shape (up to rounding before a Pow, since
-      runtimes compute a scalar exponent by products);
+      axis of the Expand's result (up to rounding before a Pow, since runtimes compute a scalar exponent by
+      products);
     - (x + a) + b and (x * a) * b combine a and b first if both are smaller than x: bit for bit the same for
       integers, and for floating-point numbers in mode "fast", since digits may be lost or results overflow.
 
-    Must not act if a reader does not broadcast, if the result of a reader may get its shape from the Expand
-    because no other operand is known to be as large, if x is not known to be the largest operand, or if its
-    sum with a has other readers.
+    Does not apply:
+
+    - if a reader does not broadcast;
+    - if the result of a reader may get its shape from the Expand because no other operand is known to be as large;
+    - if x is not known to be the largest operand;
+    - if its sum with a has other readers.
 
     Source: ONNX's multidirectional broadcasting (which is NumPy's), by which Expand itself is defined;
     associativity.
@@ -160,7 +162,7 @@ class AbsorbExpand(Pass):
                     "Expand 'Expand_y' may do more than prepend axes of size 1",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "broadcast anyway",
@@ -212,7 +214,7 @@ class AbsorbExpand(Pass):
                     "Pow 'Pow_y' may round differently if an operand is a scalar; another rule covers it",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "exponents broadcast anyway",
@@ -276,7 +278,7 @@ class AbsorbExpand(Pass):
                     "'s' of Add 'Add_s' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for integers: (x + a) + b == x + (a + b); (x * a) * b == x * (a * b); (x & a) & b == x & (a & b); "
             "(x | a) | b == x | (a | b); (x ^ a) ^ b == x ^ (a ^ b)",
         ),
@@ -309,7 +311,7 @@ class AbsorbExpand(Pass):
                     "'s' of Add 'Add_s' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1, "a": 1e8, "b": -1e8}, 0, 1, "1 is lost in 1e+08"),
             law="(x + a) + b == x + (a + b); (x * a) * b == x * (a * b)",
         ),

@@ -24,9 +24,9 @@ class AlignBroadcast(Pass):
     """
 
     title = "Write broadcast constants in full rank"
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="One number for each channel",
             before="""g (float[1,2,4,4] x) => (float[1,2,3,3] y)
@@ -49,13 +49,13 @@ class AlignBroadcast(Pass):
             node = graph.node(name)
             if not is_cnn(layouts.get(node.outputs[0], TENSOR)):
                 continue
-            for index in _lower(graph, node):
+            for index in _constants_of_lower_rank(graph, node):
                 node = graph.node(name)
                 yield _aligned(graph, node, index)
 
 
-def _lower(graph: Graph, node: Node) -> tuple[int, ...]:
-    """The operands that are constants of lower rank than the result, but not scalars."""
+def _constants_of_lower_rank(graph: Graph, node: Node) -> tuple[int, ...]:
+    """The indices of operands that are constants of lower rank than the result, but not scalars."""
     rank = graph.rank_of(node.outputs[0]) or 0
     tensors = {index: graph.constant(value) for index, value in enumerate(node.inputs)}
     return tuple(i for i, tensor in tensors.items() if tensor is not None and 0 < len(constant_shape(tensor)) < rank)

@@ -8,16 +8,16 @@ from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.guards import require_floating, require_producer
 
-_RISING = ("Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Atan", "Sinh")
-_RISING_ALONG_AN_AXIS = ("Softmax", "LogSoftmax")
+_INCREASING = ("Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Atan", "Sinh")
+_INCREASING_ALONG_AN_AXIS = ("Softmax", "LogSoftmax")
 
 
-def match_arg(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    function = require_producer(graph, node.inputs[0], (*_RISING, *_RISING_ALONG_AN_AXIS), node)
+def match_arg(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    function = require_producer(graph, node.inputs[0], (*_INCREASING, *_INCREASING_ALONG_AN_AXIS), node)
     require_floating(graph, node.inputs[0], node)
     rank = graph.rank_of(node.inputs[0])
-    along = function.op in _RISING_ALONG_AN_AXIS
-    if along and (not rank or (function.attr("axis", -1) - node.attr("axis")) % rank):
+    has_axis = function.op in _INCREASING_ALONG_AN_AXIS
+    if has_axis and (not rank or (function.attr("axis", -1) - node.attr("axis")) % rank):
         raise NoMatch(f"{function} and {node} are not known to be along the same axis")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=function.inputs),))
     sentence = f"{node} finds the same index before {function}, which preserves order"
@@ -29,10 +29,10 @@ class ArgOfMonotone(Pass):
     """ArgMax and ArgMin of a strictly increasing function, or of a Softmax along the same axis, are those of its
     operand. The function stays for other readers, and is dead without them.
 
-    In mode "fast" only: if the function rounds two numbers to the same one, as Sigmoid does from 17 on, the index of
-    the first was the result, and now it is that of the larger.
+    In mode "fast" only: the function may round different numbers to the same one, as Sigmoid does from 17 on. The
+    result was then the index of the first of them. Now it is that of the largest, for ArgMin of the smallest.
 
-    Must not act on a Softmax along another axis.
+    Does not apply to a Softmax along another axis.
 
     Source: a strictly increasing function preserves the order of numbers.
     """
@@ -61,7 +61,7 @@ class ArgOfMonotone(Pass):
                     "Atan, Sinh, Softmax or LogSoftmax",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": [0, 1e-9, 0]}, 0, 1, "Softmax rounds all three to the same number, and ArgMax takes the first"
             ),

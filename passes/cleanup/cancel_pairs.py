@@ -14,9 +14,9 @@ from workbench.rewrite.analyses.casts import keeps_numbers
 from workbench.rewrite.analyses.reductions import reduced_axes
 from workbench.rewrite.analyses.reshapes import VIEWS, axes_of
 from workbench.rewrite.core.guards import (
-    forward_operand,
     is_same_axis,
     is_same_shape,
+    replace_with_operand,
     require_constant,
     require_floating,
     require_producer,
@@ -25,42 +25,42 @@ from workbench.rewrite.core.guards import (
 _QUANTIZED = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)
 
 
-def _gone(graph: Graph, first: Node, node: Node) -> tuple[str, ...]:
+def _removed(graph: Graph, first: Node, node: Node) -> tuple[str, ...]:
     """The nodes to remove: the first too if only the second reads it."""
-    alone = all(is_only_reader(graph, node, value) for value in first.outputs if value)
-    return (first.name, node.name) if alone else (node.name,)
+    is_first_unread = all(is_only_reader(graph, node, value) for value in first.outputs if value)
+    return (first.name, node.name) if is_first_unread else (node.name,)
 
 
-def _undone(graph: Graph, first: Node, node: Node, source: str, why: str) -> Rewrite:
-    sentence = f"{node} undoes {first}: {why}; replaced by '{source}'"
-    rewrite = forward_operand(graph, node, source, sentence, (first,))
-    return dataclasses.replace(rewrite, edit=dataclasses.replace(rewrite.edit, remove=_gone(graph, first, node)))
+def _cancelled(graph: Graph, first: Node, node: Node, source: str, reason: str) -> Rewrite:
+    sentence = f"{node} undoes {first}: {reason}; replaced by '{source}'"
+    rewrite = replace_with_operand(graph, node, source, sentence, (first,))
+    return dataclasses.replace(rewrite, edit=dataclasses.replace(rewrite.edit, remove=_removed(graph, first, node)))
 
 
-def match_view_and_back(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_view_and_back(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     source, result = first.inputs[0], node.outputs[0]
     shape = graph.shape(source)
     if shape is not None and is_same_shape(shape, graph.shape(result)):
-        return _undone(graph, first, node, source, f"the shape is [{','.join(map(str, shape))}] again")
+        return _cancelled(graph, first, node, source, f"the shape is [{','.join(map(str, shape))}] again")
     if {first.op, node.op} != {"Squeeze", "Unsqueeze"}:
         raise NoMatch(f"{node} is not known to restore the shape of '{source}'")
     axes = axes_of(graph, first)
     if axes != axes_of(graph, node):
         raise NoMatch(f"{first} and {node} have different axes")
-    return _undone(graph, first, node, source, f"axes {list(axes)} in both")
+    return _cancelled(graph, first, node, source, f"axes {list(axes)} in both")
 
 
-def match_casts(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_casts(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Cast",), node)
     source = graph.tensor_type(first.inputs[0])
     if source is None or source.dtype != DataType(node.attr("to")):
         raise NoMatch(f"{node} is not known to cast back to the type from which {first} casts")
-    between = DataType(first.attr("to"))
-    names = (source.dtype.name.lower(), between.name.lower())
-    if not keeps_numbers(source.dtype, between):
-        raise NoMatch(f"{names[1]}, to which {first} casts, does not represent every {names[0]}")
-    return _undone(graph, first, node, first.inputs[0], f"{names[1]} represents every {names[0]}")
+    intermediate = DataType(first.attr("to"))
+    type_names = (source.dtype.name.lower(), intermediate.name.lower())
+    if not keeps_numbers(source.dtype, intermediate):
+        raise NoMatch(f"{type_names[1]}, to which {first} casts, does not represent every {type_names[0]}")
+    return _cancelled(graph, first, node, first.inputs[0], f"{type_names[1]} represents every {type_names[0]}")
 
 
 def _along_same_axis(graph: Graph, first: Node, node: Node) -> int:
@@ -81,35 +81,35 @@ def _pieces(graph: Graph, split: Node, whole: int) -> list[int]:
     return [piece] * (count - 1) + [whole - piece * (count - 1)]
 
 
-def match_concat_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_concat_split(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     axis = _along_same_axis(graph, first, node)
     shapes = [graph.shape(value) for value in first.inputs]
     sizes = [s[axis] for s in shapes if s is not None and len(s) == graph.rank_of(node.inputs[0])]
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) != len(first.inputs):
+    lengths = [size for size in sizes if isinstance(size, int)]
+    if len(lengths) != len(first.inputs):
         raise NoMatch(f"the lengths of the operands of {first} are not known")
-    pieces = _pieces(graph, node, sum(known))
-    if pieces != known:
-        raise NoMatch(f"{first} joins lengths {known}, and {node} makes {pieces}")
-    public = next((value for value in node.outputs if graph.is_output(value)), None)
-    if public is not None:
-        raise NoMatch(f"'{public}' of {node} is an output of the graph")
-    replace = {made: source for made, source in zip(node.outputs, first.inputs, strict=True) if made}
-    sentence = f"{node} undoes {first}: {known} along axis {axis} in both; replaced by its operands"
-    return Rewrite(Edit(remove=_gone(graph, first, node), replace=replace), sentence, (first.name, node.name))
+    pieces = _pieces(graph, node, sum(lengths))
+    if pieces != lengths:
+        raise NoMatch(f"{first} joins lengths {lengths}, and {node} makes {pieces}")
+    output = next((value for value in node.outputs if graph.is_output(value)), None)
+    if output is not None:
+        raise NoMatch(f"'{output}' of {node} is an output of the graph")
+    replace = {piece: source for piece, source in zip(node.outputs, first.inputs, strict=True) if piece}
+    sentence = f"{node} undoes {first}: {lengths} along axis {axis} in both; replaced by its operands"
+    return Rewrite(Edit(remove=_removed(graph, first, node), replace=replace), sentence, (first.name, node.name))
 
 
-def match_split_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_split_concat(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Split",), node)
     if node.inputs != first.outputs:
         raise NoMatch(f"{node} does not join all pieces of {first} in order")
     axis = _along_same_axis(graph, first, node)
-    why = f"all {len(node.inputs)} pieces in order along axis {axis}"
-    return _undone(graph, first, node, first.inputs[0], why)
+    reason = f"all {len(node.inputs)} pieces in order along axis {axis}"
+    return _cancelled(graph, first, node, first.inputs[0], reason)
 
 
-def match_expand_bound(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_expand_bound(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     """A reduction over exactly the axes along which an Expand repeats."""
     first = require_producer(graph, node.inputs[0], ("Expand",), node)
     source, expanded = graph.shape(first.inputs[0]), graph.shape(first.outputs[0])
@@ -124,12 +124,12 @@ def match_expand_bound(graph: Graph, node: Node, options: Pass) -> Rewrite:
             raise NoMatch(f"{first} is not known to repeat along axis {axis}, which {node} reduces")
     if not is_same_shape(source, graph.shape(node.outputs[0])):
         raise NoMatch(f"'{node.outputs[0]}' has other axes than '{first.inputs[0]}'")
-    return _undone(graph, first, node, first.inputs[0], f"all elements along axes {sorted(axes)} are the same")
+    return _cancelled(graph, first, node, first.inputs[0], f"all elements along axes {sorted(axes)} are the same")
 
 
-def match_expand_mean(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_expand_mean(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_floating(graph, node.inputs[0], node)
-    return match_expand_bound(graph, node, options)
+    return match_expand_bound(graph, node, pass_)
 
 
 def _scale_and_zero(graph: Graph, node: Node) -> tuple[np.ndarray, np.ndarray]:
@@ -138,23 +138,23 @@ def _scale_and_zero(graph: Graph, node: Node) -> tuple[np.ndarray, np.ndarray]:
     return scale, require_constant(graph, zero, node) if zero else np.zeros(scale.shape)
 
 
-def match_quantized(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_quantized(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     """(n * s) / s rounds to n again: n has at most 16 bits, and product and quotient have an error in the 24th."""
     first = require_producer(graph, node.inputs[0], ("DequantizeLinear",), node)
     values = (first.inputs[0], node.outputs[0], first.outputs[0], first.inputs[1])
     types = (graph.tensor_type(value) for value in values)
-    source, result, between, scale_type = (None if t is None else t.dtype for t in types)
-    if source not in _QUANTIZED or source != result or {between, scale_type} != {DataType.FLOAT}:
+    source, result, intermediate, scale_type = (None if t is None else t.dtype for t in types)
+    if source not in _QUANTIZED or source != result or {intermediate, scale_type} != {DataType.FLOAT}:
         raise NoMatch(f"{first} and {node} do not convert an integer type to float and back to the same type")
     scale, zero = _scale_and_zero(graph, first)
-    scale_again, zero_again = _scale_and_zero(graph, node)
-    spread = [(n.attr("axis"), n.attr("block_size")) for n in (first, node)]
-    same_axis = scale.ndim == 0 or spread[0] == spread[1]
-    if not (same_axis and np.array_equal(scale, scale_again) and np.array_equal(zero, zero_again)):
+    second_scale, second_zero = _scale_and_zero(graph, node)
+    parameters_of_axis = [(n.attr("axis"), n.attr("block_size")) for n in (first, node)]
+    has_same_axis = scale.ndim == 0 or parameters_of_axis[0] == parameters_of_axis[1]
+    if not (has_same_axis and np.array_equal(scale, second_scale) and np.array_equal(zero, second_zero)):
         raise NoMatch(f"{first} and {node} differ in scale, zero point or axis")
     if ((scale < 2.0**-100) | (scale > 2.0**100)).any() or node.attr("precision") not in (0, DataType.FLOAT):
         raise NoMatch(f"the scale of {first} or the precision of {node} may make the quotient inexact")
-    return _undone(graph, first, node, first.inputs[0], "scale and zero point are the same")
+    return _cancelled(graph, first, node, first.inputs[0], "scale and zero point are the same")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class CancelPairs(Pass):
     - Expand and then ReduceMax, ReduceMin or ReduceMean over exactly the axes along which it repeats;
     - DequantizeLinear and then QuantizeLinear with the same scale, zero point and type.
 
-    Must not act on casts that round, as float to an integer type or to float16 and back, nor on QuantizeLinear and
+    Does not apply to casts that round, as float to an integer type or to float16 and back, nor to QuantizeLinear and
     then DequantizeLinear, which rounds.
 
     Source: ONNX's definitions of these operators; DoubleQDQPairsRemover in ONNX Runtime for the last.
@@ -207,7 +207,7 @@ class CancelPairs(Pass):
                     "Reshape 'Reshape_y' is not known to restore the shape of 'x'",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "cast and back",
@@ -228,7 +228,7 @@ class CancelPairs(Pass):
                     "Cast 'Cast_b' is not known to cast back to the type from which Cast 'Cast_a' casts",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for integers and floats: narrow(widen(x)) == x",
         ),
         Rule(
@@ -268,7 +268,7 @@ class CancelPairs(Pass):
                     "'b' of Split 'Split_b' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "split and concat",
@@ -292,7 +292,7 @@ class CancelPairs(Pass):
                     "Concat 'Concat_c' does not join all pieces of Split 'Split_a' in order",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "dequantize and quantize",
@@ -330,11 +330,11 @@ class CancelPairs(Pass):
                     " 'QuantizeLinear_b' may make the quotient inexact",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for floats: round(x * a / a) == x if round(x) == x and abs(x) <= 31 and 0.01 < a and a < 100",
         ),
         Rule(
-            "expand and its bound",
+            "expand and max or min",
             ("ReduceMax", "ReduceMin"),
             match_expand_bound,
             Example(
@@ -366,7 +366,7 @@ class CancelPairs(Pass):
                     "'y' has other axes than 'x'",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="max(x, x) == x; min(x, x) == x",
         ),
         Rule(
@@ -393,7 +393,7 @@ class CancelPairs(Pass):
                     "'a', an operand of ReduceMean 'ReduceMean_y', is not known to hold floating-point numbers",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 3e38}, -np.inf, -3e38, "the sum before the mean overflows"),
             law="(x + x + x + x) / 4 == x",
         ),

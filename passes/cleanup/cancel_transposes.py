@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import is_identity, then
+from workbench.ir.permutation import compose, is_identity
 from workbench.layout.conversion.convert import is_only_reader
-from workbench.metrics.transpose_cost import no_longer_moved
+from workbench.metrics.transpose_cost import elements_saved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.guards import permutation
 
 
-def _gone_with(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
+def _removable(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
     """The transposes to remove: the first one too if only the second reads it."""
     return (first, second) if is_only_reader(graph, second, first.outputs[0]) else (second,)
 
@@ -24,7 +24,7 @@ def _pair(graph: Graph, node: Node) -> tuple[Node, tuple[int, ...], tuple[int, .
     return first, permutation(graph, first), permutation(graph, node)
 
 
-def match_identity_transpose(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_identity_transpose(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     perm = permutation(graph, node)
     if not is_identity(perm):
         raise NoMatch(f"{node} changes the order of axes")
@@ -32,23 +32,23 @@ def match_identity_transpose(graph: Graph, node: Node, options: Pass) -> Rewrite
     return Rewrite(edit, f"perm {list(perm)} of {node} is the identity; removed", (node.name,))
 
 
-def match_inverse_pair(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_inverse_pair(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first, before, after = _pair(graph, node)
-    if not is_identity(then(before, after)):
+    if not is_identity(compose(before, after)):
         raise NoMatch(f"perm {list(before)} then {list(after)} is not the identity")
-    removed = _gone_with(graph, first, node)
-    sentence = f"perm {list(before)} then {list(after)} is the identity; {no_longer_moved(graph, *removed)}"
+    removed = _removable(graph, first, node)
+    sentence = f"perm {list(before)} then {list(after)} is the identity; {elements_saved(graph, *removed)}"
     edit = Edit(remove=tuple(n.name for n in removed), replace={node.outputs[0]: first.inputs[0]})
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
-def match_merge(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_merge(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first, before, after = _pair(graph, node)
-    if len(_gone_with(graph, first, node)) == 1:
+    if len(_removable(graph, first, node)) == 1:
         raise NoMatch(f"{first} has another reader; merging would leave as many transposes")
-    both = then(before, after)
-    merged = node.replace(inputs=first.inputs, attributes={**node.attributes, "perm": both})
-    sentence = f"perm {list(before)} then {list(after)} is {list(both)}; {no_longer_moved(graph, first)}"
+    merged_perm = compose(before, after)
+    merged = node.replace(inputs=first.inputs, attributes={**node.attributes, "perm": merged_perm})
+    sentence = f"perm {list(before)} then {list(after)} is {list(merged_perm)}; {elements_saved(graph, first)}"
     return Rewrite(Edit(remove=(first.name, node.name), insert=(merged,)), sentence, (first.name, node.name))
 
 
@@ -83,7 +83,7 @@ class CancelTransposes(Pass):
                     "Transpose 'Transpose_t' changes the order of axes",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "inverse pair",
@@ -105,7 +105,7 @@ class CancelTransposes(Pass):
                     "perm [0, 2, 3, 1] then [0, 2, 3, 1] is not the identity",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "merge",
@@ -133,6 +133,6 @@ class CancelTransposes(Pass):
                     "Transpose 'Transpose_y' does not follow a Transpose",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

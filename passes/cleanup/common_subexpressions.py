@@ -13,56 +13,56 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 from workbench.rewrite.core.content import attribute_key
 
 
-def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """For a single node; a run of the pass keeps its table."""
-    seen = _Seen()
+def match_same(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """Match one node by a table of its own; a run of the pass keeps one table."""
+    table = _Table()
     for other in graph.users(node.inputs[0]) if node.inputs else ():
-        seen.enter(graph, other)
-    return seen.match(graph, node, options)
+        table.enter(graph, other)
+    return table.match(graph, node, pass_)
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Table:
     """The nodes of a graph, hashed by what they compute, so that no node is compared with all others."""
 
     by_graph: WeakKeyDictionary[Graph, dict[Hashable, dict[str, None]]] = field(default_factory=WeakKeyDictionary)
 
     def enter(self, graph: Graph, node: Node) -> None:
         """Add the node to the table."""
-        if _is_told(graph, node):
-            self.by_graph.setdefault(graph, {}).setdefault(_computed(node), {})[node.name] = None
+        if _is_determined(graph, node):
+            self.by_graph.setdefault(graph, {}).setdefault(_key(node), {})[node.name] = None
 
-    def equals(self, graph: Graph, node: Node, computed: Hashable) -> list[Node]:
+    def equals(self, graph: Graph, node: Node, key: Hashable) -> list[Node]:
         """The nodes that compute the same as this one, itself included, in the order of their entry."""
         if graph not in self.by_graph:
             for other in graph.nodes:
                 self.enter(graph, other)
-        names = self.by_graph[graph].setdefault(computed, {})
+        names = self.by_graph[graph].setdefault(key, {})
         names[node.name] = None
-        there = (graph.find(name) for name in names)
-        return [other for other in there if other is node or (other is not None and _computed(other) == computed)]
+        nodes = (graph.find(name) for name in names)
+        return [other for other in nodes if other is node or (other is not None and _key(other) == key)]
 
-    def match(self, graph: Graph, node: Node, options: Pass) -> Rewrite:
+    def match(self, graph: Graph, node: Node, pass_: Pass) -> Rewrite:
         if node.op in RANDOM:
             raise NoMatch(f"{node} gives different numbers each time")
-        if not _is_told(graph, node):
+        if not _is_determined(graph, node):
             raise NoMatch(f"{node} is not determined by operator, operands and attributes alone")
-        computed = _computed(node)
-        first, *others = self.equals(graph, node, computed)
-        less = [other for other in others if not _makes_all(first, other)]
-        self.by_graph[graph][computed] = dict.fromkeys(other.name for other in (first, *less))
-        same = [other for other in others if _makes_all(first, other)]
+        key = _key(node)
+        first, *others = self.equals(graph, node, key)
+        without_all = [other for other in others if not _has_all_results(first, other)]
+        self.by_graph[graph][key] = dict.fromkeys(other.name for other in (first, *without_all))
+        same = [other for other in others if _has_all_results(first, other)]
         removed = [other for other in same if not any(map(graph.is_output, other.outputs))]
         if removed:
             return _computed_once(first, removed)
         if node not in same:
             raise NoMatch(f"no node before {node} computes the same")
-        public = next(value for value in node.outputs if graph.is_output(value))
-        raise NoMatch(f"{first} computes the same, but '{public}' is an output of the graph")
+        output = next(value for value in node.outputs if graph.is_output(value))
+        raise NoMatch(f"{first} computes the same, but '{output}' is an output of the graph")
 
 
-def _is_told(graph: Graph, node: Node) -> bool:
-    """Whether operator, operands and attributes determine what it computes."""
+def _is_determined(graph: Graph, node: Node) -> bool:
+    """Whether operator, operands and attributes determine what the node computes."""
     is_call = function_key(node) in graph.functions
     return bool(node.inputs) and not (node.bodies or is_call or node.op in RANDOM)
 
@@ -70,19 +70,19 @@ def _is_told(graph: Graph, node: Node) -> bool:
 def _computed_once(first: Node, removed: list[Node]) -> Rewrite:
     replace = {old: new for node in removed for old, new in zip(node.outputs, first.outputs, strict=True) if old}
     names = tuple(node.name for node in removed)
-    message = f"{removed[0]} computes" if len(removed) == 1 else f"{removed[0]} and {len(removed) - 1:,} others compute"
+    subject = f"{removed[0]} computes" if len(removed) == 1 else f"{removed[0]} and {len(removed) - 1:,} others compute"
     return Rewrite(
-        Edit(remove=names, replace=replace), f"{message} the same as {first}; computed once", (first.name, *names)
+        Edit(remove=names, replace=replace), f"{subject} the same as {first}; computed once", (first.name, *names)
     )
 
 
-def _makes_all(a: Node, b: Node) -> bool:
+def _has_all_results(a: Node, b: Node) -> bool:
     """Whether `a` has every result that `b` has."""
-    return all(mine or not its for mine, its in zip(a.outputs, b.outputs, strict=True))
+    return all(of_a or not of_b for of_a, of_b in zip(a.outputs, b.outputs, strict=True))
 
 
-def _computed(node: Node) -> Hashable:
-    """What the node computes: operator, operands and attributes."""
+def _key(node: Node) -> Hashable:
+    """Equal for nodes that compute the same: operator, operands and attributes."""
     attributes = tuple([(key, attribute_key(node.attributes[key])) for key in sorted(node.attributes)])
     return node.op, node.overload, node.inputs, len(node.outputs), attributes
 
@@ -94,7 +94,11 @@ class CommonSubexpressions(Pass):
 
     Nodes after it may then be equal too, so that repeated chains are removed as a whole.
 
-    Must not act on random operators, on nodes with bodies, nor if the result is an output of the graph.
+    Does not apply:
+
+    - to random operators;
+    - to nodes with bodies;
+    - if the result is an output of the graph.
 
     Source: common-subexpression elimination; ONNX Runtime's basic level has it.
     """
@@ -102,8 +106,8 @@ class CommonSubexpressions(Pass):
     title = "Eliminate common subexpressions"
 
     def rules_of_run(self) -> tuple[Rule, ...]:
-        seen = _Seen()
-        return tuple(replace(rule, match=seen.match) for rule in self.rules)
+        table = _Table()
+        return tuple(replace(rule, match=table.match) for rule in self.rules)
 
     rules = (
         Rule(
@@ -154,6 +158,6 @@ class CommonSubexpressions(Pass):
                     "If 'If_y' is not determined by operator, operands and attributes alone",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.slices import cuts_of, taken
-from workbench.rewrite.core.guards import forward_operand, require_producer
+from workbench.rewrite.analyses.slices import axis_slices, taken_indices
+from workbench.rewrite.core.guards import replace_with_operand, require_producer
 
 
 def _lengths(graph: Graph, concat: Node, axis: int) -> list[int]:
@@ -23,64 +23,68 @@ def _lengths(graph: Graph, concat: Node, axis: int) -> list[int]:
     return lengths
 
 
-def _places(lengths: Sequence[int]) -> list[int]:
-    """The offset at which each operand starts, and at which the last ends."""
+def _offsets(lengths: Sequence[int]) -> list[int]:
+    """The offset at which each operand or piece starts, and that at which the last ends."""
     return [0, *np.cumsum(lengths).tolist()]
 
 
-def match_slice_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_slice_of_concat(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     rank = graph.rank_of(node.inputs[0])
-    cuts = cuts_of(graph, node)
+    slices = axis_slices(graph, node)
     axis = None if rank is None else first.attr("axis") % rank
-    if rank is None or len(cuts) != 1 or cuts[0].axis % rank != axis or cuts[0].step != 1:
-        raise NoMatch(f"{node} does not slice with step 1 along the axis of {first} alone")
-    places = _places(_lengths(graph, first, axis))
-    part = taken(cuts[0], places[-1])
-    within = [i for i in range(len(first.inputs)) if places[i] <= part.start and part.stop <= places[i + 1]]
-    if not len(part) or not within:
-        raise NoMatch(f"{node} takes parts of more than one operand of {first}, or nothing")
-    source, start = first.inputs[within[0]], places[within[0]]
-    if len(part) == places[within[0] + 1] - start:
-        return forward_operand(
+    if rank is None or len(slices) != 1 or slices[0].axis % rank != axis or slices[0].step != 1:
+        raise NoMatch(f"{node} is not known to slice only the concat axis of {first} with step 1")
+    offsets = _offsets(_lengths(graph, first, axis))
+    indices = taken_indices(slices[0], offsets[-1])
+    operands = [i for i in range(len(first.inputs)) if offsets[i] <= indices.start and indices.stop <= offsets[i + 1]]
+    if not len(indices) or not operands:
+        raise NoMatch(f"{node} is empty or takes elements of several operands of {first}")
+    source, start = first.inputs[operands[0]], offsets[operands[0]]
+    if len(indices) == offsets[operands[0] + 1] - start:
+        return replace_with_operand(
             graph, node, source, f"{node} takes exactly '{source}' out of {first}; replaced by it", (first,)
         )
     names = [graph.fresh(f"{node.outputs[0]}_{word}") for word in ("start", "end", "axis")]
-    numbers = (part.start - start, part.stop - start, axis)
+    numbers = (indices.start - start, indices.stop - start, axis)
     constants = {n: constant(np.array([number], np.int64), n) for n, number in zip(names, numbers, strict=True)}
-    cut = node.replace(inputs=(source, *names))
+    slice_ = node.replace(inputs=(source, *names))
     sentence = f"{node} takes {numbers[0]}:{numbers[1]} of '{source}' directly, not of the result of {first}"
-    return Rewrite(Edit(remove=(node.name,), insert=(cut,), constants=constants), sentence, (first.name, node.name))
+    return Rewrite(Edit(remove=(node.name,), insert=(slice_,), constants=constants), sentence, (first.name, node.name))
 
 
-def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Concat and Split are separated at the offsets at which both an operand and a piece end; what lies between two of
-    these offsets is split or joined separately."""
+def match_split_of_concat(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """The pair is separated at every offset at which both an operand of the Concat and a result of the Split end.
+
+    Each range between two such offsets becomes an operand, a smaller Concat or a smaller Split.
+    """
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     rank = graph.rank_of(node.inputs[0])
     if not rank or (first.attr("axis") - node.attr("axis")) % rank:
         raise NoMatch(f"{first} and {node} are not known to be along the same axis")
     axis = first.attr("axis") % rank
-    joined = _places(_lengths(graph, first, axis))
+    operand_offsets = _offsets(_lengths(graph, first, axis))
     shapes = [graph.shape(value) or () for value in node.outputs]
     pieces = [shape[axis] for shape in shapes if axis < len(shape) and isinstance(shape[axis], int)]
-    if len(pieces) != len(node.outputs) or sum(pieces) != joined[-1]:
+    if len(pieces) != len(node.outputs) or sum(pieces) != operand_offsets[-1]:
         raise NoMatch(f"the lengths of the pieces of {node} are not known")
-    cut = _places(pieces)
-    common = sorted(set(joined) & set(cut))
-    if 0 in (*pieces, *np.diff(joined)) or len(common) <= 2:
+    result_offsets = _offsets(pieces)
+    boundaries = sorted(set(operand_offsets) & set(result_offsets))
+    if 0 in (*pieces, *np.diff(operand_offsets)) or len(boundaries) <= 2:
         raise NoMatch(f"{first} and {node} share no boundary, or an operand or a piece is empty")
     inserted, replace, constants = list[Node](), dict[str, str](), dict[str, Constant]()
-    for low, high in pairwise(common):
-        operands = first.inputs[joined.index(low) : joined.index(high)]
-        results = node.outputs[cut.index(low) : cut.index(high)]
+    for low, high in pairwise(boundaries):
+        operands = first.inputs[operand_offsets.index(low) : operand_offsets.index(high)]
+        results = node.outputs[result_offsets.index(low) : result_offsets.index(high)]
         if len(operands) == len(results) == 1:
             replace[results[0]] = operands[0]
         elif len(results) == 1:
             inserted.append(Node("Concat", operands, results, {"axis": axis}, graph.fresh(f"Concat_{results[0]}")))
         elif len(operands) == 1:
             name = graph.fresh(f"{results[0]}_lengths")
-            constants[name] = constant(np.array(pieces[cut.index(low) : cut.index(high)], np.int64), name)
+            constants[name] = constant(
+                np.array(pieces[result_offsets.index(low) : result_offsets.index(high)], np.int64), name
+            )
             inputs = (operands[0], name)
             inserted.append(Node("Split", inputs, results, {"axis": axis}, graph.fresh(f"Split_{results[0]}")))
         else:
@@ -91,7 +95,7 @@ def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"{len(inserted)} nodes would be needed to replace {node}")
     edit = Edit(remove=(node.name,), insert=tuple(inserted), replace=replace, constants=constants)
     count = f"{len(replace)} of {len(node.outputs)} pieces"
-    sentence = f"{first} and {node} share the boundaries {common[1:-1]}; {count} replaced by operands"
+    sentence = f"{first} and {node} share the boundaries {boundaries[1:-1]}; {count} replaced by operands"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
@@ -99,19 +103,23 @@ def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class CutConcat(Pass):
     """Two cases:
 
-    - a Slice of a Concat along its axis, with elements of one operand alone, slices that operand instead, or is
-      replaced by it if it takes all of it;
-    - a Split of a Concat along the same axis, if some of their boundaries agree: what lies between two common
-      boundaries is an operand, split, or joined separately.
+    - a Slice along the axis of a Concat that takes elements of one operand only slices that operand. If it takes the
+      whole operand, the operand replaces it;
+    - a Split of a Concat along the same axis, if some of their boundaries agree. Each range between two common
+      boundaries becomes an operand, a smaller Split or a smaller Concat.
 
-    The Concat stays for other readers, and is dead without them.
+    The Concat is kept; without other users it becomes dead.
 
-    Must not act if lengths along the axis are not known, if a piece is empty, nor if more nodes would be needed.
+    Does not apply:
+
+    - if lengths along the axis are not known;
+    - if a piece is empty;
+    - if more nodes would be needed.
 
     Source: ONNX's definitions of Concat, Slice and Split.
     """
 
-    title = "Cut before joining"
+    title = "Slice or split before Concat"
 
     rules = (
         Rule(
@@ -141,12 +149,12 @@ class CutConcat(Pass):
                 Refusal(
                     """g (float[2] x, float[3] z) => (float[2] y)
                         <int64[1] s = {1}, int64[1] e = {3}> { a = Concat<axis=0>(x, z)  y = Slice(a, s, e) }""",
-                    "Slice 'Slice_y' takes parts of more than one operand of Concat 'Concat_a', or nothing",
+                    "Slice 'Slice_y' is empty or takes elements of several operands of Concat 'Concat_a'",
                 ),
                 Refusal(
                     """g (float[2] x, float[3] z) => (float[1] y) <int64[1] s = {0}, int64[1] e = {2},
                         int64[1] i = {0}, int64[1] p = {2}> { a = Concat<axis=0>(x, z)  y = Slice(a, s, e, i, p) }""",
-                    "Slice 'Slice_y' does not slice with step 1 along the axis of Concat 'Concat_a' alone",
+                    "Slice 'Slice_y' is not known to slice only the concat axis of Concat 'Concat_a' with step 1",
                 ),
                 Refusal(
                     """g (float[N] x, float[3] z) => (float[M] y)
@@ -154,7 +162,7 @@ class CutConcat(Pass):
                     "the lengths of the operands of Concat 'Concat_a' are not known",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "split of concat",
@@ -196,6 +204,6 @@ class CutConcat(Pass):
                     "2 nodes would be needed to replace Split 'Split_y'",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

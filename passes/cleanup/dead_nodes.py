@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.core.unread import removal
+from workbench.rewrite.core.dead_code import dead_chain_removal
 
 
-def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_dead(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     for value in filter(None, node.outputs):
         if users := graph.users(value):
             raise NoMatch(f"{users[0]} reads '{value}' of {node}")
         if graph.is_output(value):
             raise NoMatch(f"'{value}' of {node} is an output of the graph")
-    return removal(graph, node)
+    return dead_chain_removal(graph, node)
 
 
 def _may_be_dead(graph: Graph, node: Node) -> bool:
@@ -26,12 +26,13 @@ def _may_be_dead(graph: Graph, node: Node) -> bool:
 class DeadNodes(Pass):
     """Dead-code elimination: a node is removed if no node, body or output of the graph reads any of its results.
 
-    Nodes whose results only such a node reads are removed with it, a dead chain in one rewrite. A constant that loses
-    its last reader is removed too.
+    If the removed node was the only user of other nodes, these are removed in the same rewrite, so that a dead chain
+    takes one rewrite. A constant that loses its last user is removed too.
 
-    Must not act on a node if any of its results is read.
+    Does not apply to a node if any of its results is read.
 
-    Source: buddy plan, "dead-code elimination" (docs/references.md).
+    Source: the unpublished plan of graph optimizations for buddy-compiler, "dead-code elimination"
+    (docs/references.md, "buddy plan").
     """
 
     title = "Remove dead nodes"
@@ -58,6 +59,6 @@ class DeadNodes(Pass):
                 ),
             ),
             may_match=_may_be_dead,
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

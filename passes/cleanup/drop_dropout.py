@@ -6,33 +6,33 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.core.guards import forward_operand
+from workbench.rewrite.core.guards import replace_with_operand
 
 
-def match_dropout(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_dropout(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     ratio, training = (*node.inputs[1:], "", "")[:2]
-    mode, share = graph.constant(training), graph.constant(ratio)
-    drops = training and (mode is None or mode.numpy().any())
-    if drops and (share is None or share.numpy().any()):
+    training_constant, ratio_constant = graph.constant(training), graph.constant(ratio)
+    drops = training and (training_constant is None or training_constant.numpy().any())
+    if drops and (ratio_constant is None or ratio_constant.numpy().any()):
         raise NoMatch(f"'{training}' makes {node} drop values, or may do so")
     mask = node.outputs[1] if len(node.outputs) > 1 else ""
     if mask and (graph.users(mask) or graph.is_output(mask)):
         raise NoMatch(f"the mask '{mask}' of {node} is read")
-    return forward_operand(graph, node, node.inputs[0], f"{node} returns '{node.inputs[0]}' unchanged; removed")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} returns '{node.inputs[0]}' unchanged; removed")
 
 
 @dataclass(frozen=True)
 class DropDropout(Pass):
     """A Dropout that is not in training mode, or whose ratio is 0, returns its operand unchanged.
 
-    Must not act if training_mode is true, or computed at runtime, and the ratio is not 0, nor if the mask is read.
+    Does not apply if the ratio is not 0 and training_mode is true or computed at runtime, nor if the mask is read.
 
     Source: ONNX's definition of Dropout; TVM's SimplifyInference.
     """
 
     title = "Remove dropout"
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A ratio of 0",
             before="g (float[2] x, bool t) => (float[2] y) <float r = {0}> { a = Dropout(x, r, t)  y = Neg(a) }",
@@ -63,13 +63,13 @@ class DropDropout(Pass):
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y) { y = Dropout(x) }",
-                    "Dropout 'Dropout_y' is all that is between 'x' and the output 'y'",
+                    "Dropout 'Dropout_y' cannot be removed: input or constant 'x' would become the output 'y'",
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] a, float[2] y) { a = Relu(x)  y = Dropout(a) }",
                     "'a' and 'y' of Dropout 'Dropout_y' are both outputs of the graph",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

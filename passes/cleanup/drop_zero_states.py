@@ -11,27 +11,27 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 from workbench.rewrite.analyses.zeros import is_zero
 from workbench.rewrite.core.guards import require_constant
 
-_FACTORS = (2, 7)  # the operands that the states are multiplied by: R, and P of LSTM
+_FACTORS = (2, 7)  # the operands by which the states are multiplied: R, and P of LSTM
 _STATES = (5, 6)  # initial_h, and initial_c of LSTM
 
 
-def match_zero_states(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    given = [place for place in _STATES if place < len(node.inputs) and node.inputs[place]]
-    if not given:
+def match_zero_states(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    present = [index for index in _STATES if index < len(node.inputs) and node.inputs[index]]
+    if not present:
         raise NoMatch(f"{node} has no initial state")
-    zero = [place for place in given if is_zero(graph, node.inputs[place])]
+    zero = [index for index in present if is_zero(graph, node.inputs[index])]
     if not zero:
-        raise NoMatch(f"'{node.inputs[given[0]]}', the initial state of {node}, is not known to be zero")
-    for factor in (node.inputs[place] for place in _FACTORS if place < len(node.inputs) and node.inputs[place]):
+        raise NoMatch(f"'{node.inputs[present[0]]}', the initial state of {node}, is not known to be zero")
+    for factor in (node.inputs[index] for index in _FACTORS if index < len(node.inputs) and node.inputs[index]):
         if not np.isfinite(require_constant(graph, factor, node)).all():
             raise NoMatch(f"'{factor}' of {node} holds infinity or NaN, which times zero is NaN")
-    inputs = ["" if place in zero else value for place, value in enumerate(node.inputs)]
+    inputs = ["" if index in zero else value for index, value in enumerate(node.inputs)]
     while not inputs[-1]:
         inputs.pop()
-    states = dict.fromkeys(node.inputs[place] for place in zero)
-    words = " and ".join(f"'{state}'" for state in states) + (" is" if len(states) == 1 else " are")
+    states = dict.fromkeys(node.inputs[index] for index in zero)
+    subject = " and ".join(f"'{state}'" for state in states) + (" is" if len(states) == 1 else " are")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=tuple(inputs)),))
-    return Rewrite(edit, f"{words} left out of {node}, which then starts with zeros", (node.name,))
+    return Rewrite(edit, f"{subject} left out of {node}, which then starts with zeros", (node.name,))
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class DropZeroStates(Pass):
     """One case: an initial state of GRU, LSTM or RNN that is zero everywhere is left out, since that is what the
     operator starts with; what computed its shape is then unused.
 
-    A zero state is a constant, a ConstantOfShape, or what Expand, Reshape, Slice or Concat make of these. Must not act
-    on a state that holds -0.0 or that is computed in another way, nor if the weights of the recurrence are computed or
-    hold infinity or NaN: ONNX Runtime multiplies a state that is given, and 0 * inf is NaN.
+    A zero state is a constant, a ConstantOfShape, or what Expand, Reshape, Slice or Concat make of these. Does not
+    apply to a state that holds -0.0 or that is computed in another way, nor if the weights of the recurrence are
+    computed or hold infinity or NaN: ONNX Runtime multiplies a state that is given, and 0 * inf is NaN.
 
     Source: ONNX's definitions: initial_h and initial_c are "assumed to be 0" if they are not given.
     """
@@ -92,11 +92,11 @@ class DropZeroStates(Pass):
                     "'r', an operand of RNN 'RNN_y', is not a constant",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Both states, of one constant",
             before="""g (float[3,1,2] x, float[1,4,2] w) => (float[3,1,1,1] y)

@@ -8,39 +8,39 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.slices import cuts_of, taken
+from workbench.rewrite.analyses.slices import axis_slices, taken_indices
 from workbench.rewrite.core.guards import require_producer
 
 
-def match_filled(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_filled(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     concat = require_producer(graph, node.inputs[0], ("Concat",), node)
     slices = _only_slices(graph, node)
-    left = _left(graph, slices[0])
-    if any(_left(graph, other) != left for other in slices[1:]):
+    remaining = _remaining_sizes(graph, slices[0])
+    if any(_remaining_sizes(graph, other) != remaining for other in slices[1:]):
         raise NoMatch(f"the Slices of {node} have different sizes")
-    public = [cut for cut in slices if graph.is_output(cut.outputs[0])]
-    if len(public) > 1:
-        raise NoMatch(f"the results of {public[0]} and {public[1]} are both outputs of the graph")
-    kept = (public or slices)[0].outputs[0]
-    sizes = graph.fresh(f"{concat.outputs[0]}_left")
+    outputs = [cut for cut in slices if graph.is_output(cut.outputs[0])]
+    if len(outputs) > 1:
+        raise NoMatch(f"the results of {outputs[0]} and {outputs[1]} are both outputs of the graph")
+    result = (outputs or slices)[0].outputs[0]
+    shape = graph.fresh(f"{concat.outputs[0]}_left")
     operands = list(concat.inputs)
     numbers = {}
-    for axis, size in left.items():
-        place = _place(graph, concat, axis)
-        operands[place] = graph.fresh(f"{sizes}_{axis}")
-        numbers[operands[place]] = constant(np.array([size], dtype=np.int64))
-    own = len(graph.users(concat.outputs[0])) == 1 and not graph.is_output(concat.outputs[0])
+    for axis, size in remaining.items():
+        index = _operand_index(graph, concat, axis)
+        operands[index] = graph.fresh(f"{shape}_{axis}")
+        numbers[operands[index]] = constant(np.array([size], dtype=np.int64))
+    is_only_reader_of_shape = len(graph.users(concat.outputs[0])) == 1 and not graph.is_output(concat.outputs[0])
     edit = Edit(
-        remove=(*((concat.name,) if own else ()), node.name, *(cut.name for cut in slices)),
+        remove=(*((concat.name,) if is_only_reader_of_shape else ()), node.name, *(cut.name for cut in slices)),
         insert=(
-            concat.replace(inputs=tuple(operands), outputs=(sizes,), name=graph.fresh(f"{concat.name}_left")),
-            node.replace(inputs=(sizes,), outputs=(kept,)),
+            concat.replace(inputs=tuple(operands), outputs=(shape,), name=graph.fresh(f"{concat.name}_left")),
+            node.replace(inputs=(shape,), outputs=(result,)),
         ),
-        replace={cut.outputs[0]: kept for cut in slices if cut.outputs[0] != kept},
+        replace={cut.outputs[0]: result for cut in slices if cut.outputs[0] != result},
         constants=numbers,
-        types={sizes: graph.types[concat.outputs[0]]} if concat.outputs[0] in graph.types else {},
+        types={shape: graph.types[concat.outputs[0]]} if concat.outputs[0] in graph.types else {},
     )
-    message = ", ".join(f"{size:,} of axis {axis}" for axis, size in left.items())
+    message = ", ".join(f"{size:,} of axis {axis}" for axis, size in remaining.items())
     sentence = f"of {node} only {message} is read; filled in that size, without {', '.join(map(str, slices))}"
     return Rewrite(edit, sentence, (concat.name, node.name, *(cut.name for cut in slices)))
 
@@ -58,33 +58,33 @@ def _only_slices(graph: Graph, node: Node) -> tuple[Node, ...]:
     return graph.users(value)
 
 
-def _left(graph: Graph, cut: Node) -> dict[int, int]:
+def _remaining_sizes(graph: Graph, cut: Node) -> dict[int, int]:
     """For each axis that the Slice cuts, the size that it leaves."""
     shape = graph.shape(cut.inputs[0])
     if shape is None:
         raise NoMatch(f"the rank of '{cut.inputs[0]}', which {cut} reads, is not known")
-    left = {}
-    for part in cuts_of(graph, cut):
+    sizes = {}
+    for part in axis_slices(graph, cut):
         axis = part.axis % len(shape)
         dim = shape[axis]
         if not isinstance(dim, int):
             raise NoMatch(f"the size that {cut} leaves of axis {axis} depends on that of the input")
-        left[axis] = len(taken(part, dim))
-    return left
+        sizes[axis] = len(taken_indices(part, dim))
+    return sizes
 
 
-def _place(graph: Graph, concat: Node, axis: int) -> int:
+def _operand_index(graph: Graph, concat: Node, axis: int) -> int:
     """The index of the Concat's operand that holds the size of this axis alone."""
-    before = 0
-    for place, value in enumerate(concat.inputs):
+    axes_before = 0
+    for index, value in enumerate(concat.inputs):
         shape = graph.shape(value)
         count = shape[0] if shape else None
         if not isinstance(count, int):
             raise NoMatch(f"the number of sizes in '{value}', which {concat} reads, is not known")
-        if before == axis and count == 1:
-            return place
-        before += count
-        if before > axis:
+        if axes_before == axis and count == 1:
+            return index
+        axes_before += count
+        if axes_before > axis:
             raise NoMatch(f"'{value}', which {concat} reads, holds the sizes of other axes too")
     raise NoMatch(f"{concat} has no size for axis {axis}")
 
@@ -95,8 +95,11 @@ class FillLess(Pass):
     part is filled. torch's exporter writes this for the initial states of a recurrent network: zeros for all layers,
     from which each layer takes its part.
 
-    Must not act if something else reads the whole tensor, if the size of a part depends on the input, nor if the
-    shape is not a Concat of one size for each axis.
+    Does not apply:
+
+    - if something else reads the whole tensor;
+    - if the size of a part depends on the input;
+    - if the shape is not a Concat of one size for each axis.
 
     Source: a slice of a tensor of equal elements is a smaller tensor of that element.
     """
@@ -105,7 +108,7 @@ class FillLess(Pass):
 
     rules = (
         Rule(
-            "filled and cut",
+            "slices of a constant fill",
             ("ConstantOfShape",),
             match_filled,
             Example(
@@ -193,6 +196,6 @@ class FillLess(Pass):
                     "'n', which Concat 'Concat_s' reads, holds the sizes of other axes too",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -20,15 +20,15 @@ class FixDims(Pass):
     It runs first, so that the passes after it see the numbers. Their result is compared with the original and
     written. The model then takes inputs of these sizes only, so the pass is in no preset.
 
-    Must not act if all sizes of the inputs are numbers.
+    Does not apply if all sizes of the inputs are numbers.
 
     Source: ONNX Runtime's onnxruntime.tools.make_dynamic_shape_fixed.
     """
 
     title = "Fix the bound dims"
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A batch of two",
             before="g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }",

@@ -28,23 +28,23 @@ class FreeDims(Pass):
     - an operand of one row that is joined to rows of the batch, such as a class token or the initial state of an LSTM,
       is expanded to as many rows.
 
-    What is verified then also runs a batch twice as large, each half of which must give what the original gives for it
-    alone. It runs first, so that the passes after it see no number that is none. The pass is in no preset.
+    Verification then also runs a batch twice as large; each half must give what the original gives for that half alone.
+    It runs first, so that the passes after it do not take the old sizes for constants. The pass is in no preset.
 
-    Must not act, and says which node, if an operator does not take other sizes, or if it mixes the batch with other
+    Does not apply, and says which node, if an operator does not take other sizes, or if it mixes the batch with other
     axes.
 
     Source: static exports of torch, in which `x.view(x.size(0), -1)` has become a Reshape to [1, -1].
     """
 
     title = "Take a batch of any size"
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
     axes: str = option(
         "", "The axes that count the batch, each with its symbol, as in images:0=N, separated by commas."
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="An image becomes a batch of images; a Reshape held its size",
             before="""g (float[1,2,2,2] x) => (float[1,8] y) <int64[2] s = {1, 8}> {
@@ -55,7 +55,7 @@ class FreeDims(Pass):
                 a = Relu(x)
                 y = Reshape(a, s_of_any_batch)
             }""",
-            sentences=("N counts 'x' along axis 0, which was 1; Reshape 'Reshape_y' takes axis 0 as it comes",),
+            sentences=("N counts 'x' along axis 0, which was 1; Reshape 'Reshape_y' no longer fixes axis 0",),
             options={"axes": "x:0=N"},
         ),
         Example(
@@ -85,29 +85,29 @@ class FreeDims(Pass):
         if not axes:
             return
         result, sized = in_any_batch(graph, axes)
-        nodes = tuple(node for one in result.values() for node in one.nodes)
-        constants = {name: tensor for one in result.values() for name, tensor in one.constants.items()}
+        nodes = tuple(node for change in result.values() for node in change.nodes)
+        constants = {name: tensor for change in result.values() for name, tensor in change.constants.items()}
         untyped = Edit(remove=tuple(result), insert=nodes, constants=constants)
         types = _types(graph, untyped, axes, sized)
         counts = ", ".join(
             f"{symbol} counts '{value}' along axis {axis}, which was {_size(graph, value, axis):,}"
             for (value, axis), symbol in axes.items()
         )
-        done = [one.done for one in result.values()]
-        message = "; ".join(
-            [counts, *done[:2], *([f"{counted(len(done) - 2, 'other node')} likewise"] if done[2:] else [])]
+        changes = [change.done for change in result.values()]
+        sentence = "; ".join(
+            [counts, *changes[:2], *([f"{counted(len(changes) - 2, 'other node')} likewise"] if changes[2:] else [])]
         )
         edit = Edit(remove=tuple(result), insert=nodes, constants=constants, types=types)
         readers = dict.fromkeys(node.name for value, _ in axes for node in graph.users(value))
-        yield Rewrite(edit, message, (*dict.fromkeys((*result, *readers)),))
+        yield Rewrite(edit, sentence, (*dict.fromkeys((*result, *readers)),))
 
     def _axes(self, graph: Graph) -> BatchAxes:
-        """The symbol of each named axis of an input that is a number still. Raises BatchError."""
+        """The symbol of each named axis of an input, if it is not that symbol already. Raises BatchError."""
         results: dict[tuple[str, int], str] = {}
         for part in filter(None, (part.strip() for part in self.axes.split(","))):
             match = _AXIS.fullmatch(part)
             if match is None:
-                raise BatchError(f"'{part[:80]}' names no axis of a batch; write input:axis=symbol, as in images:0=N")
+                raise BatchError(f"'{part[:80]}' does not name an axis; write input:axis=symbol, as in images:0=N")
             value, axis, symbol = match["input"], int(match["axis"]), match["symbol"]
             if value not in graph.inputs:
                 raise BatchError(f"there is no input '{value[:80]}'; the inputs are {', '.join(graph.inputs)[:200]}")
@@ -134,8 +134,8 @@ def _size(graph: Graph, value: str, axis: int) -> int:
 
 
 def _types(graph: Graph, edit: Edit, axes: BatchAxes, sized: Sized) -> dict[str, TensorType]:
-    """The types that change: of the inputs, and what follows from them by inference; outputs are declared as they are
-    in the other batch where inference does not say."""
+    """The types that change: of the inputs, and those that follow by inference. `_declared` gives sizes of outputs that
+    inference leaves open."""
     after = graph.copy()
     after.apply(edit)
     inputs = {}
@@ -150,7 +150,7 @@ def _types(graph: Graph, edit: Edit, axes: BatchAxes, sized: Sized) -> dict[str,
     }
     after.apply(Edit(types={**computed, **inputs}))
     types = infer_types(after, {})
-    sizes = {symbol: _size(graph, *place) for place, symbol in axes.items()}
+    sizes = {symbol: _size(graph, *axis) for axis, symbol in axes.items()}
     types |= {value: _declared(types[value], sized, value, sizes) for value in graph.outputs if value in types}
     return {
         value: type_
@@ -160,7 +160,7 @@ def _types(graph: Graph, edit: Edit, axes: BatchAxes, sized: Sized) -> dict[str,
 
 
 def _declared(type_: TensorType, sized: Sized, value: str, batches: Mapping[str, int]) -> TensorType:
-    """The type of an output, its open sizes those of a batch where they grow as one does."""
+    """The type of an output: an unknown size that grows as a batch does is the symbol of that batch."""
     old, new = sized.old.get(value), sized.graph.shape(value)
     result = type_.shape or (None,) * len(old or ())
     if old is None or new is None or not len(result) == len(old) == len(new):

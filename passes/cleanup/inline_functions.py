@@ -6,28 +6,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Function, Graph, Node
-from workbench.ir.function_calls import body_of_call, function_key, operands_of_call, unfolded_body
+from workbench.ir.function_calls import body_of_call, function_key, inlined_body, operands_of_call
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, PassContext, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.inlining import inlined_call
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
 
-_OWN = "workbench"  # this project's domain; its operators are functions, which run faster as a whole here
+_WORKBENCH_DOMAIN = "workbench"  # this project's domain; its operators are functions, which run faster as a whole here
 
 
-def match_call(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_call(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     function = graph.functions.get(function_key(node))
     if function is None:
         raise NoMatch(f"{node} is not a call of a model-local function")
-    if node.domain == _OWN:
-        raise NoMatch(f"{node} is an operator of domain '{_OWN}', which runs faster than its body")
+    if node.domain == _WORKBENCH_DOMAIN:
+        raise NoMatch(f"{node} is an operator of domain '{_WORKBENCH_DOMAIN}', which runs faster than its body")
     other = _other_version(graph, function)
     if other is not None:
         raise NoMatch(f"{node} is written for version {other[1]} of {other[0] or 'ONNX'}, the model imports another")
 
     def stays(call: Node, called: Function) -> bool:
-        return call.domain == _OWN or _other_version(graph, called) is not None
+        return call.domain == _WORKBENCH_DOMAIN or _other_version(graph, called) is not None
 
-    body = body_of_call(unfolded_body(graph.functions, function, {}, stays), function, node)
+    body = body_of_call(inlined_body(graph.functions, function, {}, stays), function, node)
     edit = inlined_call(graph, node, body, operands_of_call(function, node))
     return Rewrite(edit, f"{node} calls a function of the model; replaced by its {len(body):,} nodes", (node.name,))
 
@@ -49,7 +49,7 @@ class InlineFunctions(Pass):
     """One case: a call of a model-local function is replaced by the function's nodes, with the attributes and
     operands of the call. Functions that it calls are inlined with it.
 
-    Must not act on functions of the domain "workbench", nor if the function imports another version of a domain
+    Does not apply to functions of the domain "workbench", nor if the function imports another version of a domain
     than the model.
 
     Source: ONNX's definition of model-local functions; onnx.inliner does the same.
@@ -57,7 +57,9 @@ class InlineFunctions(Pass):
 
     title = "Inline functions of the model"
 
-    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
+    def run(
+        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+    ) -> Iterator[Rewrite]:
         return super().run(graph, context, leave_out) if graph.functions else iter(())
 
     rules = (
@@ -66,23 +68,23 @@ class InlineFunctions(Pass):
             ("*",),
             match_call,
             Example(
-                before="""<ir_version: 10, opset_import: ["": 23, "own": 1]>
+                before="""<ir_version: 10, opset_import: ["": 23, "local": 1]>
                     g (float[N] x) => (float[N] y) {
-                        a = own.leak<slope=0.5>(x)
+                        a = local.leak<slope=0.5>(x)
                         y = Neg(a)
                     }
-                    <domain: "own", opset_import: ["": 23]>
+                    <domain: "local", opset_import: ["": 23]>
                     leak <slope> (z) => (r) {
                         t = LeakyRelu<alpha: float = @slope>(z)
                         r = Exp(t)
                     }""",
-                after="""<ir_version: 10, opset_import: ["": 23, "own": 1]>
+                after="""<ir_version: 10, opset_import: ["": 23, "local": 1]>
                     g (float[N] x) => (float[N] y) {
                         t = LeakyRelu<alpha=0.5>(x)
                         r = Exp(t)
                         y = Neg(r)
                     }""",
-                sentences=("own.leak 'leak_a' calls a function of the model; replaced by its 2 nodes",),
+                sentences=("local.leak 'leak_a' calls a function of the model; replaced by its 2 nodes",),
             ),
             refusals=(
                 Refusal(
@@ -90,14 +92,14 @@ class InlineFunctions(Pass):
                     "Neg 'Neg_y' is not a call of a model-local function",
                 ),
                 Refusal(
-                    """<ir_version: 10, opset_import: ["": 23, "own": 1]>
-                    g (float[N] x) => (float[N] y) { y = own.twice(x) }
-                    <domain: "own", opset_import: ["": 18]>
+                    """<ir_version: 10, opset_import: ["": 23, "local": 1]>
+                    g (float[N] x) => (float[N] y) { y = local.twice(x) }
+                    <domain: "local", opset_import: ["": 18]>
                     twice (z) => (r) { r = Add(z, z) }""",
-                    "own.twice 'twice_y' is written for version 18 of ONNX, the model imports another",
+                    "local.twice 'twice_y' is written for version 18 of ONNX, the model imports another",
                 ),
             ),
             may_match=_is_call,
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -13,34 +13,34 @@ from workbench.rewrite.analyses.inlining import inlined
 from workbench.rewrite.core.guards import require_constant
 
 
-def match_known_condition(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    taken = "then_branch" if require_constant(graph, node.inputs[0], node).all() else "else_branch"
-    body = node.attributes[taken]
-    word = "true" if taken == "then_branch" else "false"
+def match_known_condition(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    branch = "then_branch" if require_constant(graph, node.inputs[0], node).all() else "else_branch"
+    body = node.attributes[branch]
+    known = "true" if branch == "then_branch" else "false"
     size = f"{len(body):,} node{'' if len(body) == 1 else 's'}"
-    sentence = f"the condition of {node} is always {word}; replaced by its {taken} of {size}"
+    sentence = f"the condition of {node} is always {known}; replaced by its {branch} of {size}"
     return Rewrite(inlined(graph, node, body, {}), sentence, (node.name,))
 
 
-def match_only_branch(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_only_branch(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     condition = node.inputs[0]
     if graph.constant(condition) is not None:
         raise NoMatch(f"the condition of {node} is a constant")
-    for place, value in enumerate(node.outputs):
+    for index, value in enumerate(node.outputs):
         needed = needed_rank(graph, value) if value else None
         if needed is None:
             continue
-        for key, word, other in (("then_branch", "true", False), ("else_branch", "false", True)):
+        for key, failing, required in (("then_branch", "true", False), ("else_branch", "false", True)):
             body = node.bodies[key]
-            ranks = possible_ranks((graph, body), body.outputs[place])
+            ranks = possible_ranks((graph, body), body.outputs[index])
             if ranks is None or needed in ranks:
                 continue
             name = graph.fresh(f"{condition}_settled")
-            constants = {name: constant(np.array(other))}
-            message = " or ".join(map(str, sorted(ranks)))
+            constants = {name: constant(np.array(required))}
+            rank = " or ".join(map(str, sorted(ranks)))
             sentence = (
-                f"if '{condition}' is {word}, '{value}' of {node} has rank {message}, but its reader needs {needed}: "
-                f"the model only runs if it is {str(other).lower()}"
+                f"if '{condition}' is {failing}, '{value}' of {node} has rank {rank}, but its reader needs {needed}: "
+                f"the model only runs if it is {str(required).lower()}"
             )
             return Rewrite(Edit(replace={condition: name}, constants=constants), sentence, (node.name,))
     raise NoMatch(f"both branches of {node} may run")
@@ -55,7 +55,7 @@ class InlineIf(Pass):
     - a branch returns a result of a rank that its reader cannot take, so that the model fails whenever that branch is
       taken: the condition is then known for every run that succeeds.
 
-    Must not act if both branches may run.
+    Does not apply if both branches may run.
 
     Source: ONNX's definition of If; onnxscript's optimizer does the same.
     """
@@ -95,7 +95,7 @@ class InlineIf(Pass):
                     "'c', an operand of If 'If_y', is not a constant",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "only branch that runs",
@@ -140,6 +140,6 @@ class InlineIf(Pass):
                     "the condition of If 'If_y' is a constant",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

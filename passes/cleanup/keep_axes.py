@@ -10,30 +10,30 @@ from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes
 from workbench.rewrite.analyses.reshapes import axes_of
 from workbench.rewrite.core.guards import require_producer, require_single_use
 
-_OVER_ONE = ("ArgMax", "ArgMin")
+_SINGLE_AXIS_OPS = ("ArgMax", "ArgMin")
 _REDUCTIONS = (
     *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
-    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", *_OVER_ONE),
+    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", *_SINGLE_AXIS_OPS),
 )
 
 
-def match_axes_again(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_axes_again(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     reduction = require_producer(graph, node.inputs[0], _REDUCTIONS, node)
     require_single_use(graph, node, reduction)
     drops = node.op == "Squeeze"
     if keeps_axes(reduction) != drops:
         raise NoMatch(f"{reduction} {'does not keep' if drops else 'keeps'} its axes")
-    reduced, named = _reduced(graph, reduction), axes_of(graph, node)
-    if tuple(sorted(reduced)) != named:
-        raise NoMatch(f"{reduction} reduces axes {sorted(reduced)}, but {node} has axes {list(named)}")
+    reduced, axes = _reduced(graph, reduction), axes_of(graph, node)
+    if tuple(sorted(reduced)) != axes:
+        raise NoMatch(f"{reduction} reduces axes {sorted(reduced)}, but {node} has axes {list(axes)}")
     changed = reduction.replace(outputs=node.outputs, attributes={**reduction.attributes, "keepdims": int(not drops)})
     edit = Edit(remove=(reduction.name, node.name), insert=(changed,))
-    sentence = f"{reduction} {'drops' if drops else 'keeps'} axes {list(named)} itself; {node} removed"
+    sentence = f"{reduction} {'drops' if drops else 'keeps'} axes {list(axes)} itself; {node} removed"
     return Rewrite(edit, sentence, (reduction.name, node.name))
 
 
 def _reduced(graph: Graph, reduction: Node) -> frozenset[int]:
-    if reduction.op not in _OVER_ONE:
+    if reduction.op not in _SINGLE_AXIS_OPS:
         return reduced_axes(graph, reduction)
     rank = graph.rank_of(reduction.inputs[0])
     if not rank:
@@ -46,7 +46,7 @@ class KeepAxes(Pass):
     """A reduction, ArgMax or ArgMin that drops axes which an Unsqueeze inserts again keeps them instead; one that keeps
     axes which a Squeeze removes drops them itself.
 
-    Must not act if the axes differ, nor if anything else reads the result of the reduction.
+    Does not apply if the axes differ, nor if anything else reads the result of the reduction.
 
     Source: the attribute keepdims in ONNX's definitions of reductions.
     """
@@ -92,6 +92,6 @@ class KeepAxes(Pass):
                     "'m' of ReduceMax 'ReduceMax_m' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -1,4 +1,4 @@
-"""Remove selections that are known to take one operand whole."""
+"""Remove Where and Gather nodes that always return one operand unchanged."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ import numpy as np
 from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.zeros import holds_no_negative_zero
-from workbench.rewrite.core.guards import broadcasts_into, forward_operand, require_constant, require_floating
+from workbench.rewrite.core.guards import broadcasts_into, replace_with_operand, require_constant, require_floating
 
 
-def _taken(graph: Graph, node: Node) -> tuple[str, bool]:
-    """The operand of Where that is taken everywhere, and the condition. Raises NoMatch if there is none."""
+def _constant_choice(graph: Graph, node: Node) -> tuple[str, bool]:
+    """The operand that Where takes everywhere, and its condition. Raises NoMatch if there is none."""
     condition = require_constant(graph, node.inputs[0], node)
     if not condition.size or condition.any() != condition.all():
         raise NoMatch(f"the condition '{node.inputs[0]}' of {node} is not the same everywhere")
-    kind = bool(condition.all())
-    taken, other = node.inputs[1:] if kind else node.inputs[:0:-1]
+    is_true = bool(condition.all())
+    taken, other = node.inputs[1:] if is_true else node.inputs[:0:-1]
     shape = graph.shape(taken)
     if not broadcasts_into(graph.shape(other), shape) or not broadcasts_into(condition.shape, shape):
-        raise NoMatch(f"'{taken}' is not known to have the shape of the result of {node}")
-    return taken, kind
+        raise NoMatch(f"the result of {node} may be larger than '{taken}' by broadcasting")
+    return taken, is_true
 
 
-def _replaced(graph: Graph, node: Node, taken: str, kind: bool) -> Rewrite:
-    words = f"the condition of {node} is {'true' if kind else 'false'} everywhere; replaced by '{taken}'"
-    return forward_operand(graph, node, taken, words)
+def _replaced(graph: Graph, node: Node, taken: str, is_true: bool) -> Rewrite:
+    sentence = f"the condition of {node} is {'true' if is_true else 'false'} everywhere; replaced by '{taken}'"
+    return replace_with_operand(graph, node, taken, sentence)
 
 
-def match_where(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """ONNX Runtime keeps the sign of a zero only in the last operand."""
-    taken, kind = _taken(graph, node)
+def match_where(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """A Where with a constant condition becomes the operand that it selects.
+
+    The operand of a true condition must hold no -0.0, because ONNX Runtime's Where turns it into 0.0.
+    """
+    taken, is_true = _constant_choice(graph, node)
     type_ = graph.tensor_type(taken)
-    if kind and (type_ is None or type_.dtype.is_floating_point()) and not holds_no_negative_zero(graph, taken):
+    if is_true and (type_ is None or type_.dtype.is_floating_point()) and not holds_no_negative_zero(graph, taken):
         raise NoMatch(f"'{taken}' may hold -0.0, which {node} turns into 0.0")
-    return _replaced(graph, node, taken, kind)
+    return _replaced(graph, node, taken, is_true)
 
 
-def match_where_of_floats(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    taken, kind = _taken(graph, node)
+def match_where_fast(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    taken, is_true = _constant_choice(graph, node)
     require_floating(graph, taken, node)
-    return _replaced(graph, node, taken, kind)
+    return _replaced(graph, node, taken, is_true)
 
 
-def match_gather_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_gather_of_all(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     source = node.inputs[0]
     shape = graph.shape(source)
     indices = require_constant(graph, node.inputs[1], node)
@@ -58,28 +61,29 @@ def match_gather_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
         or (np.where(indices < 0, indices + size, indices) != np.arange(size)).any()
     ):
         raise NoMatch(f"{node} is not known to take all of '{source}' in order")
-    return forward_operand(graph, node, source, f"{node} takes all of '{source}' in order; removed")
+    return replace_with_operand(graph, node, source, f"{node} takes all of '{source}' in order; removed")
 
 
 @dataclass(frozen=True)
 class KnownSelections(Pass):
-    """A selection that takes all of one operand is replaced by it:
+    """A node that always returns one operand unchanged is replaced by that operand:
 
-    - Where with a condition that is false everywhere, or true everywhere if the operand holds no -0.0, of which ONNX
-      Runtime keeps the sign in the last operand only; with -0.0 in mode "fast";
+    - Where with an all-false condition;
+    - Where with an all-true condition, if the selected operand cannot hold -0.0 or the mode is "fast": ONNX Runtime
+      turns -0.0 in that operand into 0.0;
     - Gather of all elements of an axis in order.
 
-    Must not act if the other operand or the condition may enlarge the result by broadcasting, nor if the axis is
+    Does not apply if the other operand or the condition may enlarge the result by broadcasting, nor if the axis is
     symbolic or removed.
 
     Source: ONNX's definitions; the simplification of select by LLVM's InstSimplify, eliminate_nop_* of onnx-optimizer.
     """
 
-    title = "Remove selections of all"
+    title = "Remove Where and Gather without effect"
 
     rules = (
         Rule(
-            "condition that is known",
+            "constant condition",
             ("Where",),
             match_where,
             Example(
@@ -103,11 +107,11 @@ class KnownSelections(Pass):
                 ),
                 Refusal(
                     "g (float[3] x, float[N,3] z) => (float[N,3] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
-                    "'x' is not known to have the shape of the result of Where 'Where_a'",
+                    "the result of Where 'Where_a' may be larger than 'x' by broadcasting",
                 ),
                 Refusal(
                     "g (float x, float z) => (float[2] y) <bool[2] t = {1, 1}> { a = Where(t, x, z)  y = Neg(a) }",
-                    "'x' is not known to have the shape of the result of Where 'Where_a'",
+                    "the result of Where 'Where_a' may be larger than 'x' by broadcasting",
                 ),
                 Refusal(
                     "g (float[3] x, float[3] z) => (float[3] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
@@ -118,13 +122,13 @@ class KnownSelections(Pass):
                     "'p', an operand of Where 'Where_a', is not a constant",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="where(True, x, z) == x if x != 0; where(False, x, z) == z",
         ),
         Rule(
-            "condition that is true",
+            "all-true condition",
             ("Where",),
-            match_where_of_floats,
+            match_where_fast,
             Example(
                 before="g (float[N] x, float[1] z) => (float[N] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
                 after="g (float[N] x, float[1] z) => (float[N] y) { y = Neg(x) }",
@@ -137,9 +141,9 @@ class KnownSelections(Pass):
                     "'x', an operand of Where 'Where_a', is not known to hold floating-point numbers",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
-                {"x": -0.0, "z": 1}, -0.0, 0, "ONNX Runtime keeps the sign of a zero only in the last operand"
+                {"x": -0.0, "z": 1}, -0.0, 0, "ONNX Runtime turns -0.0 of the second operand into 0.0"
             ),
             law="where(True, x, z) == x",
         ),
@@ -171,6 +175,6 @@ class KnownSelections(Pass):
                     "Gather 'Gather_a' is not known to take all of 'x' in order",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

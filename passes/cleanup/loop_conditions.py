@@ -10,24 +10,24 @@ from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.bodies import closed_body, opened_body, with_body
 
-_CONDITION = 1  # the operand of a Loop, and the input of its body
+_CONDITION = 1  # its index among the operands of a Loop, and among the inputs of its body
 
 
-def match_condition(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    given = node.inputs[_CONDITION] if len(node.inputs) > _CONDITION else ""
-    start = graph.constant(given) if given else None
-    if given and (start is None or not start.numpy().all()):
-        raise NoMatch(f"the condition '{given}' of {node} is not known to be true")
+def match_condition(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    condition = node.inputs[_CONDITION] if len(node.inputs) > _CONDITION else ""
+    constant_condition = graph.constant(condition) if condition else None
+    if condition and (constant_condition is None or not constant_condition.numpy().all()):
+        raise NoMatch(f"the condition '{condition}' of {node} is not known to be true")
     body = node.bodies["body"]
-    goes_on = body.outputs[0]
-    producer = body.producer(goes_on)
+    next_condition = body.outputs[0]
+    producer = body.producer(next_condition)
     if producer is None or producer.op != "Identity":
         raise NoMatch(f"{node} computes in each iteration whether it continues, or its condition is a constant")
     source = body.constant(producer.inputs[0])
     if producer.inputs[0] != body.inputs[_CONDITION] and (source is None or not source.numpy().all()):
-        raise NoMatch(f"'{producer.inputs[0]}', which the condition of {node} becomes, is not known to be true")
+        raise NoMatch(f"the condition of {node} would become '{producer.inputs[0]}', which may be false")
     inside = opened_body(graph, body)
-    inside.apply(Edit(remove=(producer.name,), constants={goes_on: constant(np.array(True), goes_on)}))
+    inside.apply(Edit(remove=(producer.name,), constants={next_condition: constant(np.array(True), next_condition)}))
     changed = with_body(node, "body", closed_body(inside, body, graph))
     sentence = f"the condition of {node} stays true; {producer} of its body is removed"
     return Rewrite(Edit(remove=(node.name,), insert=(changed,)), sentence, (node.name,))
@@ -35,10 +35,10 @@ def match_condition(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class LoopConditions(Pass):
-    """One case: a Loop that starts with a condition that is true, or without one, and whose body passes it on by an
-    Identity, or another constant that is true: the body returns a constant, and the Identity is removed.
+    """One case: a Loop starts with a true condition, or without one, and its body returns that condition, or another
+    true constant, by an Identity. The body then returns a constant, and the Identity is removed.
 
-    Must not act if the condition is computed, before the Loop or in its body.
+    Does not apply if the condition is computed, before the Loop or in its body.
 
     Source: ONNX's definition of Loop; an output of a graph may be a constant.
     """
@@ -90,9 +90,9 @@ class LoopConditions(Pass):
                             r = Add(s, s)
                         }>
                     }""",
-                    "'p', which the condition of Loop 'Loop_y' becomes, is not known to be true",
+                    "the condition of Loop 'Loop_y' would become 'p', which may be false",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

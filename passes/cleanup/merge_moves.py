@@ -1,4 +1,4 @@
-"""Merge pads and expands, and cancel moves of blocks."""
+"""Merge consecutive Pad and Expand nodes, and cancel inverse pairs of DepthToSpace and SpaceToDepth."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.core.guards import forward_operand, require_constant, require_producer, require_single_use
+from workbench.rewrite.core.guards import replace_with_operand, require_constant, require_producer, require_single_use
 
-_AXES_OF_PAD = 3  # the operand
-_GROWING = ("constant", "edge")  # modes in which a pad of a pad is a pad
+_AXES_OF_PAD = 3  # index of the operand
+_COMPOSABLE = ("constant", "edge")  # modes in which a pad of a pad is a pad
 
 
 def _elements_added(graph: Graph, pad: Node, rank: int) -> np.ndarray:
-    """[2, rank]: numbers of elements before and after each axis. Raises NoMatch unless they are constants from 0."""
+    """[2, rank]: numbers of elements before and after each axis. Raises NoMatch unless they are constants >= 0."""
     full = np.zeros((2, rank), np.int64)
-    named = pad.inputs[_AXES_OF_PAD] if len(pad.inputs) > _AXES_OF_PAD else ""
-    axes = require_constant(graph, named, pad) if named else np.arange(rank)
+    axes_operand = pad.inputs[_AXES_OF_PAD] if len(pad.inputs) > _AXES_OF_PAD else ""
+    axes = require_constant(graph, axes_operand, pad) if axes_operand else np.arange(rank)
     full[:, axes % rank] = require_constant(graph, pad.inputs[1], pad).reshape(2, -1)
     if (full < 0).any():
         raise NoMatch(f"{pad} removes elements")
     return full
 
 
-def _filling(graph: Graph, pad: Node) -> bytes:
-    """The number that it fills with, as bytes; any bytes of zeros alone are none."""
+def _fill_value_bytes(graph: Graph, pad: Node) -> bytes:
+    """The fill value as bytes without trailing zero bytes, so that 0 equals an omitted value in every type."""
     value = pad.inputs[2] if len(pad.inputs) > 2 else ""
     return require_constant(graph, value, pad).tobytes().rstrip(b"\0") if value else b""
 
 
-def match_pad_of_pad(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_pad_of_pad(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Pad",), node)
     require_single_use(graph, node, first)
     modes = [pad.attr("mode") for pad in (first, node)]
-    if modes[0] != modes[1] or modes[0] not in _GROWING:
-        raise NoMatch(f"{first} pads in mode {modes[0]}, and {node} in mode {modes[1]}")
-    if modes[0] == "constant" and _filling(graph, first) != _filling(graph, node):
+    if modes[0] != modes[1] or modes[0] not in _COMPOSABLE:
+        raise NoMatch(
+            f"two pads merge only if both have mode constant or both have mode edge; {first} has {modes[0]}, "
+            f"{node} has {modes[1]}"
+        )
+    if modes[0] == "constant" and _fill_value_bytes(graph, first) != _fill_value_bytes(graph, node):
         raise NoMatch(f"{first} and {node} fill with different numbers")
     rank = graph.rank_of(first.inputs[0])
     if not rank:
@@ -46,56 +49,56 @@ def match_pad_of_pad(graph: Graph, node: Node, options: Pass) -> Rewrite:
     pads = graph.fresh(f"{node.outputs[0]}_pads")
     merged = node.replace(inputs=(first.inputs[0], pads, *first.inputs[2:3]))
     edit = Edit(remove=(first.name, node.name), insert=(merged,), constants={pads: constant(added.reshape(-1), pads)})
-    words = f"{added[0].tolist()} elements before and {added[1].tolist()} after each axis"
-    return Rewrite(edit, f"{first} and {node} add {words}; 1 node less", (first.name, node.name))
+    counts = f"{added[0].tolist()} elements before and {added[1].tolist()} after each axis"
+    return Rewrite(edit, f"{first} and {node} add {counts}; 1 node fewer", (first.name, node.name))
 
 
-def match_expand_of_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_expand_of_expand(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Expand",), node)
     require_single_use(graph, node, first)
-    sizes = [tuple(map(int, require_constant(graph, each.inputs[1], each).ravel())) for each in (first, node)]
+    sizes = [tuple(map(int, require_constant(graph, expand.inputs[1], expand).ravel())) for expand in (first, node)]
     try:
-        both = np.broadcast_shapes(*sizes)
+        shape = np.broadcast_shapes(*sizes)
     except ValueError:
         raise NoMatch(f"{first} to {list(sizes[0])} and {node} to {list(sizes[1])} do not broadcast") from None
     name = graph.fresh(f"{node.outputs[0]}_shape")
     edit = Edit(
         remove=(first.name, node.name),
         insert=(node.replace(inputs=(first.inputs[0], name)),),
-        constants={name: constant(np.array(both, np.int64), name)},
+        constants={name: constant(np.array(shape, np.int64), name)},
     )
-    return Rewrite(edit, f"{first} and {node} repeat to {list(both)}; 1 node less", (first.name, node.name))
+    sentence = f"{first} and {node} together broadcast to {list(shape)}; 1 node fewer"
+    return Rewrite(edit, sentence, (first.name, node.name))
 
 
-def match_blocks_and_back(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    other = "DepthToSpace" if node.op == "SpaceToDepth" else "SpaceToDepth"
-    first = require_producer(graph, node.inputs[0], (other,), node)
-    sizes = [each.attr("blocksize") for each in (first, node)]
+def match_blocks_and_back(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    inverse_op = "DepthToSpace" if node.op == "SpaceToDepth" else "SpaceToDepth"
+    first = require_producer(graph, node.inputs[0], (inverse_op,), node)
+    sizes = [move.attr("blocksize") for move in (first, node)]
     if sizes[0] != sizes[1]:
         raise NoMatch(f"{first} has blocks of {sizes[0]}, and {node} of {sizes[1]}")
-    crd = next((each for each in (first, node) if each.attr("mode") != "DCR"), None)
+    crd = next((move for move in (first, node) if move.attr("mode") != "DCR"), None)
     if crd is not None:
-        raise NoMatch(f"{crd} takes the channels in the order CRD, SpaceToDepth in the order DCR")
+        raise NoMatch(f"{crd} has mode CRD, but SpaceToDepth is the inverse of mode DCR only")
     sentence = f"{node} moves the blocks of {first} back; replaced by '{first.inputs[0]}'"
-    return forward_operand(graph, node, first.inputs[0], sentence, (first,))
+    return replace_with_operand(graph, node, first.inputs[0], sentence, (first,))
 
 
 @dataclass(frozen=True)
 class MergeMoves(Pass):
     """Two consecutive operators that move or repeat elements become one or none:
 
-    - Pad of Pad, with constant operands that add elements, both by the same number or both by the elements at the
-      edge;
+    - Pad of Pad with constant pads that are not negative, if both have the same fill value or both have mode "edge";
     - Expand of Expand with constant shapes, which broadcast together;
-    - DepthToSpace in the order DCR and SpaceToDepth, in either order, with blocks of one size.
+    - DepthToSpace of mode DCR and SpaceToDepth of the same block size, in either order.
 
-    Must not act on a Pad that removes or reflects elements, nor on DepthToSpace in the order CRD; pads and expands are
-    kept if the first has another reader, since nothing would be saved.
+    Does not apply to a Pad that removes or reflects elements, nor to DepthToSpace of mode CRD. Pads and expands are
+    kept if the first has another user, since nothing would be saved.
 
     Source: ONNX's definitions of these operators; onnx-optimizer's fuse_consecutive_* for other operators.
     """
 
-    title = "Merge pads, expands and moves of blocks"
+    title = "Merge pads and expands, cancel DepthToSpace and SpaceToDepth"
 
     rules = (
         Rule(
@@ -112,7 +115,7 @@ class MergeMoves(Pass):
                     y = Pad(x, y_pads, v)
                 }""",
                 sentences=(
-                    "Pad 'Pad_a' and Pad 'Pad_y' add [0, 3] elements before and [0, 0] after each axis; 1 node less",
+                    "Pad 'Pad_a' and Pad 'Pad_y' add [0, 3] elements before and [0, 0] after each axis; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -129,19 +132,21 @@ class MergeMoves(Pass):
                 Refusal(
                     "g (float[4] x) => (float[M] y) <int64[2] p = {1, 1}>"
                     ' { a = Pad<mode="reflect">(x, p)  y = Pad<mode="reflect">(a, p) }',
-                    "Pad 'Pad_a' pads in mode reflect, and Pad 'Pad_y' in mode reflect",
+                    "two pads merge only if both have mode constant or both have mode edge; Pad 'Pad_a' has reflect, "
+                    "Pad 'Pad_y' has reflect",
                 ),
                 Refusal(
                     "g (float[4] x) => (float[M] y) <int64[2] p = {1, 1}>"
                     ' { a = Pad(x, p)  y = Pad<mode="edge">(a, p) }',
-                    "Pad 'Pad_a' pads in mode constant, and Pad 'Pad_y' in mode edge",
+                    "two pads merge only if both have mode constant or both have mode edge; Pad 'Pad_a' has constant, "
+                    "Pad 'Pad_y' has edge",
                 ),
                 Refusal(
                     "g (float[4] x, int64[2] p) => (float[M] y) { a = Pad(x, p)  y = Pad(a, p) }",
                     "'p', an operand of Pad 'Pad_a', is not a constant",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "expand of expand",
@@ -155,7 +160,7 @@ class MergeMoves(Pass):
                 after="""g (float[N,1,1] x) => (float[2,N,3,4] y) <int64[4] y_shape = {2, 1, 3, 4}> {
                     y = Expand(x, y_shape)
                 }""",
-                sentences=("Expand 'Expand_a' and Expand 'Expand_y' repeat to [2, 1, 3, 4]; 1 node less",),
+                sentences=("Expand 'Expand_a' and Expand 'Expand_y' together broadcast to [2, 1, 3, 4]; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
@@ -168,7 +173,7 @@ class MergeMoves(Pass):
                     "'a' of Expand 'Expand_a' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "blocks and back",
@@ -198,7 +203,7 @@ class MergeMoves(Pass):
                 Refusal(
                     "g (float[N,4,4,4] x) => (float[N,4,4,4] y)"
                     ' { a = DepthToSpace<blocksize=2, mode="CRD">(x)  b = SpaceToDepth<blocksize=2>(a)  y = Neg(b) }',
-                    "DepthToSpace 'DepthToSpace_a' takes the channels in the order CRD, SpaceToDepth in the order DCR",
+                    "DepthToSpace 'DepthToSpace_a' has mode CRD, but SpaceToDepth is the inverse of mode DCR only",
                 ),
                 Refusal(
                     "g (float[N,4,4,4] x) => (float[N,64,1,1] y)"
@@ -206,11 +211,11 @@ class MergeMoves(Pass):
                     "SpaceToDepth 'SpaceToDepth_b' does not follow a DepthToSpace",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="The elements at the edge",
             before="""g (float[3] x) => (float[7] y) <int64[2] p = {1, 0}, int64[2] q = {1, 2}> {
@@ -220,6 +225,6 @@ class MergeMoves(Pass):
             after="""g (float[3] x) => (float[7] y) <int64[2] y_pads = {2, 2}> {
                 y = Pad<mode="edge">(x, y_pads)
             }""",
-            sentences=("Pad 'Pad_a' and Pad 'Pad_y' add [2] elements before and [2] after each axis; 1 node less",),
+            sentences=("Pad 'Pad_a' and Pad 'Pad_y' add [2] elements before and [2] after each axis; 1 node fewer",),
         ),
     )

@@ -17,22 +17,25 @@ _ELEMENTWISE = (
     *("Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Selu", "Sigmoid"),
     *("Softplus", "Softsign", "Swish", "Tanh", "Sin", "Cos"),
 )
-_DEEPEST = 8  # nodes between two changes of shape
+_MAX_NODES = 8  # nodes between two changes of shape
 
 
 def _operand(graph: Graph, node: Node, rank: int) -> str:
-    """The one operand with axes. Raises NoMatch unless the others are constants of one element, of lower rank."""
+    """The single non-constant operand.
+
+    Raises NoMatch unless every other operand is a one-element constant of rank at most `rank`.
+    """
     computed = [value for value in node.inputs if value and graph.constant(value) is None]
     if len(computed) != 1:
         raise NoMatch(f"{node} combines {len(computed)} computed values")
     for value in node.inputs:
         shape = constant_shape(graph.constants[value]) if value in graph.constants else ()
         if len(shape) > rank or any(size != 1 for size in shape):
-            raise NoMatch(f"'{value}', an operand of {node}, has axes of its own")
+            raise NoMatch(f"'{value}', an operand of {node}, has more than one element or more axes than the result")
     return computed[0]
 
 
-def match_across(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_across(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     result = graph.shape(node.outputs[0])
     if result is None:
         raise NoMatch(f"the shape of '{node.outputs[0]}' of {node} is not known")
@@ -40,7 +43,7 @@ def match_across(graph: Graph, node: Node, options: Pass) -> Rewrite:
     below, value = node, node.inputs[0]
     while True:
         above = graph.producer(value)
-        if above is None or len(chain) > _DEEPEST or above.op not in (*VIEWS, *_ELEMENTWISE):
+        if above is None or len(chain) > _MAX_NODES or above.op not in (*VIEWS, *_ELEMENTWISE):
             raise NoMatch(f"{node} does not follow a change of shape and elementwise operators")
         require_single_use(graph, below, above)
         if above.op in VIEWS:
@@ -58,13 +61,16 @@ def match_across(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def _merged(graph: Graph, first: Node, chain: list[Node], node: Node, entries: tuple[int, ...] | None) -> Rewrite:
-    """The elementwise operators on the operand of `first`, reshaped if the shape is told."""
-    result, taken = graph.shape(node.outputs[0]), list[str]()
+    """The elementwise operators on the operand of `first`.
+
+    entries: the new shape of a Reshape inserted before them, or None to insert no Reshape.
+    """
+    result, new_names = graph.shape(node.outputs[0]), list[str]()
     inserted, types, constants = list[Node](), dict[str, TensorType | None](), dict[str, Constant]()
 
     def fresh(value: str, suffix: str) -> str:
-        taken.append(graph.fresh(f"{value}_{suffix}", taken))
-        return taken[-1]
+        new_names.append(graph.fresh(f"{value}_{suffix}", new_names))
+        return new_names[-1]
 
     def reshaped(value: str) -> str:
         name, type_ = fresh(value, "reshaped"), graph.tensor_type(value)
@@ -79,27 +85,32 @@ def _merged(graph: Graph, first: Node, chain: list[Node], node: Node, entries: t
         inserted.append(node.replace(op_type="Reshape", inputs=(value, shape), outputs=(name,), attributes={}))
         value = name
     read = first.outputs[0]
-    for one in chain:
-        name = node.outputs[0] if one is chain[-1] else reshaped(one.outputs[0])
-        inserted.append(one.replace(inputs=tuple(value if v == read else v for v in one.inputs), outputs=(name,)))
-        read, value = one.outputs[0], name
-    removed = (first.name, *(one.name for one in chain), node.name)
+    for operator in chain:
+        name = node.outputs[0] if operator is chain[-1] else reshaped(operator.outputs[0])
+        inserted.append(
+            operator.replace(inputs=tuple(value if v == read else v for v in operator.inputs), outputs=(name,))
+        )
+        read, value = operator.outputs[0], name
+    removed = (first.name, *(operator.name for operator in chain), node.name)
     edit = Edit(remove=removed, insert=tuple(inserted), constants=constants, types=types)
-    how = "cancel" if entries is None else f"become one Reshape to {list(entries)}"
-    across = f"{len(chain)} elementwise node{'s' if len(chain) > 1 else ''}"
-    return Rewrite(edit, f"{first} and {node} {how} across {across}", removed)
+    verb = "cancel" if entries is None else f"become one Reshape to {list(entries)}"
+    nodes = f"{len(chain)} elementwise node{'s' if len(chain) > 1 else ''}"
+    return Rewrite(edit, f"{first} and {node} {verb} across {nodes}", removed)
 
 
 @dataclass(frozen=True)
 class PushReshapes(Pass):
-    """One case: Reshape, Flatten, Squeeze or Unsqueeze before elementwise operators, and another of them after these,
-    become one Reshape before them, or none if the shape is the first operand's again.
+    """One case: two of Reshape, Flatten, Squeeze and Unsqueeze with elementwise operators between them become one
+    Reshape before these, or no Reshape at all if the final shape equals the original one.
 
-    Must not act if anything else reads a value between, if an elementwise operator combines two computed values or
-    has a constant with axes, nor if the last shape cannot be written as a constant.
+    Does not apply:
+
+    - if another node reads an intermediate value;
+    - if an elementwise operator combines two computed values or has a constant with axes;
+    - if the final shape cannot be written as a constant.
 
     Source: an elementwise function does not depend on the shape; the order of the elements in memory stays, so that
-    vectorized functions round each as before.
+    vectorized functions round each element as before.
     """
 
     title = "Merge reshapes across elementwise operators"
@@ -136,12 +147,12 @@ class PushReshapes(Pass):
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <float[3] c = {1, 2, 3}, int64[1] i = {0}>"
                     " { a = Unsqueeze(x, i)  b = Add(a, c)  y = Squeeze(b, i) }",
-                    "'c', an operand of Add 'Add_b', has axes of its own",
+                    "'c', an operand of Add 'Add_b', has more than one element or more axes than the result",
                 ),
                 Refusal(
                     "g (float[1] x) => (float y) <float[1,1] c = {2}, int64[1] i = {0}, int64[2] j = {0, 1}>"
                     " { a = Unsqueeze(x, i)  b = Add(a, c)  y = Squeeze(b, j) }",
-                    "'c', an operand of Add 'Add_b', has axes of its own",
+                    "'c', an operand of Add 'Add_b', has more than one element or more axes than the result",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y, float[6] b) <int64[1] s = {6}, int64[2] t = {2, 3}>"
@@ -164,13 +175,13 @@ class PushReshapes(Pass):
                     "the shape of 'y' cannot be written as a constant operand of Reshape",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
-            title="The shape of before",
+            title="The final shape equals the original shape",
             before="""g (float[N,2,3] x) => (float[N,2,3] y) <int64[1] i = {0}> {
                 a = Unsqueeze(x, i)
                 b = Relu(a)

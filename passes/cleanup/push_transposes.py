@@ -7,20 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, ValueType, constant, constant_shape
-from workbench.ir.permutation import Permutation, inverse, is_identity, then
+from workbench.ir.permutation import Permutation, compose, inverse, is_identity
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation
 from workbench.rewrite.core.guards import permutation, require_float_or_double, require_single_use
 
-_JOINING = (
+_MULTI_OPERAND = (
     *("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "And", "Or", "Xor"),
     *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Concat"),
 )
-_SAME_BITS = (
+_BIT_EXACT_ELEMENTWISE = (
     *("Abs", "Cast", "Ceil", "Clip", "Floor", "Identity", "Neg", "Not", "Relu", "Round", "Sign"),
     *("Add", "Sub", "Mul", "Div"),
 )
-_ROUNDING = (
+_VECTORIZED_ELEMENTWISE = (
     "Elu",
     "Erf",
     "Exp",
@@ -35,10 +35,10 @@ _ROUNDING = (
 )
 _ALONG_AXIS = ("LogSoftmax", "Softmax")
 _SUMS = ("ReduceMean", "ReduceSum")
-_DEEPEST = 8  # nodes between two transposes
+_MAX_NODES_BETWEEN = 8  # nodes between two transposes
 
 
-def _demand_single(graph: Graph, node: Node, operands: tuple[str, ...], rank: int) -> None:
+def _require_one_element(graph: Graph, node: Node, operands: tuple[str, ...], rank: int) -> None:
     """Raises NoMatch unless these operands are constants of one element, which have no axes to move."""
     for value in filter(None, operands):
         tensor = graph.constant(value)
@@ -53,7 +53,7 @@ def _type_before(graph: Graph, value: str, perm: Permutation, name: str) -> dict
     return {} if type_ is None or type_.shape is None else {name: type_.permuted(inverse(perm))}
 
 
-def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_siblings(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     producers = {value: graph.producer(value) for value in node.inputs if value not in graph.constants}
     transposes = {
         value: producer for value, producer in producers.items() if producer is not None and producer.op == "Transpose"
@@ -66,7 +66,7 @@ def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
     perm = perms.pop()
     for transpose in transposes.values():
         require_single_use(graph, node, transpose)
-    _demand_single(graph, node, tuple(value for value in node.inputs if value not in transposes), len(perm))
+    _require_one_element(graph, node, tuple(value for value in node.inputs if value not in transposes), len(perm))
     if node.op == "Concat" and len(transposes) < len(node.inputs):
         raise NoMatch(f"{node} joins a constant too")
     attributes = dict(node.attributes)
@@ -74,12 +74,14 @@ def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
         attributes["axis"] = perm[attributes["axis"] % len(perm)]
     value = graph.fresh(f"{node.outputs[0]}_turned")
     inputs = tuple(transposes[v].inputs[0] if v in transposes else v for v in node.inputs)
-    joined = node.replace(inputs=inputs, outputs=(value,), attributes=attributes)
-    last = next(iter(transposes.values())).replace(inputs=(value,), outputs=node.outputs, attributes={"perm": perm})
+    operator = node.replace(inputs=inputs, outputs=(value,), attributes=attributes)
+    transpose_after = next(iter(transposes.values())).replace(
+        inputs=(value,), outputs=node.outputs, attributes={"perm": perm}
+    )
     removed = (*(transpose.name for transpose in transposes.values()), node.name)
     types = _type_before(graph, node.outputs[0], perm, value)
     sentence = f"{len(transposes)} Transposes with perm {list(perm)} before {node} become one after it"
-    return Rewrite(Edit(remove=removed, insert=(joined, last), types=types), sentence, removed)
+    return Rewrite(Edit(remove=removed, insert=(operator, transpose_after), types=types), sentence, removed)
 
 
 def _chain(graph: Graph, node: Node, operators: tuple[str, ...]) -> tuple[Node, list[Node]]:
@@ -88,8 +90,8 @@ def _chain(graph: Graph, node: Node, operators: tuple[str, ...]) -> tuple[Node, 
     below = node
     while True:
         above = graph.producer(below.inputs[0])
-        if above is None or (above.op != "Transpose" and above.op not in operators) or len(chain) > _DEEPEST:
-            raise NoMatch(f"{node} does not follow a Transpose, or one before such operators")
+        if above is None or (above.op != "Transpose" and above.op not in operators) or len(chain) > _MAX_NODES_BETWEEN:
+            raise NoMatch(f"{node} does not follow a Transpose, nor operators that follow one")
         require_single_use(graph, below, above)
         if above.op == "Transpose":
             return above, chain
@@ -97,22 +99,25 @@ def _chain(graph: Graph, node: Node, operators: tuple[str, ...]) -> tuple[Node, 
         below = above
 
 
-def _turned(
-    graph: Graph, one: Node, perm: Permutation, value: str, result: str
+def _on_untransposed(
+    graph: Graph, operator: Node, perm: Permutation, value: str, result: str
 ) -> tuple[Node, Permutation, dict[str, Constant]]:
-    """The operator on `value`, its operand before a Transpose; the permutation left to its result, and constants."""
-    if one.op in _ALONG_AXIS:
-        along = {**one.attributes, "axis": perm[one.attr("axis", -1) % len(perm)]}
-        return one.replace(inputs=(value,), outputs=(result,), attributes=along), perm, {}
-    if one.op in _SUMS:
-        require_float_or_double(graph, one.inputs[0], one)
-        axes = reduced_axes(graph, one)
+    """The operator on `value`, its operand before a Transpose by `perm`.
+
+    Returns the node, the permutation that its result then needs, and the node's new constants.
+    """
+    if operator.op in _ALONG_AXIS:
+        attributes = {**operator.attributes, "axis": perm[operator.attr("axis", -1) % len(perm)]}
+        return operator.replace(inputs=(value,), outputs=(result,), attributes=attributes), perm, {}
+    if operator.op in _SUMS:
+        require_float_or_double(graph, operator.inputs[0], operator)
+        axes = reduced_axes(graph, operator)
         name = graph.fresh(f"{result}_axes")
-        own = constant(np.array(sorted(perm[axis] for axis in axes), np.int64), name)
-        left = remaining_permutation(perm, axes, keeps_axes(one))
-        return one.replace(inputs=(value, name), outputs=(result,)), left, {name: own}
-    _demand_single(graph, one, one.inputs[1:], len(perm))
-    return one.replace(inputs=(value, *one.inputs[1:]), outputs=(result,)), perm, {}
+        axes_constant = constant(np.array(sorted(perm[axis] for axis in axes), np.int64), name)
+        remaining_perm = remaining_permutation(perm, axes, keeps_axes(operator))
+        return operator.replace(inputs=(value, name), outputs=(result,)), remaining_perm, {name: axes_constant}
+    _require_one_element(graph, operator, operator.inputs[1:], len(perm))
+    return operator.replace(inputs=(value, *operator.inputs[1:]), outputs=(result,)), perm, {}
 
 
 def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
@@ -121,37 +126,37 @@ def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
         raise NoMatch(f"{node} follows a Transpose directly")
     perm, value = permutation(graph, above), above.inputs[0]
     inserted, types, constants = list[Node](), dict[str, ValueType | None](), dict[str, Constant]()
-    between = chain if node.op == "Transpose" else [*chain, node]
-    for one in between:
-        result = graph.fresh(f"{one.outputs[0]}_turned")
-        transposed, perm, own = _turned(graph, one, perm, value, result)
-        types |= _type_before(graph, one.outputs[0], perm, result)
-        constants |= own
+    operators_between = chain if node.op == "Transpose" else [*chain, node]
+    for operator in operators_between:
+        result = graph.fresh(f"{operator.outputs[0]}_turned")
+        transposed, perm, operator_constants = _on_untransposed(graph, operator, perm, value, result)
+        types |= _type_before(graph, operator.outputs[0], perm, result)
+        constants |= operator_constants
         inserted.append(transposed)
         value = result
-    both = then(perm, permutation(graph, node)) if node.op == "Transpose" else perm
-    if is_identity(both):
+    remaining_perm = compose(perm, permutation(graph, node)) if node.op == "Transpose" else perm
+    if is_identity(remaining_perm):
         types.pop(value, None)
         inserted[-1] = inserted[-1].replace(outputs=node.outputs)
     elif node.op == "Transpose":
-        inserted.append(node.replace(inputs=(value,), attributes={"perm": both}))
+        inserted.append(node.replace(inputs=(value,), attributes={"perm": remaining_perm}))
     else:
         raise NoMatch(f"{node} leaves axes in another order than before {above}")
-    removed = (above.name, *(one.name for one in chain), node.name)
-    message = "cancel" if is_identity(both) else f"become one with perm {list(both)}"
-    across = f"{len(chain)} node{'s' if len(chain) > 1 else ''}"
-    sentence = f"{above} and {node} {message} across {across}"
+    removed = (above.name, *(operator.name for operator in chain), node.name)
+    effect = "cancel" if is_identity(remaining_perm) else f"become one with perm {list(remaining_perm)}"
+    count = f"{len(chain)} node{'s' if len(chain) > 1 else ''}"
+    sentence = f"{above} and {node} {effect} across {count}"
     if node.op != "Transpose":
-        sentence = f"{above} is not needed by {node}, nor by the {across} between them"
+        sentence = f"{above} is not needed by {node}, nor by the {count} between them"
     return Rewrite(Edit(remove=removed, insert=tuple(inserted), constants=constants, types=types), sentence, removed)
 
 
-def match_exact(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return _through(graph, node, _SAME_BITS)
+def match_exact(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    return _through(graph, node, _BIT_EXACT_ELEMENTWISE)
 
 
-def match_rounding(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return _through(graph, node, (*_SAME_BITS, *_ROUNDING, *_ALONG_AXIS, *_SUMS))
+def match_rounding(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    return _through(graph, node, (*_BIT_EXACT_ELEMENTWISE, *_VECTORIZED_ELEMENTWISE, *_ALONG_AXIS, *_SUMS))
 
 
 @dataclass(frozen=True)
@@ -160,14 +165,17 @@ class PushTransposes(Pass):
 
     - Transposes of one permutation before all operands of a sum, a product, a comparison, a Concat or the like become
       one after it; operands that are constants of one element have no axes to permute;
-    - a Transpose before elementwise operators, Softmax along another axis, or sums and means, and one after them
-      become one or none; there need be none after a sum that leaves the axes in their order.
+    - two Transposes with elementwise operators, Softmax, sums or means between them become one or none; the axes of
+      Softmax and of sums are mapped. After a sum that leaves the axes in their order no Transpose is needed.
 
-    Functions such as Tanh are vectorized, and the last elements of a tensor may be rounded differently: the last bit
-    may then differ.
+    Operators such as Tanh are vectorized, and may round the last elements of a tensor differently; the last bit may
+    then differ.
 
-    Must not act if anything else reads a value between, if permutations differ, nor if an operand has axes and is not
-    the result of a Transpose.
+    Does not apply:
+
+    - if anything else reads an intermediate value;
+    - if permutations differ;
+    - if an operand has axes and is not the result of a Transpose.
 
     Source: an elementwise function commutes with any permutation of the elements; the push-down of transposes in
     onnxslim, TVM and OneFlow.
@@ -178,7 +186,7 @@ class PushTransposes(Pass):
     rules = (
         Rule(
             "siblings",
-            _JOINING,
+            _MULTI_OPERAND,
             match_siblings,
             Example(
                 before="""g (float[2,3,4] x, float[2,3,4] z) => (float[3,4,4] y) {
@@ -209,7 +217,7 @@ class PushTransposes(Pass):
                     "'c', an operand of Sum 'Sum_y', is neither a constant of one element nor transposed",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "through",
@@ -244,10 +252,10 @@ class PushTransposes(Pass):
                     "'r' of Relu 'Relu_r' is an output of the graph",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
-            "through a function",
+            "through operators that round",
             ("Transpose", *_SUMS),
             match_rounding,
             Example(
@@ -268,7 +276,7 @@ class PushTransposes(Pass):
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <int64 i = {0}>"
                     " { t = Transpose(x)  r = CumSum(t, i)  y = Transpose(r) }",
-                    "Transpose 'Transpose_y' does not follow a Transpose, or one before such operators",
+                    "Transpose 'Transpose_y' does not follow a Transpose, nor operators that follow one",
                 ),
                 Refusal(
                     """g (int64[2,3] x) => (int64[2,1] y) <int64[1] i = {0}>
@@ -285,7 +293,7 @@ class PushTransposes(Pass):
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Through a Softmax and a sum over its axis",
             before="""g (float[N,4,3] x) => (float[N,1,3] y) <int64[1] i = {-1}> {

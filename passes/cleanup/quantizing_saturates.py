@@ -1,4 +1,4 @@
-"""Bounds that QuantizeLinear has too are removed in front of it."""
+"""Remove bounds in front of a QuantizeLinear that saturates at them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from workbench.rewrite.analyses.quantized import EIGHT_BITS, Quantization, quant
 from workbench.rewrite.core.guards import require_constant, require_producer, require_single_use
 
 
-def _quantized(number: float, by: Quantization) -> int:
-    """As QuantizeLinear has it: halves to even, saturated."""
-    limits = np.iinfo(by.dtype.numpy())
-    whole = np.rint(np.float32(number) / by.scale.ravel()[0]) + by.zero.ravel()[0]
-    return int(np.clip(whole, limits.min, limits.max))
+def _quantized(number: float, quantization: Quantization) -> int:
+    """The integer that QuantizeLinear makes of the number: rounded, halves to even, and saturated."""
+    limits = np.iinfo(quantization.dtype.numpy())
+    integer = np.rint(np.float32(number) / quantization.scale.ravel()[0]) + quantization.zero.ravel()[0]
+    return int(np.clip(integer, limits.min, limits.max))
 
 
 def _bounds(graph: Graph, node: Node) -> tuple[float, float]:
@@ -32,24 +32,26 @@ def _bounds(graph: Graph, node: Node) -> tuple[float, float]:
     return results[0], results[1]
 
 
-def match_bounds(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_bounds(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Relu", "Clip"), node)
     require_single_use(graph, node, first)
-    by = quantization_of(graph, node)
-    if by.dtype not in EIGHT_BITS or by.axis is not None:
+    quantization = quantization_of(graph, node)
+    if quantization.dtype not in EIGHT_BITS or quantization.axis is not None:
         raise NoMatch(f"{node} has several scales, or gives another type than uint8 and int8")
-    limits = np.iinfo(by.dtype.numpy())
+    limits = np.iinfo(quantization.dtype.numpy())
     for bound, limit in zip(_bounds(graph, first), (limits.min, limits.max), strict=True):
-        if _quantized(bound, by) != limit:
-            raise NoMatch(f"{node} makes {_quantized(bound, by)} of {bound:g}, a bound of {first}, not {limit}")
-    alone = node.replace(inputs=(first.inputs[0], *node.inputs[1:]))
-    sentence = f"{first} has no effect in front of {node}, which saturates at its bounds; 1 node less"
-    return Rewrite(Edit((first.name, node.name), (alone,)), sentence, (first.name, node.name))
+        if _quantized(bound, quantization) != limit:
+            raise NoMatch(
+                f"{node} makes {_quantized(bound, quantization)} of {bound:g}, a bound of {first}, not {limit}"
+            )
+    without_bounds = node.replace(inputs=(first.inputs[0], *node.inputs[1:]))
+    sentence = f"{first} has no effect in front of {node}, which saturates at its bounds; 1 node fewer"
+    return Rewrite(Edit((first.name, node.name), (without_bounds,)), sentence, (first.name, node.name))
 
 
 def _is_bounded(graph: Graph, node: Node) -> bool:
-    made = graph.producer(node.inputs[0])
-    return made is not None and made.op in ("Relu", "Clip")
+    producer = graph.producer(node.inputs[0])
+    return producer is not None and producer.op in ("Relu", "Clip")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class QuantizingSaturates(Pass):
     """A Relu or Clip is removed in front of a QuantizeLinear to uint8 or int8 that saturates at its bounds: the lower
     one becomes the least integer, the upper one the greatest.
 
-    Must not act if anything else reads the result, nor on bounds that cut off integers.
+    Does not apply if anything else reads the result, nor to bounds that cut off integers.
 
     Source: ONNX Runtime's ReluQuantFusion and ClipQuantFusion.
     """
@@ -79,7 +81,7 @@ class QuantizingSaturates(Pass):
                 }""",
                 sentences=(
                     "Relu 'Relu_a' has no effect in front of QuantizeLinear 'QuantizeLinear_y', which saturates at its"
-                    " bounds; 1 node less",
+                    " bounds; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -117,14 +119,14 @@ class QuantizingSaturates(Pass):
                 ),
             ),
             may_match=_is_bounded,
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law=(
                 "for integers: max(min(max(min(x, c), d), b), a) == max(min(x, b), a) if d <= a and a <= b and b <= c"
             ),
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             before="""g (float[N,3] x) => (int8[N,3] y)
                 <float s = {0.0235294}, int8 z = {-128}, float low = {0}, float high = {6}> {
@@ -136,7 +138,7 @@ class QuantizingSaturates(Pass):
             }""",
             sentences=(
                 "Clip 'Clip_a' has no effect in front of QuantizeLinear 'QuantizeLinear_y', which saturates at its"
-                " bounds; 1 node less",
+                " bounds; 1 node fewer",
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Remove activations, bounds and normalizations whose parameters change nothing."""
+"""Remove activations, Max, Min, Clip and normalizations whose parameters change nothing."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from workbench.ir import DataType, Graph, Node, constant_shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.affine import normalization
 from workbench.rewrite.analyses.zeros import holds_no_negative_zero
-from workbench.rewrite.core.guards import broadcasts_into, forward_operand, require_constant, require_floating
+from workbench.rewrite.core.guards import broadcasts_into, replace_with_operand, require_constant, require_floating
 
-_ONE = 1e-6  # relative error of a factor that is 1 up to the rounding of float32
-_NARROW = (DataType.FLOAT, DataType.FLOAT16)
+_UNIT_TOLERANCE = 1e-6  # how far a factor may be from 1 that is 1 up to the rounding of float32
+_AT_MOST_32_BITS = (DataType.FLOAT, DataType.FLOAT16)
 
 
-def _refuse_enlarging(graph: Graph, node: Node, constant: str, source: str) -> None:
-    """Raises NoMatch if the result may be larger than `source`, since the constant is."""
-    small = constant_shape(graph.constants[constant])
-    if small and not broadcasts_into(small, graph.shape(source)):
+def _require_no_broadcast(graph: Graph, node: Node, constant: str, source: str) -> None:
+    """Raises NoMatch if broadcasting with the constant may enlarge `source`."""
+    shape = constant_shape(graph.constants[constant])
+    if shape and not broadcasts_into(shape, graph.shape(source)):
         raise NoMatch(f"'{constant}' of {node} may enlarge '{source}' by broadcasting")
 
 
-def match_slope(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_slope(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if node.op == "LeakyRelu" and node.attr("alpha") != 1:
         raise NoMatch(f"{node} multiplies negative numbers by {node.attr('alpha'):g}")
     if node.op == "PRelu":
         if (require_constant(graph, node.inputs[1], node) != 1).any():
             raise NoMatch(f"{node} multiplies negative numbers by '{node.inputs[1]}', which is not 1")
-        _refuse_enlarging(graph, node, node.inputs[1], node.inputs[0])
-    return forward_operand(graph, node, node.inputs[0], f"{node} multiplies negative numbers by 1; removed")
+        _require_no_broadcast(graph, node, node.inputs[1], node.inputs[0])
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} multiplies negative numbers by 1; removed")
 
 
-def _least(array: np.ndarray) -> float | int:
+def _lowest(array: np.ndarray) -> float | int:
     """The lowest number of its element type, -infinity if there is one."""
     return -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
 
@@ -42,17 +42,19 @@ def _largest(array: np.ndarray) -> float | int:
     return np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).max
 
 
-def match_bound_beyond_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Of two operands; NaN stays NaN in ONNX Runtime."""
+def match_noop_max_min(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """A Max or Min of two operands; NaN stays NaN in ONNX Runtime."""
     constants = [value for value in node.inputs if graph.constant(value) is not None]
     if len(node.inputs) != 2 or len(constants) != 1:
         raise NoMatch(f"{node} does not combine one constant and one computed value")
     source = node.inputs[0] if node.inputs[1] == constants[0] else node.inputs[1]
     array = require_constant(graph, constants[0], node)
-    if array.dtype.kind not in "fiu" or (array != (_least if node.op == "Max" else _largest)(array)).any():
-        raise NoMatch(f"'{constants[0]}' of {node} is not the {'lowest' if node.op == 'Max' else 'largest'} number")
-    _refuse_enlarging(graph, node, constants[0], source)
-    return forward_operand(graph, node, source, f"{node} bounds '{source}' by '{constants[0]}'; removed")
+    extreme, limit_of = ("lowest", _lowest) if node.op == "Max" else ("largest", _largest)
+    if array.dtype.kind not in "fiu" or (array != limit_of(array)).any():
+        raise NoMatch(f"'{constants[0]}' of {node} is not the {extreme} number")
+    _require_no_broadcast(graph, node, constants[0], source)
+    sentence = f"{node} has no effect, since '{constants[0]}' is the {extreme} number; removed"
+    return replace_with_operand(graph, node, source, sentence)
 
 
 def _bounds_of_clip(graph: Graph, node: Node) -> list[np.ndarray | None]:
@@ -60,7 +62,7 @@ def _bounds_of_clip(graph: Graph, node: Node) -> list[np.ndarray | None]:
     return [require_constant(graph, value, node) if value else None for value in (*node.inputs[1:], "", "")[:2]]
 
 
-def match_unbounded_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_unbounded_clip(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     """Without a bound, ONNX Runtime clips infinities to the largest finite number."""
     type_ = graph.tensor_type(node.inputs[0])
     low, high = _bounds_of_clip(graph, node)
@@ -69,31 +71,31 @@ def match_unbounded_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _not_clipped(graph, node, low, high)
 
 
-def match_open_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_unbounded_clip_fast(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_floating(graph, node.inputs[0], node)
     return _not_clipped(graph, node, *_bounds_of_clip(graph, node))
 
 
 def _not_clipped(graph: Graph, node: Node, low: np.ndarray | None, high: np.ndarray | None) -> Rewrite:
-    if (low is not None and (low != _least(low)).any()) or (high is not None and (high != _largest(high)).any()):
+    if (low is not None and (low != _lowest(low)).any()) or (high is not None and (high != _largest(high)).any()):
         raise NoMatch(f"{node} has a bound")
-    return forward_operand(graph, node, node.inputs[0], f"{node} has no bounds; removed")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} has no bounds; removed")
 
 
-def match_normalization(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_normalization(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if not holds_no_negative_zero(graph, node.inputs[0]):
         raise NoMatch(f"'{node.inputs[0]}' may hold -0.0, which {node} turns into 0.0")
-    return match_any_normalization(graph, node, options)
+    return match_normalization_fast(graph, node, pass_)
 
 
-def match_any_normalization(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_normalization_fast(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     type_ = graph.tensor_type(node.inputs[0])
-    if type_ is None or type_.dtype not in _NARROW:
+    if type_ is None or type_.dtype not in _AT_MOST_32_BITS:
         raise NoMatch(f"'{node.inputs[0]}' of {node} is not known to have 32 or fewer bits")
     factor, shift = normalization(graph, node)
-    if (np.abs(factor - 1) > _ONE).any() or shift.any():
+    if (np.abs(factor - 1) > _UNIT_TOLERANCE).any() or shift.any():
         raise NoMatch(f"{node} scales or shifts a channel")
-    return forward_operand(graph, node, node.inputs[0], f"{node} multiplies by 1 and adds 0; removed")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} multiplies by 1 and adds 0; removed")
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,14 @@ class RemoveNeutralParameters(Pass):
     """An operator is removed if its parameters make it return its operand:
 
     - LeakyRelu and PRelu with slope 1;
-    - Max with -infinity and Min with infinity, or the lowest and the largest integer; Clip with both, or of integers
-      without bounds; of floats without bounds in mode "fast" only, since ONNX Runtime then clips infinity to the
-      largest finite number;
+    - Max with -infinity or the lowest integer, and Min with infinity or the largest integer;
+    - Clip with both of these bounds, or an integer Clip without bounds. A float Clip without bounds only in mode
+      "fast": ONNX Runtime clips infinity to the largest finite number;
     - BatchNormalization that multiplies by 1, up to the rounding of float32, and adds 0, if its operand holds no
       -0.0; otherwise in mode "fast" only.
 
-    Must not act if a constant may enlarge the result by broadcasting, nor on a normalization
-    whose epsilon is part of the factor, as with a variance of 1: 1 / sqrt(1 + 1e-5) is not 1.
+    Does not apply if a constant may enlarge the result by broadcasting, nor if epsilon makes the factor of a
+    normalization differ from 1, as with variance 1: 1 / sqrt(1 + 1e-5) is not 1.
 
     Source: ONNX's definitions of these operators; eliminate_nop_* of onnx-optimizer, the simplifications of Max and
     Min by LLVM's InstSimplify.
@@ -147,13 +149,13 @@ class RemoveNeutralParameters(Pass):
                     "'s' of PRelu 'PRelu_a' may enlarge 'x' by broadcasting",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="where(x < 0, x * 1, x) == x",
         ),
         Rule(
-            "bound beyond all",
+            "max with the lowest or min with the largest number",
             ("Max", "Min"),
-            match_bound_beyond_all,
+            match_noop_max_min,
             Example(
                 before="""g (int8[N,2] x) => (int8[N,2] y) <int8[2] l = {-128, -128}, int8 h = {127}> {
                     a = Max(x, l)
@@ -162,8 +164,8 @@ class RemoveNeutralParameters(Pass):
                 }""",
                 after="g (int8[N,2] x) => (int8[N,2] y) { y = Neg(x) }",
                 sentences=(
-                    "Max 'Max_a' bounds 'x' by 'l'; removed",
-                    "Min 'Min_b' bounds 'x' by 'h'; removed",
+                    "Max 'Max_a' has no effect, since 'l' is the lowest number; removed",
+                    "Min 'Min_b' has no effect, since 'h' is the largest number; removed",
                 ),
             ),
             refusals=(
@@ -184,7 +186,7 @@ class RemoveNeutralParameters(Pass):
                     "'l' of Max 'Max_a' may enlarge 'x' by broadcasting",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="max(x, z) == x if x > z; min(x, z) == x if x < z",
         ),
         Rule(
@@ -214,12 +216,12 @@ class RemoveNeutralParameters(Pass):
                     "'h', an operand of Clip 'Clip_a', is not a constant",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "clip of floats without bounds",
             ("Clip",),
-            match_open_clip,
+            match_unbounded_clip_fast,
             Example(
                 before="g (float[N] x) => (float[N] y) { a = Clip(x)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
@@ -232,13 +234,13 @@ class RemoveNeutralParameters(Pass):
                     "Clip 'Clip_a' has a bound",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": np.inf}, float(-np.finfo(np.float32).max), -np.inf, "ONNX Runtime clips infinity"
             ),
         ),
         Rule(
-            "neutral normalization of no -0.0",
+            "neutral normalization of a value without -0.0",
             ("BatchNormalization",),
             match_normalization,
             Example(
@@ -269,7 +271,7 @@ class RemoveNeutralParameters(Pass):
         Rule(
             "neutral normalization",
             ("BatchNormalization",),
-            match_any_normalization,
+            match_normalization_fast,
             Example(
                 before="""g (float[N,2,4] x) => (float[N,2,4] y) <float[2] o = {1, 1}, float[2] z = {0, 0}> {
                     a = BatchNormalization<epsilon=0.0>(x, o, z, z, o)
@@ -291,7 +293,7 @@ class RemoveNeutralParameters(Pass):
                     "BatchNormalization 'BatchNormalization_a' scales or shifts a channel",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": -0.0}, -0.0, 0, "-0 + 0 is 0"),
             law="x * 1 + 0 == x",
         ),

@@ -7,89 +7,98 @@ from dataclasses import dataclass, replace
 from workbench.ir import DataType, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.casts import element_type
-from workbench.rewrite.analyses.slices import cuts_of, takes_all
-from workbench.rewrite.core.guards import forward_operand, is_same_shape, require_constant
+from workbench.rewrite.analyses.slices import axis_slices, takes_all
+from workbench.rewrite.core.guards import is_same_shape, replace_with_operand, require_constant
 
 
-def match_identity(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return forward_operand(graph, node, node.inputs[0], f"{node} returns '{node.inputs[0]}' unchanged; removed")
+def match_identity(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} returns '{node.inputs[0]}' unchanged; removed")
 
 
-def match_cast_to_own_type(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_cast_to_own_type(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     source = node.inputs[0]
-    known = element_type(graph, source)
+    source_type = element_type(graph, source)
     like = graph.tensor_type(node.inputs[1]) if node.op == "CastLike" else None
-    wanted = DataType(node.attr("to")) if node.op == "Cast" else None if like is None else like.dtype
-    if known is None or known != wanted:
+    target_type = DataType(node.attr("to")) if node.op == "Cast" else None if like is None else like.dtype
+    if source_type is None or source_type != target_type:
         raise NoMatch(f"'{source}' is not known to have the type to which {node} casts it")
-    rewrite = forward_operand(graph, node, source, f"'{source}' is already {known.name.lower()} before {node}; removed")
+    rewrite = replace_with_operand(
+        graph, node, source, f"'{source}' is already {source_type.name.lower()}; {node} is removed"
+    )
     result = graph.type(node.outputs[0])
     if graph.type(source) is not None or result is None:
         return rewrite
     return replace(rewrite, edit=replace(rewrite.edit, types={source: result}))
 
 
-def match_single(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_single(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if len(node.inputs) != 1:
         raise NoMatch(f"{node} has {len(node.inputs)} operands")
-    return forward_operand(graph, node, node.inputs[0], f"{node} has only one operand, '{node.inputs[0]}'; removed")
+    return replace_with_operand(
+        graph, node, node.inputs[0], f"{node} has only one operand, '{node.inputs[0]}'; removed"
+    )
 
 
-def match_split_into_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_split_into_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if len(node.outputs) != 1:
         raise NoMatch(f"{node} has {len(node.outputs)} results")
-    return forward_operand(graph, node, node.inputs[0], f"{node} makes one piece, all of '{node.inputs[0]}'; removed")
+    return replace_with_operand(
+        graph, node, node.inputs[0], f"{node} makes one piece, all of '{node.inputs[0]}'; removed"
+    )
 
 
-def match_same_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_same_shape(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     source, result = node.inputs[0], node.outputs[0]
     shape = graph.shape(source)
     if shape is None or not is_same_shape(shape, graph.shape(result)):
         raise NoMatch(f"'{source}' is not known to have the shape that {node} gives it")
-    words = ",".join(map(str, shape))
-    return forward_operand(graph, node, source, f"'{source}' is already [{words}] before {node}; removed")
+    dims = ",".join(map(str, shape))
+    return replace_with_operand(graph, node, source, f"'{source}' is already [{dims}]; {node} is removed")
 
 
-def match_reshape_to_own_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_reshape_to_own_shape(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     """Zeros in the shape copy unknown sizes, and -1 is the remaining size if all other axes agree."""
-    wanted = [int(n) for n in require_constant(graph, node.inputs[1], node)]
+    target = [int(n) for n in require_constant(graph, node.inputs[1], node)]
     shape = graph.shape(node.inputs[0])
-    if shape is None or len(shape) != len(wanted):
-        raise NoMatch(f"'{node.inputs[0]}' is not known to have rank {len(wanted)}")
+    if shape is None or len(shape) != len(target):
+        raise NoMatch(f"'{node.inputs[0]}' is not known to have rank {len(target)}")
     copies = not node.attr("allowzero")
-    open_axes = [i for i, n in enumerate(wanted) if n != shape[i] and not (n == 0 and copies)]
-    others = shape[: open_axes[0]] + shape[open_axes[0] + 1 :] if open_axes else ()
-    follows = len(open_axes) == 1 and (
-        wanted[open_axes[0]] == -1
-        or (not isinstance(shape[open_axes[0]], int) and all(isinstance(d, int) and d > 0 for d in others))
+    unmatched_axes = [i for i, n in enumerate(target) if n != shape[i] and not (n == 0 and copies)]
+    others = shape[: unmatched_axes[0]] + shape[unmatched_axes[0] + 1 :] if unmatched_axes else ()
+    # The one remaining axis follows from the element count: it is -1, or all other sizes are known and positive.
+    is_determined = len(unmatched_axes) == 1 and (
+        target[unmatched_axes[0]] == -1
+        or (not isinstance(shape[unmatched_axes[0]], int) and all(isinstance(d, int) and d > 0 for d in others))
     )
-    if open_axes and not follows:
-        raise NoMatch(f"'{node.inputs[0]}' is not known to have the shape {wanted} that {node} gives it")
-    return forward_operand(graph, node, node.inputs[0], f"{node} to {wanted} leaves every axis unchanged; removed")
+    if unmatched_axes and not is_determined:
+        raise NoMatch(f"'{node.inputs[0]}' is not known to have the shape {target} that {node} gives it")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} to {target} leaves every axis unchanged; removed")
 
 
-def match_slice_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    cuts = cuts_of(graph, node)
+def match_slice_of_all(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    slices = axis_slices(graph, node)
     shape = graph.shape(node.inputs[0])
-    part = next((c for c in cuts if not takes_all(c, None if shape is None else shape[c.axis])), None)
-    if part is not None:
-        raise NoMatch(f"{node} takes {part} of axis {part.axis}, which may be less than all")
-    return forward_operand(graph, node, node.inputs[0], f"{node} takes all of '{node.inputs[0]}'; removed")
+    slice_ = next((c for c in slices if not takes_all(c, None if shape is None else shape[c.axis])), None)
+    if slice_ is not None:
+        raise NoMatch(f"{node} takes {slice_} of axis {slice_.axis}, which may be less than all")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} takes all of '{node.inputs[0]}'; removed")
 
 
-def match_pad(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_pad(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if require_constant(graph, node.inputs[1], node).any():
         raise NoMatch(f"{node} adds or removes elements at an end")
-    return forward_operand(graph, node, node.inputs[0], f"{node} adds 0 elements everywhere; removed")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} adds 0 elements everywhere; removed")
 
 
-def match_tile(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_tile(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if (require_constant(graph, node.inputs[1], node) != 1).any():
         raise NoMatch(f"{node} repeats along an axis")
-    return forward_operand(graph, node, node.inputs[0], f"{node} repeats '{node.inputs[0]}' once everywhere; removed")
+    return replace_with_operand(
+        graph, node, node.inputs[0], f"{node} repeats '{node.inputs[0]}' once everywhere; removed"
+    )
 
 
-def match_resize(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_resize(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if node.attr("coordinate_transformation_mode") == "tf_crop_and_resize" or node.attr("antialias"):
         raise NoMatch(f"{node} crops '{node.inputs[0]}', or filters it against aliasing")
     scales, sizes = (*node.inputs[1:], "", "", "")[1:3]
@@ -97,18 +106,20 @@ def match_resize(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"{node} scales an axis")
     if sizes and not is_same_shape(graph.shape(node.inputs[0]), graph.shape(node.outputs[0])):
         raise NoMatch(f"'{node.inputs[0]}' is not known to have the sizes that {node} gives it")
-    return forward_operand(graph, node, node.inputs[0], f"{node} leaves the size of every axis unchanged; removed")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} leaves the size of every axis unchanged; removed")
 
 
-def match_max_pool_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_max_pool_of_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     """ONNX Runtime keeps a NaN in float32 with two spatial axes, and otherwise turns it into the lowest number."""
     windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
     if any(n != 1 for n in windows) or any(node.attr("pads", ())) or len(node.outputs) > 1:
-        raise NoMatch(f"{node} takes more than one element, skips or pads some, or returns indices")
+        raise NoMatch(f"{node} has a window of more than one element, a stride above 1, or padding, or returns indices")
     type_ = graph.tensor_type(node.inputs[0])
     if type_ is None or not (type_.dtype.is_integer() or (type_.dtype == DataType.FLOAT and type_.rank == 4)):
-        raise NoMatch(f"'{node.inputs[0]}' of {node} is not known to be float with two spatial axes or integers")
-    return forward_operand(graph, node, node.inputs[0], f"{node} takes the maximum of one element; removed")
+        raise NoMatch(
+            f"'{node.inputs[0]}' of {node} is known neither to hold integers nor to be float32 with two spatial axes"
+        )
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} takes the maximum of one element; removed")
 
 
 @dataclass(frozen=True)
@@ -121,9 +132,12 @@ class RemoveNoops(Pass):
     - Slice of everything, Pad by nothing, Tile by one, Resize by one;
     - MaxPool of one element and stride 1, of integers, and of float32 with two spatial axes.
 
-    Must not act on a Resize that crops or filters against aliasing, on a MaxPool that in ONNX Runtime turns NaN into a
-    number, if type or shape are not known to be the operand's, nor if the node is all that is between an input and an
-    output of the graph.
+    Does not apply:
+
+    - to a Resize that crops or filters against aliasing;
+    - to a MaxPool that in ONNX Runtime turns NaN into a number;
+    - if the result is not known to have the operand's type and shape;
+    - if the node is all that is between an input and an output of the graph.
 
     Source: ONNX's definitions of these operators; the passes eliminate_identity and
     eliminate_nop_* of onnx-optimizer.
@@ -144,10 +158,10 @@ class RemoveNoops(Pass):
             refusals=(
                 Refusal(
                     "g (float[N] x) => (float[N] y) { y = Identity(x) }",
-                    "Identity 'Identity_y' is all that is between 'x' and the output 'y'",
+                    "Identity 'Identity_y' cannot be removed: input or constant 'x' would become the output 'y'",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "cast to the same type",
@@ -156,7 +170,7 @@ class RemoveNoops(Pass):
             Example(
                 before="g (float[N] x) => (float[N] y) { a = Cast<to=1>(x)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
-                sentences=("'x' is already float before Cast 'Cast_a'; removed",),
+                sentences=("'x' is already float; Cast 'Cast_a' is removed",),
             ),
             refusals=(
                 Refusal(
@@ -164,7 +178,7 @@ class RemoveNoops(Pass):
                     "'x' is not known to have the type to which CastLike 'CastLike_a' casts it",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "one operand",
@@ -184,7 +198,7 @@ class RemoveNoops(Pass):
                     "Concat 'Concat_a' has 2 operands",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "one piece",
@@ -201,7 +215,7 @@ class RemoveNoops(Pass):
                     "Split 'Split_a' has 2 results",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "same shape",
@@ -215,8 +229,8 @@ class RemoveNoops(Pass):
                 }""",
                 after="g (float[2,3] x) => (float[2,3] y) { y = Neg(x) }",
                 sentences=(
-                    "'x' is already [2,3] before Reshape 'Reshape_a'; removed",
-                    "'x' is already [2,3] before Squeeze 'Squeeze_b'; removed",
+                    "'x' is already [2,3]; Reshape 'Reshape_a' is removed",
+                    "'x' is already [2,3]; Squeeze 'Squeeze_b' is removed",
                 ),
             ),
             refusals=(
@@ -225,7 +239,7 @@ class RemoveNoops(Pass):
                     "'x' is not known to have the shape that Reshape 'Reshape_a' gives it",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "reshape of no axis",
@@ -249,7 +263,7 @@ class RemoveNoops(Pass):
                     "'x' is not known to have the shape [0, 3] that Reshape 'Reshape_a' gives it",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "slice of everything",
@@ -277,7 +291,7 @@ class RemoveNoops(Pass):
                     "Slice 'Slice_a' goes backward to INT_MAX, which runtimes interpret differently",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "pad of nothing",
@@ -294,7 +308,7 @@ class RemoveNoops(Pass):
                     "Pad 'Pad_a' adds or removes elements at an end",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "tile by one",
@@ -311,7 +325,7 @@ class RemoveNoops(Pass):
                     "Tile 'Tile_a' repeats along an axis",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "resize by one",
@@ -342,7 +356,7 @@ class RemoveNoops(Pass):
                     "Resize 'Resize_a' crops 'x', or filters it against aliasing",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "pool of one",
@@ -356,14 +370,16 @@ class RemoveNoops(Pass):
             refusals=(
                 Refusal(
                     "g (float[N,3,4] x) => (float[N,3,4] y) { a = MaxPool<kernel_shape=[1]>(x)  y = Neg(a) }",
-                    "'x' of MaxPool 'MaxPool_a' is not known to be float with two spatial axes or integers",
+                    "'x' of MaxPool 'MaxPool_a' is known neither to hold integers nor to be float32 with two spatial "
+                    "axes",
                 ),
                 Refusal(
                     "g (float[N,3,4,4] x) => (float[N,3,2,2] y)"
                     " { a = MaxPool<kernel_shape=[1, 1], strides=[2, 2]>(x)  y = Neg(a) }",
-                    "MaxPool 'MaxPool_a' takes more than one element, skips or pads some, or returns indices",
+                    "MaxPool 'MaxPool_a' has a window of more than one element, a stride above 1, or padding, "
+                    "or returns indices",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -1,4 +1,4 @@
-"""Remove pools, reductions and block moves of one element."""
+"""Remove pools and reductions of one element, and DepthToSpace and SpaceToDepth with blocks of one element."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes
 from workbench.rewrite.analyses.zeros import holds_no_negative_zero
-from workbench.rewrite.core.guards import forward_operand, require_floating
+from workbench.rewrite.core.guards import replace_with_operand, require_floating
 
-_BOUNDS = ("ReduceMax", "ReduceMin", "ReduceProd")
-_SUMS = ("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean")
+_MAX_MIN_PROD = ("ReduceMax", "ReduceMin", "ReduceProd")
+_SUMS_AND_MEANS = ("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean")
 _SPATIAL = 2  # the first spatial axis
 
 
-def _without(graph: Graph, node: Node) -> Rewrite:
+def _removed(graph: Graph, node: Node) -> Rewrite:
     _require_one_element(graph, node)
     source = node.inputs[0]
-    return forward_operand(graph, node, source, f"{node} computes each element from one of '{source}'; removed")
+    return replace_with_operand(graph, node, source, f"{node} reduces single elements of '{source}' only; removed")
 
 
 def _require_one_element(graph: Graph, node: Node) -> None:
-    """Raises NoMatch unless each element of the result is computed from one of the operand, in the same place."""
+    """Raises NoMatch unless each element of the result is computed from the operand's element at the same position."""
     if node.op == "AveragePool":
         windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
         if any(n != 1 for n in windows) or any(node.attr("pads", ())):
-            raise NoMatch(f"{node} takes more than one element, skips or pads some")
+            raise NoMatch(f"{node} has a window of more than one element, a stride above 1, or padding")
         return
     shape = graph.shape(node.inputs[0])
     if shape is None:
@@ -42,56 +42,59 @@ def _require_one_element(graph: Graph, node: Node) -> None:
             raise NoMatch(f"axis {axis} of '{node.inputs[0]}', which {node} reduces, is not known to have size 1")
 
 
-def match_bound_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Products of integers lose digits in ONNX Runtime."""
+def match_max_min_prod_of_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """Products of integers are kept: ONNX Runtime computes them in floating point, so that removal could change the
+    result."""
     if node.op == "ReduceProd":
         require_floating(graph, node.inputs[0], node)
-    return _without(graph, node)
+    return _removed(graph, node)
 
 
-def match_sum_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_sum_of_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     """Sums start at 0.0 in ONNX Runtime, and 0.0 + -0.0 is 0.0."""
     require_floating(graph, node.inputs[0], node)
     if not holds_no_negative_zero(graph, node.inputs[0]):
         raise NoMatch(f"'{node.inputs[0]}' may hold -0.0, which {node} turns into 0.0")
-    return _without(graph, node)
+    return _removed(graph, node)
 
 
-def match_any_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_one_element_inexact(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_floating(graph, node.inputs[0], node)
-    return _without(graph, node)
+    return _removed(graph, node)
 
 
-def match_blocks_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_blocks_of_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if node.attr("blocksize") != 1:
         raise NoMatch(f"{node} moves blocks of {node.attr('blocksize')} by {node.attr('blocksize')}")
-    return forward_operand(graph, node, node.inputs[0], f"{node} moves blocks of one element; removed")
+    return replace_with_operand(graph, node, node.inputs[0], f"{node} moves blocks of one element; removed")
 
 
 @dataclass(frozen=True)
 class RemoveOfOne(Pass):
-    """Operators that compute each element from one of their operand, in the same place:
+    """Operators that compute each element from their operand's element at the same position are removed:
 
     - ReduceMax, ReduceMin and ReduceProd over axes of size 1, which they keep;
     - AveragePool of one element and stride 1, GlobalAveragePool of one element, ReduceSum and ReduceMean over axes of
-      size 1, if the operand holds no -0.0; otherwise, and GlobalMaxPool, in mode "fast" only, since sums turn -0.0
-      into 0.0, and ONNX Runtime's GlobalMaxPool NaN into the lowest number;
+      size 1; in mode "fast" only if the operand may hold -0.0, since a sum turns -0.0 into 0.0;
+    - GlobalMaxPool of one element in mode "fast" only, since ONNX Runtime turns NaN into the lowest number;
     - DepthToSpace and SpaceToDepth with blocks of one element.
 
-    Must not act if an axis is symbolic, if the reduced axes are removed (that is a Squeeze), on sums and products
-    of integers, which lose digits in ONNX Runtime, nor on pools that skip or pad elements. MaxPool of one
-    element is in remove_noops.
+    Does not apply:
 
-    Source: ONNX's definitions of these operators; a sum, a product and a bound of one number are that number.
+    - if a reduced axis is symbolic, or if the reduced axes are removed (that is a Squeeze);
+    - to sums and products of integers, which ONNX Runtime computes in floating point;
+    - to pools that skip or pad elements. MaxPool of one element is in remove_noops.
+
+    Source: ONNX's definitions of these operators; the sum, product, maximum and minimum of one number are that number.
     """
 
     title = "Remove pools and reductions of one element"
 
     rules = (
         Rule(
-            "bound of one",
-            _BOUNDS,
-            match_bound_of_one,
+            "max, min or product of one",
+            _MAX_MIN_PROD,
+            match_max_min_prod_of_one,
             Example(
                 before="""g (float[N,1,3] x) => (float[N,1,3] y) <int64[1] i = {1}> {
                     a = ReduceMax(x, i)
@@ -100,8 +103,8 @@ class RemoveOfOne(Pass):
                 }""",
                 after="g (float[N,1,3] x) => (float[N,1,3] y) { y = Neg(x) }",
                 sentences=(
-                    "ReduceMax 'ReduceMax_a' computes each element from one of 'x'; removed",
-                    "ReduceProd 'ReduceProd_b' computes each element from one of 'x'; removed",
+                    "ReduceMax 'ReduceMax_a' reduces single elements of 'x' only; removed",
+                    "ReduceProd 'ReduceProd_b' reduces single elements of 'x' only; removed",
                 ),
             ),
             refusals=(
@@ -124,11 +127,11 @@ class RemoveOfOne(Pass):
                     "the shape of 'x', which ReduceMin 'ReduceMin_a' reduces, is not known",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "sum of one that is not -0.0",
-            _SUMS,
+            _SUMS_AND_MEANS,
             match_sum_of_one,
             Example(
                 before="""g (float[N,2,1,1] x) => (float[N,2,1,1] y)
@@ -144,9 +147,9 @@ class RemoveOfOne(Pass):
                     y = Neg(s)
                 }""",
                 sentences=(
-                    "GlobalAveragePool 'GlobalAveragePool_a' computes each element from one of 's'; removed",
-                    "AveragePool 'AveragePool_b' computes each element from one of 's'; removed",
-                    "ReduceSum 'ReduceSum_d' computes each element from one of 's'; removed",
+                    "GlobalAveragePool 'GlobalAveragePool_a' reduces single elements of 's' only; removed",
+                    "AveragePool 'AveragePool_b' reduces single elements of 's' only; removed",
+                    "ReduceSum 'ReduceSum_d' reduces single elements of 's' only; removed",
                 ),
             ),
             refusals=(
@@ -157,20 +160,20 @@ class RemoveOfOne(Pass):
                 Refusal(
                     "g (float[1,2,4,4] x) => (float[1,2,2,2] y)"
                     " { e = Exp(x)  a = AveragePool<kernel_shape=[1, 1], strides=[2, 2]>(e)  y = Neg(a) }",
-                    "AveragePool 'AveragePool_a' takes more than one element, skips or pads some",
+                    "AveragePool 'AveragePool_a' has a window of more than one element, a stride above 1, or padding",
                 ),
                 Refusal(
                     "g (float[N,2,1,K] x) => (float[N,2,1,1] y) { e = Exp(x)  a = GlobalAveragePool(e)  y = Neg(a) }",
                     "axis 3 of 'e', which GlobalAveragePool 'GlobalAveragePool_a' reduces, is not known to have size 1",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for floats: 0 + (x + a) == x + a if a != 0",
         ),
         Rule(
-            "mean or bound of one",
-            (*_SUMS, "GlobalMaxPool"),
-            match_any_of_one,
+            "sum, mean or max of one",
+            (*_SUMS_AND_MEANS, "GlobalMaxPool"),
+            match_one_element_inexact,
             Example(
                 before="""g (float[N,2,1,1] x) => (float[N,2,1,1] y) <int64[2] i = {2, 3}> {
                     a = AveragePool<kernel_shape=[1, 1]>(x)
@@ -180,9 +183,9 @@ class RemoveOfOne(Pass):
                 }""",
                 after="g (float[N,2,1,1] x) => (float[N,2,1,1] y) { y = Neg(x) }",
                 sentences=(
-                    "AveragePool 'AveragePool_a' computes each element from one of 'x'; removed",
-                    "GlobalMaxPool 'GlobalMaxPool_b' computes each element from one of 'x'; removed",
-                    "ReduceMean 'ReduceMean_c' computes each element from one of 'x'; removed",
+                    "AveragePool 'AveragePool_a' reduces single elements of 'x' only; removed",
+                    "GlobalMaxPool 'GlobalMaxPool_b' reduces single elements of 'x' only; removed",
+                    "ReduceMean 'ReduceMean_c' reduces single elements of 'x' only; removed",
                 ),
                 mode="fast",
             ),
@@ -196,7 +199,7 @@ class RemoveOfOne(Pass):
                     "'x', an operand of ReduceSum 'ReduceSum_a', is not known to hold floating-point numbers",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": -0.0},
                 0,
@@ -228,6 +231,6 @@ class RemoveOfOne(Pass):
                     "DepthToSpace 'DepthToSpace_a' moves blocks of 2 by 2",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -21,9 +21,9 @@ class ShareConstants(Pass):
     """
 
     title = "Share equal constants"
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Two equal constants",
             before="""g (float[N] x) => (float[N] y) <float a = {2}, float b = {2}, float c = {3}> {
@@ -55,27 +55,27 @@ class ShareConstants(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
-        kinds = {value: _kind(tensor) for value, tensor in graph.constants.items()}
-        alike = Counter(kinds.values())
-        same: dict[Hashable, list[str]] = {}
+        type_keys = {value: _type_key(tensor) for value, tensor in graph.constants.items()}
+        counts = Counter(type_keys.values())
+        groups: dict[Hashable, list[str]] = {}
         for value, tensor in graph.constants.items():
-            if alike[kinds[value]] > 1:
-                same.setdefault(elements_key(tensor), []).append(value)
-        for first, *others in same.values():
+            if counts[type_keys[value]] > 1:
+                groups.setdefault(elements_key(tensor), []).append(value)
+        for first, *others in groups.values():
             removed = [value for value in others if not graph.is_output(value)]
             if removed:
                 yield _shared(graph, first, removed)
 
 
 def _shared(graph: Graph, first: str, removed: list[str]) -> Rewrite:
-    text = f"constant '{removed[0]}' holds"
+    subject = f"constant '{removed[0]}' holds"
     if len(removed) > 1:
-        text = f"constant '{removed[0]}' and {len(removed) - 1:,} other{'s' if len(removed) > 2 else ''} hold"
-    less = graph.constants[first].nbytes * len(removed)
+        subject = f"constant '{removed[0]}' and {len(removed) - 1:,} other{'s' if len(removed) > 2 else ''} hold"
+    saved = graph.constants[first].nbytes * len(removed)
     readers = dict.fromkeys(node.name for value in removed for node in graph.users(value))
-    sentence = f"{text} the same as '{first}'; {less:,} bytes less"
+    sentence = f"{subject} the same as '{first}'; {saved:,} bytes less"
     return Rewrite(Edit(replace=dict.fromkeys(removed, first)), sentence, tuple(readers))
 
 
-def _kind(tensor: Constant) -> tuple[Hashable, ...]:
+def _type_key(tensor: Constant) -> tuple[Hashable, ...]:
     return tensor.dtype, constant_shape(tensor)

@@ -9,23 +9,23 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 from workbench.rewrite.core.guards import is_same_shape, require_producer, require_single_use
 
 
-def match_flattened(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_flattened(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     softmax = require_producer(graph, node.inputs[0], ("Softmax", "LogSoftmax"), node)
-    flat = require_producer(graph, softmax.inputs[0], ("Flatten",), softmax)
+    flatten = require_producer(graph, softmax.inputs[0], ("Flatten",), softmax)
     require_single_use(graph, node, softmax)
-    source = flat.inputs[0]
+    source = flatten.inputs[0]
     shape = graph.shape(source)
     if shape is None or not is_same_shape(shape, graph.shape(node.outputs[0])):
         raise NoMatch(f"{node} is not known to restore the shape of '{source}'")
-    first = flat.attr("axis") % (len(shape) + 1)
-    wide = [axis for axis in range(first, len(shape)) if shape[axis] != 1]
-    if softmax.attr("axis", -1) not in (-1, 1) or len(wide) > 1:
+    first = flatten.attr("axis") % (len(shape) + 1)
+    longer_axes = [axis for axis in range(first, len(shape)) if shape[axis] != 1]
+    if softmax.attr("axis", -1) not in (-1, 1) or len(longer_axes) > 1:
         raise NoMatch(f"{softmax} is over more than one axis of '{source}'")
-    axis = wide[0] if wide else len(shape) - 1
-    direct = softmax.replace(inputs=(source,), outputs=node.outputs, attributes={"axis": axis})
-    sentence = f"{flat} merges {len(shape) - first} axes, of which only axis {axis} is longer than 1; not needed"
-    edit = Edit(remove=(softmax.name, node.name), insert=(direct,))
-    return Rewrite(edit, sentence, (flat.name, softmax.name, node.name))
+    axis = longer_axes[0] if longer_axes else len(shape) - 1
+    unflattened = softmax.replace(inputs=(source,), outputs=node.outputs, attributes={"axis": axis})
+    sentence = f"{flatten} merges {len(shape) - first} axes, of which only axis {axis} is longer than 1; not needed"
+    edit = Edit(remove=(softmax.name, node.name), insert=(unflattened,))
+    return Rewrite(edit, sentence, (flatten.name, softmax.name, node.name))
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SoftmaxInPlace(Pass):
     """One case: Flatten, Softmax or LogSoftmax, and a Reshape back to the original shape become the Softmax alone,
     over the one flattened axis that is longer than 1. A Flatten that nothing else reads is then dead.
 
-    Must not act if two of the flattened axes are longer than 1, nor if a shape is not known.
+    Does not apply if two of the flattened axes are longer than 1, nor if a shape is not known.
 
     Source: before opset 13, ONNX's Softmax flattened its operand itself; ONNX's version converter inserts these nodes.
     """
@@ -82,6 +82,6 @@ class SoftmaxInPlace(Pass):
                     "Reshape 'Reshape_y' does not follow a Softmax or LogSoftmax",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

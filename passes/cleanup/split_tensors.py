@@ -29,48 +29,48 @@ def _sizes(graph: Graph, node: Node) -> list[int]:
     return [min(part, size - start) for start in range(0, size, part)]
 
 
-def _places(graph: Graph, node: Node, count: int) -> dict[str, int]:
+def _positions(graph: Graph, node: Node, count: int) -> dict[str, int]:
     """The index of the part that each reader takes, by the reader's name."""
-    places = {}
+    positions = {}
     for reader in graph.users(node.outputs[0]):
         if reader.op != "SequenceAt":
             raise NoMatch(f"{reader} reads the whole sequence that {node} makes")
-        place = int(require_constant(graph, reader.inputs[1], reader).item())
-        if not -count <= place < count:
-            raise NoMatch(f"{reader} takes part {place} of {count}, counted from 0, which does not exist")
-        places[reader.name] = place % count
-    return places
+        position = int(require_constant(graph, reader.inputs[1], reader).item())
+        if not -count <= position < count:
+            raise NoMatch(f"{reader} takes part {position} of {count}, counted from 0, which does not exist")
+        positions[reader.name] = position % count
+    return positions
 
 
-def match_tensors_of_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_tensors_of_split(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     sizes = _sizes(graph, node)
     if graph.is_output(node.outputs[0]):
         raise NoMatch(f"{node} produces an output of the graph")
-    places = _places(graph, node, len(sizes))
-    if not places:
+    positions = _positions(graph, node, len(sizes))
+    if not positions:
         raise NoMatch(f"{node} is unused")
     source = graph.tensor_type(node.inputs[0])
     assert source is not None and source.shape is not None
-    readers = [graph.node(name) for name in places]
+    readers = [graph.node(name) for name in positions]
     outputs: list[str] = []
     for part in range(len(sizes)):
-        own = next((r.outputs[0] for r in readers if places[r.name] == part), None)
-        outputs.append(own or graph.fresh(f"{node.outputs[0]}_{part}", outputs))
+        read = next((r.outputs[0] for r in readers if positions[r.name] == part), None)
+        outputs.append(read or graph.fresh(f"{node.outputs[0]}_{part}", outputs))
     name = graph.fresh(f"{node.outputs[0]}_sizes", outputs)
     axis = node.attr("axis")
     split = node.replace(
         op_type="Split", inputs=(node.inputs[0], name), outputs=tuple(outputs), attributes={"axis": axis}
     )
-    again = {r.outputs[0]: outputs[places[r.name]] for r in readers if r.outputs[0] != outputs[places[r.name]]}
+    replaced = {r.outputs[0]: outputs[positions[r.name]] for r in readers if r.outputs[0] != outputs[positions[r.name]]}
     edit = Edit(
-        remove=(node.name, *places),
+        remove=(node.name, *positions),
         insert=(split,),
-        replace=again,
+        replace=replaced,
         constants={name: constant(np.array(sizes, dtype=np.int64))},
         types={v: _part(source, axis, n) for v, n in zip(outputs, sizes, strict=True) if not graph.is_output(v)},
     )
-    words = f"{len(sizes)} parts, of which {len(readers)} are taken"
-    return Rewrite(edit, f"{node} makes a sequence of {words}; written as Split", (node.name, *places))
+    parts = f"{len(sizes)} parts, of which {len(readers)} are taken"
+    return Rewrite(edit, f"{node} makes a sequence of {parts}; written as Split", (node.name, *positions))
 
 
 def _part(source: TensorType, axis: int, size: int) -> TensorType:
@@ -84,8 +84,11 @@ class SplitTensors(Pass):
     """One case: a SplitToSequence whose sequence is only read by SequenceAt at constant positions becomes a Split,
     whose results replace those of the SequenceAts.
 
-    Must not act if the sequence is read as a whole, if sizes or positions are computed, nor on parts of size 1 from
-    which the axis may be removed.
+    Does not apply:
+
+    - if the sequence is read as a whole;
+    - if sizes or positions are computed;
+    - to parts of size 1 from which the axis may be removed.
 
     Source: ONNX's definitions; torch's exporter writes torch.split in this way, and onnxscript rewrites it likewise.
     """
@@ -94,7 +97,7 @@ class SplitTensors(Pass):
 
     rules = (
         Rule(
-            "taken apart again",
+            "sequence of parts of a tensor",
             ("SplitToSequence",),
             match_tensors_of_split,
             Example(
@@ -153,6 +156,6 @@ class SplitTensors(Pass):
                     "SplitToSequence 'SplitToSequence_s' produces an output of the graph",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -1,4 +1,4 @@
-"""Operators that only move or select elements work on the quantized integers."""
+"""Remove the DequantizeLinear and QuantizeLinear around operators that only move or select elements."""
 
 from __future__ import annotations
 
@@ -7,90 +7,102 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.quantized import EIGHT_BITS, Quantization, quantization_of
-from workbench.rewrite.core.guards import refuse_other_readers, require_producer
+from workbench.rewrite.core.guards import require_no_other_users, require_producer
 
-_OF_ONE = (
+_FIRST_INPUT_MOVED = (
     *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"),
     *("Gather", "GatherElements", "GatherND", "Slice", "Split", "MaxPool"),
-)  # of the first operand
-_OF_ALL = ("Concat",)  # of all operands
-_MAX_POOL_OF_BYTES = 12  # the opset from which MaxPool takes integers
+)  # they move the elements of the first operand
+_ALL_INPUTS_MOVED = ("Concat",)
+_MIN_OPSET_INT8_MAX_POOL = 12  # the first opset whose MaxPool takes integers
 
 
 def _quantizer(graph: Graph, node: Node, value: str) -> Node:
-    """The one reader of a result. Raises NoMatch unless it is a QuantizeLinear."""
+    """The QuantizeLinear that reads a result. Raises NoMatch if there is none, or another reader."""
     reader = next(
         (user for user in graph.users(value) if user.op == "QuantizeLinear" and user.inputs[0] == value), None
     )
     if reader is None:
         raise NoMatch(f"no QuantizeLinear reads '{value}' of {node}")
-    refuse_other_readers(graph, node, [reader], [other for other in node.outputs if other != value])
+    require_no_other_users(graph, node, [reader], [other for other in node.outputs if other != value])
     return reader
 
 
-def _of_8_bits(graph: Graph, node: Node) -> Quantization:
+def _require_per_tensor_int8(graph: Graph, node: Node) -> Quantization:
     quantization = quantization_of(graph, node)
     if quantization.dtype not in EIGHT_BITS or quantization.axis is not None:
-        raise NoMatch(f"{node} has several scales, or integers of another type than uint8 and int8")
+        raise NoMatch(f"{node} is quantized per axis, or not to uint8 or int8")
     return quantization
 
 
-def match_move(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    if node.op == "MaxPool" and (len(node.outputs) > 1 or _opset(graph) < _MAX_POOL_OF_BYTES):
-        raise NoMatch(f"{node} gives indices, or the file is of an opset before 12, where MaxPool takes floats only")
-    moved = node.inputs if node.op in _OF_ALL else node.inputs[:1]
-    made = [require_producer(graph, value, ("DequantizeLinear",), node) for value in moved]
-    readers = [_quantizer(graph, node, value) for value in node.outputs if value]
-    first, *others = [_of_8_bits(graph, each) for each in (*made, *readers)]
-    odd = next(
-        (each for each, other in zip([*made, *readers][1:], others, strict=True) if not other.equals(first)), None
-    )
-    if odd is not None:
-        raise NoMatch(f"{made[0]} and {odd} differ in scale, zero point or type")
-    gone = [each for each in dict.fromkeys(made) if _is_read_alone(graph, each, node)]
-    given = {each.inputs[0]: each.outputs[0] for each in readers}
-    inputs = (*(each.inputs[0] for each in made), *node.inputs[len(moved) :])
-    on_integers = node.replace(inputs=inputs, outputs=tuple(given.get(value, "") for value in node.outputs))
-    removed = [*gone, node, *readers]
+def match_move(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    if node.op == "MaxPool" and (len(node.outputs) > 1 or _opset(graph) < _MIN_OPSET_INT8_MAX_POOL):
+        raise NoMatch(f"{node} outputs indices, or the opset is below 12 and MaxPool takes only floats")
+    values = node.inputs if node.op in _ALL_INPUTS_MOVED else node.inputs[:1]
+    dequantizers = [require_producer(graph, value, ("DequantizeLinear",), node) for value in values]
+    quantizers = [_quantizer(graph, node, value) for value in node.outputs if value]
+    conversions = [*dequantizers, *quantizers]
+    quantization, *other_quantizations = [_require_per_tensor_int8(graph, conversion) for conversion in conversions]
+    pairs = zip(conversions[1:], other_quantizations, strict=True)
+    differing_conversion = next((conversion for conversion, other in pairs if not other.equals(quantization)), None)
+    if differing_conversion is not None:
+        raise NoMatch(f"{dequantizers[0]} and {differing_conversion} differ in scale, zero point or type")
+    dead_dequantizers = [
+        conversion for conversion in dict.fromkeys(dequantizers) if _is_only_user(graph, conversion, node)
+    ]
+    quantized = {conversion.inputs[0]: conversion.outputs[0] for conversion in quantizers}
+    inputs = (*(conversion.inputs[0] for conversion in dequantizers), *node.inputs[len(values) :])
+    on_integers = node.replace(inputs=inputs, outputs=tuple(quantized.get(value, "") for value in node.outputs))
+    removed = [*dead_dequantizers, node, *quantizers]
     fewer = len(removed) - 1
     sentence = (
-        f"{node} gives the same on integers: {made[0]} and {readers[-1]} have the same scale and zero point;"
-        f" {fewer} node{'s' * (fewer != 1)} less"
+        f"{node} gives the same on integers: {dequantizers[0]} and {quantizers[-1]} have the same scale and zero point;"
+        f" {fewer} node{'s' * (fewer != 1)} fewer"
     )
-    return Rewrite(Edit(tuple(each.name for each in removed), (on_integers,)), sentence, _names(made, node, readers))
+    return Rewrite(
+        Edit(tuple(conversion.name for conversion in removed), (on_integers,)),
+        sentence,
+        _names(dequantizers, node, quantizers),
+    )
 
 
 def _opset(graph: Graph) -> int:
+    """The opset in which the model is exported, that of its file."""
     return graph.file_opset or graph.opset_imports.get("", 0)
 
 
-def _is_read_alone(graph: Graph, made: Node, node: Node) -> bool:
+def _is_only_user(graph: Graph, producer: Node, node: Node) -> bool:
     try:
-        refuse_other_readers(graph, made, [node])
+        require_no_other_users(graph, producer, [node])
     except NoMatch:
         return False
     return True
 
 
-def _names(made: list[Node], node: Node, readers: list[Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.name for each in (*made, node, *readers)))
+def _names(dequantizers: list[Node], node: Node, quantizers: list[Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.name for each in (*dequantizers, node, *quantizers)))
 
 
-def _is_dequantized(graph: Graph, node: Node) -> bool:
-    made = graph.producer(node.inputs[0]) if node.inputs and node.inputs[0] else None
-    return made is not None and made.op == "DequantizeLinear"
+def _reads_dequantized(graph: Graph, node: Node) -> bool:
+    producer = graph.producer(node.inputs[0]) if node.inputs and node.inputs[0] else None
+    return producer is not None and producer.op == "DequantizeLinear"
 
 
 @dataclass(frozen=True)
 class StayQuantized(Pass):
-    """Between a DequantizeLinear and a QuantizeLinear of one scale, one zero point and one 8-bit type, an operator that
-    only moves or selects elements, or takes the largest of them, works on the integers; both conversions go.
+    """One case: an operator between a DequantizeLinear and a QuantizeLinear runs on integers, and both conversions are
+    removed. The operator only moves or selects elements, or takes their maximum. The conversions have the same scale,
+    zero point and 8-bit type.
 
-    Must not act if anything else reads its result, nor on scales along an axis; a MaxPool keeps floats if it gives
-    indices, or if the file's opset is below 12.
+    Does not apply:
 
-    Source: ONNX Runtime's QDQ transformer, its group "drop QDQ"; what it drops at MaxPool needs scales above 0 only,
-    since dequantization is then monotone.
+    - if anything else reads the result of the operator;
+    - with per-axis quantization;
+    - to a MaxPool with indices as a second output;
+    - to a MaxPool if the opset of the file is below 12.
+
+    Source: ONNX Runtime's QDQ transformer, its group "drop QDQ". MaxPool gives the same on integers because
+    dequantization is monotone if the scale is positive.
     """
 
     title = "Move and select quantized integers, not floats"
@@ -98,7 +110,7 @@ class StayQuantized(Pass):
     rules = (
         Rule(
             "between conversions",
-            (*_OF_ONE, *_OF_ALL),
+            (*_FIRST_INPUT_MOVED, *_ALL_INPUTS_MOVED),
             match_move,
             Example(
                 before="""g (uint8[N,3] x) => (uint8[3,N] y) <float s = {0.1}, uint8 z = {3}> {
@@ -109,7 +121,7 @@ class StayQuantized(Pass):
                 after="g (uint8[N,3] x) => (uint8[3,N] y) { y = Transpose<perm=[1,0]>(x) }",
                 sentences=(
                     "Transpose 'Transpose_b' gives the same on integers: DequantizeLinear 'DequantizeLinear_a' and"
-                    " QuantizeLinear 'QuantizeLinear_y' have the same scale and zero point; 2 nodes less",
+                    " QuantizeLinear 'QuantizeLinear_y' have the same scale and zero point; 2 nodes fewer",
                 ),
             ),
             refusals=(
@@ -130,8 +142,7 @@ class StayQuantized(Pass):
                     """g (uint8[2,3] x) => (uint8[3,2] y) <float[3] s = {0.1, 0.2, 0.3}, uint8[3] z = {1, 2, 3}> {
                         a = DequantizeLinear(x, s, z)  b = Transpose<perm=[1,0]>(a)  y = QuantizeLinear<axis=0>(b, s, z)
                     }""",
-                    "DequantizeLinear 'DequantizeLinear_a' has several scales, or integers of another type than uint8"
-                    " and int8",
+                    "DequantizeLinear 'DequantizeLinear_a' is quantized per axis, or not to uint8 or int8",
                 ),
                 Refusal(
                     """g (uint8[N,3] x) => (float[3,N] y) <float s = {0.1}, uint8 z = {3}> {
@@ -151,16 +162,15 @@ class StayQuantized(Pass):
                         b, i = MaxPool<kernel_shape=[2]>(a)
                         y = QuantizeLinear(b, s, z)
                     }""",
-                    "MaxPool 'MaxPool_b' gives indices, or the file is of an opset before 12, where MaxPool takes"
-                    " floats only",
+                    "MaxPool 'MaxPool_b' outputs indices, or the opset is below 12 and MaxPool takes only floats",
                 ),
             ),
-            may_match=_is_dequantized,
-            exactness=Exactness.BITS,
+            may_match=_reads_dequantized,
+            exactness=Exactness.BIT_EXACT,
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             before="""g (int8[2,4] x) => (int8[2,2] y, int8[2,2] v) <float s = {0.1}, int8 z = {3}> {
                 a = DequantizeLinear(x, s, z)
@@ -171,7 +181,7 @@ class StayQuantized(Pass):
             after="g (int8[2,4] x) => (int8[2,2] y, int8[2,2] v) { y, v = Split<axis=1, num_outputs=2>(x) }",
             sentences=(
                 "Split 'Split_b' gives the same on integers: DequantizeLinear 'DequantizeLinear_a' and QuantizeLinear"
-                " 'QuantizeLinear_v' have the same scale and zero point; 3 nodes less",
+                " 'QuantizeLinear_v' have the same scale and zero point; 3 nodes fewer",
             ),
         ),
         Example(
@@ -185,7 +195,7 @@ class StayQuantized(Pass):
             }""",
             sentences=(
                 "MaxPool 'MaxPool_b' gives the same on integers: DequantizeLinear 'DequantizeLinear_a' and"
-                " QuantizeLinear 'QuantizeLinear_y' have the same scale and zero point; 2 nodes less",
+                " QuantizeLinear 'QuantizeLinear_y' have the same scale and zero point; 2 nodes fewer",
             ),
         ),
         Example(
@@ -198,7 +208,7 @@ class StayQuantized(Pass):
             after="g (uint8[2,3] x, uint8[2,1] u) => (uint8[2,4] y) { y = Concat<axis=1>(x, u) }",
             sentences=(
                 "Concat 'Concat_c' gives the same on integers: DequantizeLinear 'DequantizeLinear_a' and"
-                " QuantizeLinear 'QuantizeLinear_y' have the same scale and zero point; 3 nodes less",
+                " QuantizeLinear 'QuantizeLinear_y' have the same scale and zero point; 3 nodes fewer",
             ),
         ),
     )

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule, option
 
-_OPERANDS_BEFORE = 2  # of a Loop, and inputs of its body: trip count and condition, iteration and condition
+_OPERANDS_BEFORE = 2  # leading operands that are not loop-carried: trip count and condition
 
 
 @dataclass
@@ -18,93 +18,97 @@ class _Unrolled:
 
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Constant | None] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
-    named: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
 
     def value(self, graph: Graph, base: str) -> str:
-        name = graph.fresh(base, self.taken)
-        self.taken.add(name)
+        name = graph.fresh(base, self.values)
+        self.values.add(name)
         return name
 
     def add(self, graph: Graph, node: Node) -> None:
-        name = graph.fresh(node.name, self.named)
-        self.named.add(name)
+        name = graph.fresh(node.name, self.names)
+        self.names.add(name)
         self.nodes.append(node.replace(name=name))
 
 
-def _trips(graph: Graph, node: Node, options: UnrollLoops) -> int:
-    count, going = node.inputs[0], node.inputs[1]
-    trips = graph.constant(count) if count else None
-    if trips is None:
+def _trips(graph: Graph, node: Node, pass_: UnrollLoops) -> int:
+    count, start = node.inputs[0], node.inputs[1]
+    constant_count = graph.constant(count) if count else None
+    if constant_count is None:
         raise NoMatch(f"the trip count of {node} is not known")
-    condition = graph.constant(going) if going else None
-    if going and (condition is None or not condition.numpy().all()):
+    condition = graph.constant(start) if start else None
+    if start and (condition is None or not condition.numpy().all()):
         raise NoMatch(f"{node} may run no iteration")
     body = node.bodies["body"]
-    goes_on = body.outputs[0]
-    kept = body.constant(goes_on)
-    producer = body.producer(goes_on)
-    passes_on = producer is not None and producer.op == "Identity" and producer.inputs[0] == body.inputs[1]
-    if not (passes_on or goes_on == body.inputs[1] or (kept is not None and kept.numpy().all())):
+    next_condition = body.outputs[0]
+    constant_condition = body.constant(next_condition)
+    producer = body.producer(next_condition)
+    is_unchanged = producer is not None and producer.op == "Identity" and producer.inputs[0] == body.inputs[1]
+    if not (
+        is_unchanged
+        or next_condition == body.inputs[1]
+        or (constant_condition is not None and constant_condition.numpy().all())
+    ):
         raise NoMatch(f"{node} computes in each iteration whether it continues")
-    times = int(trips.numpy().reshape(-1)[0])
+    times = int(constant_count.numpy().reshape(-1)[0])
     if times < 1:
         raise NoMatch(f"{node} runs {times} times, so that there is no iteration to copy")
-    if times * len(body) > options.most_nodes:
-        raise NoMatch(f"{times} times the {len(body)} nodes of {node} exceed the bound of {options.most_nodes:,}")
+    if times * len(body) > pass_.most_nodes:
+        raise NoMatch(f"{times} times the {len(body)} nodes of {node} exceed the limit of {pass_.most_nodes:,}")
     return times
 
 
-def _turn(graph: Graph, body: Graph, number: int, carried: list[str], made: _Unrolled) -> list[str]:
-    """Add one more iteration of the body. Returns its results, without the condition."""
+def _add_iteration(graph: Graph, body: Graph, number: int, carried: list[str], unrolled: _Unrolled) -> list[str]:
+    """Add an iteration of the body. Returns its results, without the condition."""
     iteration, condition = (
-        made.value(graph, f"{body.inputs[0]}_{number}"),
-        made.value(graph, f"{body.inputs[1]}_{number}"),
+        unrolled.value(graph, f"{body.inputs[0]}_{number}"),
+        unrolled.value(graph, f"{body.inputs[1]}_{number}"),
     )
-    made.constants |= {iteration: constant(np.array(number, dtype=np.int64)), condition: constant(np.array(True))}
+    unrolled.constants |= {iteration: constant(np.array(number, dtype=np.int64)), condition: constant(np.array(True))}
     names = dict(zip(body.inputs, (iteration, condition, *carried), strict=True))
     for value in body.values():
         if value not in names:
-            names[value] = made.value(graph, f"{value}_{number}")
-    made.constants |= {names[value]: tensor for value, tensor in body.constants.items()}
+            names[value] = unrolled.value(graph, f"{value}_{number}")
+    unrolled.constants |= {names[value]: tensor for value, tensor in body.constants.items()}
     for inner in body.nodes:
         outputs = tuple(names.get(v, v) for v in inner.outputs)
-        made.add(graph, inner.with_values_renamed(names).replace(name=f"{inner.name}_{number}", outputs=outputs))
+        unrolled.add(graph, inner.with_values_renamed(names).replace(name=f"{inner.name}_{number}", outputs=outputs))
     return [names.get(value, value) for value in body.outputs[1:]]
 
 
-def match_few_trips(graph: Graph, node: Node, options: UnrollLoops) -> Rewrite:
-    times = _trips(graph, node, options)
-    body, made = node.bodies["body"], _Unrolled()
+def match_few_trips(graph: Graph, node: Node, pass_: UnrollLoops) -> Rewrite:
+    times = _trips(graph, node, pass_)
+    body, unrolled = node.bodies["body"], _Unrolled()
     carried = list(node.inputs[_OPERANDS_BEFORE:])
     collected: list[list[str]] = []
     for number in range(times):
-        results = _turn(graph, body, number, carried, made)
+        results = _add_iteration(graph, body, number, carried, unrolled)
         collected.append(results[len(carried) :])
         carried = results[: len(carried)]
     replace = dict(zip(node.outputs, carried, strict=False))
-    for place, value in enumerate(node.outputs[len(carried) :]):
-        replace[value] = _stacked(graph, node, [turn[place] for turn in collected], made)
+    for index, value in enumerate(node.outputs[len(carried) :]):
+        replace[value] = _stacked(graph, node, [iteration[index] for iteration in collected], unrolled)
     edit = Edit(
         remove=(node.name,),
-        insert=tuple(made.nodes),
+        insert=tuple(unrolled.nodes),
         replace={old: new for old, new in replace.items() if old},
-        constants=made.constants,
+        constants=unrolled.constants,
     )
     sentence = f"{node} always runs {times} times; replaced by {times} copies of its {len(body)} nodes"
     return Rewrite(edit, sentence, (node.name,))
 
 
-def _stacked(graph: Graph, node: Node, values: list[str], made: _Unrolled) -> str:
+def _stacked(graph: Graph, node: Node, values: list[str], unrolled: _Unrolled) -> str:
     """A scan output: the values of all iterations along a new first axis."""
-    axis = made.value(graph, f"{node.name}_axis")
-    made.constants[axis] = constant(np.array([0], dtype=np.int64))
+    axis = unrolled.value(graph, f"{node.name}_axis")
+    unrolled.constants[axis] = constant(np.array([0], dtype=np.int64))
     parts = []
     for value in values:
-        parts.append(made.value(graph, f"{value}_part"))
-        made.add(graph, Node("Unsqueeze", (value, axis), (parts[-1],), name=f"Unsqueeze_{parts[-1]}"))
-    stacked = made.value(graph, f"{node.name}_stacked")
-    made.add(graph, Node("Concat", tuple(parts), (stacked,), {"axis": 0}, name=f"Concat_{stacked}"))
+        parts.append(unrolled.value(graph, f"{value}_part"))
+        unrolled.add(graph, Node("Unsqueeze", (value, axis), (parts[-1],), name=f"Unsqueeze_{parts[-1]}"))
+    stacked = unrolled.value(graph, f"{node.name}_stacked")
+    unrolled.add(graph, Node("Concat", tuple(parts), (stacked,), {"axis": 0}, name=f"Concat_{stacked}"))
     return stacked
 
 
@@ -113,8 +117,11 @@ class UnrollLoops(Pass):
     """One case: a Loop with a constant trip count that never stops early becomes the nodes of its iterations; scan
     outputs are stacked along a new first axis.
 
-    Must not act if the trip count or the condition is computed at runtime, if there is no iteration, nor if the nodes
-    together exceed `most_nodes`.
+    Does not apply:
+
+    - if the trip count or the condition is computed at runtime;
+    - if there is no iteration;
+    - if the nodes together exceed `most_nodes`.
 
     Source: ONNX's definition of Loop; loop unrolling.
     """
@@ -125,7 +132,7 @@ class UnrollLoops(Pass):
 
     rules = (
         Rule(
-            "few turns",
+            "small trip count",
             ("Loop",),
             match_few_trips,
             Example(
@@ -183,10 +190,10 @@ class UnrollLoops(Pass):
                         y = Loop(m, go, x) <body = b (int64 i, bool c, float[3] v) => (bool d, float[3] w)
                             { d = Identity(c)  w = Add(v, v) }>
                     }""",
-                    "9 times the 2 nodes of Loop 'Loop_y' exceed the bound of 10",
+                    "9 times the 2 nodes of Loop 'Loop_y' exceed the limit of 10",
                     options={"most_nodes": 10},
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

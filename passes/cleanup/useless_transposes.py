@@ -1,4 +1,4 @@
-"""Remove transposes that move no element, and move those before reductions to where they move less."""
+"""Remove transposes that move no data, and move a transpose from before a reduction to after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import inverse, is_identity, moves_data, permuted
 from workbench.layout.conversion.convert import is_only_reader
-from workbench.metrics.transpose_cost import no_longer_moved
+from workbench.metrics.transpose_cost import elements_saved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation
 from workbench.rewrite.analyses.reshapes import VIEWS, shape_operand
@@ -24,7 +24,7 @@ from workbench.rewrite.core.guards import (
 # ---- next to a view -----------------------------------------------------------------------
 
 
-def _demand_view(graph: Graph, node: Node) -> None:
+def _require_view(graph: Graph, node: Node) -> None:
     """Raises NoMatch for a Transpose that may move elements in memory."""
     if node.op != "Transpose":
         return
@@ -34,11 +34,11 @@ def _demand_view(graph: Graph, node: Node) -> None:
         raise NoMatch(f"{node} permutes axes that are not known to have size 1")
 
 
-def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_view(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS if node.op == "Transpose" else ("Transpose",), node)
     require_single_use(graph, node, first)
-    _demand_view(graph, first)
-    _demand_view(graph, node)
+    _require_view(graph, first)
+    _require_view(graph, node)
     source, result = first.inputs[0], node.outputs[0]
     dims = shape_operand(graph.shape(source), graph.shape(result))
     if dims is None:
@@ -50,98 +50,103 @@ def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
         insert=(reshape,),
         constants={name: constant(np.array(dims, np.int64), name)},
     )
-    sentence = f"{first} and {node} move no element and become one Reshape to {list(dims)}; 1 node less"
+    sentence = f"{first} and {node} move no element and become one Reshape to {list(dims)}; 1 node fewer"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
 # ---- before a reduction --------------------------------------------------------------------
 
 
-def _reduced_first(graph: Graph, node: Node) -> Rewrite:
+def _reduce_before_transpose(graph: Graph, node: Node) -> Rewrite:
     transpose = require_producer(graph, node.inputs[0], ("Transpose",), node)
     require_single_use(graph, node, transpose)
     perm, axes = permutation(graph, transpose), reduced_axes(graph, node)
     shape = graph.shape(transpose.outputs[0])
     if shape is None or all(shape[axis] == 1 for axis in axes):
-        raise NoMatch(f"{node} is not known to leave fewer elements to move")
+        raise NoMatch(f"{node} may reduce only axes of size 1: moving {transpose} would save nothing")
     source, result = transpose.inputs[0], node.outputs[0]
-    own_axes = sorted(perm[axis] for axis in axes)
+    source_axes = sorted(perm[axis] for axis in axes)
     name = graph.fresh(f"{result}_axes")
-    constants = {name: constant(np.array(own_axes, np.int64), name)}
-    matched = (transpose.name, node.name)
-    left = remaining_permutation(perm, axes, keeps_axes(node))
-    if is_identity(left) or len(axes) == len(perm):
+    constants = {name: constant(np.array(source_axes, np.int64), name)}
+    names = (transpose.name, node.name)
+    remaining_perm = remaining_permutation(perm, axes, keeps_axes(node))
+    if is_identity(remaining_perm) or len(axes) == len(perm):
         edit = Edit(
-            remove=matched,
+            remove=names,
             insert=(node.replace(inputs=(source, name)),),
             constants=constants,
         )
-        gain = no_longer_moved(graph, transpose)
-        return Rewrite(edit, f"{node} reduces axes {own_axes} of '{source}' directly; {gain}", matched)
+        gain = elements_saved(graph, transpose)
+        return Rewrite(edit, f"{node} reduces axes {source_axes} of '{source}' directly; {gain}", names)
     value = graph.fresh(f"{result}_reduced", (name,))
-    reduced = node.replace(inputs=(source, name), outputs=(value,))
-    moved = transpose.replace(inputs=(value,), outputs=(result,), attributes={**transpose.attributes, "perm": left})
-    known = graph.tensor_type(result)
+    reduction = node.replace(inputs=(source, name), outputs=(value,))
+    transpose_after = transpose.replace(
+        inputs=(value,), outputs=(result,), attributes={**transpose.attributes, "perm": remaining_perm}
+    )
+    type_ = graph.tensor_type(result)
     types = {}
-    if known is not None:
-        types[value] = known.with_shape(None if known.shape is None else permuted(known.shape, inverse(left)))
-    edit = Edit(remove=matched, insert=(reduced, moved), constants=constants, types=types)
-    sentence = f"{transpose} moves the result of {node} over axes {own_axes}, not its operand"
-    return Rewrite(edit, sentence, matched)
+    if type_ is not None:
+        types[value] = type_.with_shape(None if type_.shape is None else permuted(type_.shape, inverse(remaining_perm)))
+    edit = Edit(remove=names, insert=(reduction, transpose_after), constants=constants, types=types)
+    sentence = f"{transpose} is now after {node}, which reduces axes {source_axes} of '{source}'"
+    return Rewrite(edit, sentence, names)
 
 
-def _of_all(graph: Graph, node: Node) -> Rewrite:
-    """The reduction of all elements reads the operand of the change of shape before it."""
+def _reduce_without_view(graph: Graph, node: Node) -> Rewrite:
+    """A reduction over all axes bypasses the Reshape, Flatten, Squeeze or Unsqueeze before it."""
     view = require_producer(graph, node.inputs[0], VIEWS, node)
     axes, source = reduced_axes(graph, node), view.inputs[0]
-    rank, own = len(graph.shape(node.inputs[0]) or ()), graph.rank_of(source)
+    rank, source_rank = len(graph.shape(node.inputs[0]) or ()), graph.rank_of(source)
     if len(axes) < rank:
         raise NoMatch(f"{node} does not reduce all axes")
-    if not own or (keeps_axes(node) and own != rank):
-        raise NoMatch(f"{node} of '{source}' is not known to give as many axes")
-    alone = is_only_reader(graph, node, view.outputs[0])
+    if not source_rank or (keeps_axes(node) and source_rank != rank):
+        raise NoMatch(f"{node} applied to '{source}' may give a result of another rank")
+    removes_view = is_only_reader(graph, node, view.outputs[0])
     attributes = {key: value for key, value in node.attributes.items() if key != "noop_with_empty_axes"}
-    whole = node.replace(inputs=(source,), attributes=attributes)
-    edit = Edit(remove=(view.name, node.name) if alone else (node.name,), insert=(whole,))
-    return Rewrite(
-        edit, f"{node} reduces all of '{source}', whatever the shape that {view} gives it", (view.name, node.name)
-    )
+    reduction = node.replace(inputs=(source,), attributes=attributes)
+    edit = Edit(remove=(view.name, node.name) if removes_view else (node.name,), insert=(reduction,))
+    sentence = f"{node} reduces all elements of '{source}', so that {view} is not needed"
+    return Rewrite(edit, sentence, (view.name, node.name))
 
 
-def match_bound_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return _of_all(graph, node)
+def match_max_min_of_all(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    return _reduce_without_view(graph, node)
 
 
-def match_sum_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_sum_of_all(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_float_or_double(graph, node.inputs[0], node)
-    return _of_all(graph, node)
+    return _reduce_without_view(graph, node)
 
 
-def match_integer_reduction(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_integer_reduction(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_integers(graph, node.inputs[0], node)
-    return _reduced_first(graph, node)
+    return _reduce_before_transpose(graph, node)
 
 
-def match_reduction(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_reduction(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_float_or_double(graph, node.inputs[0], node)
-    return _reduced_first(graph, node)
+    return _reduce_before_transpose(graph, node)
 
 
 @dataclass(frozen=True)
 class UselessTransposes(Pass):
     """Three cases:
 
-    - a Transpose that moves axes of size 1 only, directly before or after Reshape, Flatten, Squeeze or Unsqueeze,
-      becomes one Reshape with it, as when [N,C,1,1] is transposed and then flattened into an output;
-    - a Transpose before a reduction: the reduction reads the operand of the Transpose, which is removed if the
-      remaining axes keep their order, and otherwise follows the reduction, where it moves fewer elements;
+    - a Transpose that moves only axes of size 1 merges with an adjacent Reshape, Flatten, Squeeze or Unsqueeze into
+      one Reshape;
+    - a reduction after a Transpose reads the operand of the Transpose. If the remaining axes keep their order, the
+      Transpose is removed. Otherwise it moves to after the reduction, where it moves fewer elements;
     - a Reshape, Flatten, Squeeze or Unsqueeze before a reduction of all elements is removed.
 
-    Must not act if a symbolic axis would change its place, if anything else reads the value between, on the maximum
-    and minimum of floating-point numbers, which may differ in the sign of a zero, on sums of integers, which
-    saturate in ONNX Runtime, nor if all reduced axes have size 1.
+    Does not apply:
 
-    Source: buddy plan, "useless place" (docs/references.md); a sum does not depend on the order of its summands.
+    - if a symbolic axis would move, or if anything else reads the intermediate value;
+    - to a floating-point max or min after a Transpose, which may differ in the sign of a zero;
+    - to sums of integers, which saturate in ONNX Runtime;
+    - if all reduced axes have size 1.
+
+    Source: the unpublished plan of graph optimizations for buddy-compiler, "useless place"
+    (docs/references.md, "buddy plan"); a sum does not depend on the order of its summands.
     """
 
     title = "Remove transposes next to views and before reductions"
@@ -159,7 +164,7 @@ class UselessTransposes(Pass):
                 after="g (float[N,1,1,8] x) => (float[N,8] y) <int64[2] y_shape = {-1, 8}> { y = Reshape(x, y_shape) }",
                 sentences=(
                     "Transpose 'Transpose_t' and Flatten 'Flatten_y' move no element and become one Reshape to [-1, 8];"
-                    " 1 node less",
+                    " 1 node fewer",
                 ),
             ),
             refusals=(
@@ -179,10 +184,10 @@ class UselessTransposes(Pass):
                     "the shape of 'y' cannot be written as a constant operand of Reshape",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
-            "before a bound of integers",
+            "before an integer max or min",
             ("ReduceMax", "ReduceMin"),
             match_integer_reduction,
             Example(
@@ -195,8 +200,7 @@ class UselessTransposes(Pass):
                     y = Transpose<perm=[1,0]>(y_reduced)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_t' moves the result of ReduceMax 'ReduceMax_y' over axes [1],"
-                    " not its operand",
+                    "Transpose 'Transpose_t' is now after ReduceMax 'ReduceMax_y', which reduces axes [1] of 'x'",
                 ),
             ),
             refusals=(
@@ -206,7 +210,7 @@ class UselessTransposes(Pass):
                     "'t', an operand of ReduceMax 'ReduceMax_y', is not known to hold integers",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for integers: max(max(x, y), max(z, w)) == max(max(x, z), max(y, w)); "
             "min(min(x, y), min(z, w)) == min(min(x, z), min(y, w))",
         ),
@@ -235,7 +239,8 @@ class UselessTransposes(Pass):
                 Refusal(
                     "g (float[1,3] x) => (float[3] y) <int64[1] i = {1}>"
                     " { t = Transpose(x)  y = ReduceSum<keepdims=0>(t, i) }",
-                    "ReduceSum 'ReduceSum_y' is not known to leave fewer elements to move",
+                    "ReduceSum 'ReduceSum_y' may reduce only axes of size 1: moving Transpose 'Transpose_t' would "
+                    "save nothing",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[3] y, float[3,2] t) <int64[1] i = {1}>"
@@ -247,9 +252,9 @@ class UselessTransposes(Pass):
             law="(x + y) + (z + w) == (x + z) + (y + w)",
         ),
         Rule(
-            "before a bound of all",
+            "before a max or min of all",
             ("ReduceMax", "ReduceMin"),
-            match_bound_of_all,
+            match_max_min_of_all,
             Example(
                 before="""g (float[N,2,3] x) => (float y) <int64[1] s = {-1}> {
                     a = Reshape(x, s)
@@ -257,13 +262,13 @@ class UselessTransposes(Pass):
                 }""",
                 after="g (float[N,2,3] x) => (float y) { y = ReduceMax<keepdims=0>(x) }",
                 sentences=(
-                    "ReduceMax 'ReduceMax_y' reduces all of 'x', whatever the shape that Reshape 'Reshape_a' gives it",
+                    "ReduceMax 'ReduceMax_y' reduces all elements of 'x', so that Reshape 'Reshape_a' is not needed",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[2,3] x) => (float[1] y) <int64[1] s = {-1}> { a = Reshape(x, s)  y = ReduceMax(a) }",
-                    "ReduceMax 'ReduceMax_y' of 'x' is not known to give as many axes",
+                    "ReduceMax 'ReduceMax_y' applied to 'x' may give a result of another rank",
                 ),
                 Refusal(
                     "g (float[2,2,3] x) => (float[2] y) <int64[1] i = {1}>"
@@ -275,7 +280,7 @@ class UselessTransposes(Pass):
                     "ReduceMax 'ReduceMax_y' does not follow a Reshape, Flatten, Squeeze or Unsqueeze",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "before a sum of all",
@@ -288,7 +293,7 @@ class UselessTransposes(Pass):
                 }""",
                 after="g (float[N,2,3] x) => (float[1,1,1] y) { y = ReduceSum(x) }",
                 sentences=(
-                    "ReduceSum 'ReduceSum_y' reduces all of 'x', whatever the shape that Reshape 'Reshape_a' gives it",
+                    "ReduceSum 'ReduceSum_y' reduces all elements of 'x', so that Reshape 'Reshape_a' is not needed",
                 ),
             ),
             refusals=(
@@ -302,7 +307,7 @@ class UselessTransposes(Pass):
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A sum of all elements, of a Transpose, with axes that are kept",
             before="""g (float[2,3] x) => (float[1,1] y) {

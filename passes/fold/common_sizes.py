@@ -1,61 +1,64 @@
-"""Compute sizes that are equal for all shapes once."""
+"""Compute once the sizes that several nodes compute, equal whatever the symbolic dims are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from workbench.inference.sizes import FOLLOWED, Contents, contents_of, may_be_followed
+from workbench.inference.sizes import SHAPE_ARITHMETIC, SymbolicValue, may_have_symbolic_value, symbolic_value_of
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 
 from .fold_shapes import match_part_of_shape
 
-Sizes = tuple[Contents, DataType]
+SizesKey = tuple[SymbolicValue, DataType]
 
 
-def match_same_sizes(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """For a single node; a run of the pass looks at the graph once."""
-    return FirstBySizes().match(graph, node, options)
+def match_same_sizes(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """Match one node, with a table for this node alone; a run of the pass shares one table (`rules_of_run`)."""
+    return FirstBySizes().match(graph, node, pass_)
 
 
 @dataclass(frozen=True)
 class FirstBySizes:
-    """The first value of a graph with given sizes. This pass adds no values, so it stays the first."""
+    """By graph, the first value with each tuple of sizes.
 
-    by_graph: WeakKeyDictionary[Graph, dict[Sizes, str]] = field(default_factory=WeakKeyDictionary)
+    The pass adds no values, so the table stays true while it runs.
+    """
 
-    def match(self, graph: Graph, node: Node, options: Pass) -> Rewrite:
-        made = _sizes(graph, node)
-        if made is None:
+    by_graph: WeakKeyDictionary[Graph, dict[SizesKey, str]] = field(default_factory=WeakKeyDictionary)
+
+    def match(self, graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+        sizes = _sizes(graph, node)
+        if sizes is None:
             raise NoMatch(f"the result of {node} is not computed from symbolic dims, or is constant")
         if graph not in self.by_graph:
             self.by_graph[graph] = _first_values(graph)
-        first = graph.producer(self.by_graph[graph].get(made, ""))
+        first = graph.producer(self.by_graph[graph].get(sizes, ""))
         if first is None or first.name == node.name:
             raise NoMatch(f"no node before {node} computes the same sizes")
         if graph.is_output(node.outputs[0]):
             raise NoMatch(f"{node} produces an output of the graph")
         edit = Edit(remove=(node.name,), replace={node.outputs[0]: first.outputs[0]})
         return Rewrite(
-            edit, f"{node} computes the same sizes as {first}; computed once, 1 node less", (first.name, node.name)
+            edit, f"{node} computes the same sizes as {first}; computed once, 1 node fewer", (first.name, node.name)
         )
 
 
-def _first_values(graph: Graph) -> dict[Sizes, str]:
-    first: dict[Sizes, str] = {}
+def _first_values(graph: Graph) -> dict[SizesKey, str]:
+    first: dict[SizesKey, str] = {}
     for node in graph.nodes:
-        made = _sizes(graph, node)
-        if made is not None:
-            first.setdefault(made, node.outputs[0])
+        sizes = _sizes(graph, node)
+        if sizes is not None:
+            first.setdefault(sizes, node.outputs[0])
     return first
 
 
-def _sizes(graph: Graph, node: Node) -> Sizes | None:
+def _sizes(graph: Graph, node: Node) -> SizesKey | None:
     """The sizes that the node computes, if they depend on symbolic dims, else None."""
     type_ = graph.tensor_type(node.outputs[0])
-    contents = None if type_ is None or node.op not in FOLLOWED else contents_of(graph, node.outputs[0])
-    return None if type_ is None or contents is None or contents.known is not None else (contents, type_.dtype)
+    symbolic = None if type_ is None or node.op not in SHAPE_ARITHMETIC else symbolic_value_of(graph, node.outputs[0])
+    return None if type_ is None or symbolic is None or symbolic.known is not None else (symbolic, type_.dtype)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class CommonSizes(Pass):
 
     A size is a polynomial in symbolic dims, as in `fold_shapes`; a symbol has the same value everywhere.
 
-    Must not act if the result is an output of the graph.
+    Does not apply if the result is an output of the graph.
 
     Source: value numbering over symbolic shapes; ONNX's definition of a symbolic dim, which has one size per graph.
     """
@@ -82,7 +85,7 @@ class CommonSizes(Pass):
     rules = (
         Rule(
             "same sizes",
-            tuple(FOLLOWED),
+            tuple(SHAPE_ARITHMETIC),
             match_same_sizes,
             Example(
                 before="""g (float[1,2,H,W] x, float[1,1,1,1] anchor) => (float[1,2,H,W] z, int64[2] y)
@@ -105,7 +108,7 @@ class CommonSizes(Pass):
                 }""",
                 sentences=(
                     "Gather 'Gather_i' computes the sizes of axes 2 to 3 of 'x'; written as Shape",
-                    "Shape 'Shape_t' computes the same sizes as Shape 'Gather_i'; computed once, 1 node less",
+                    "Shape 'Shape_t' computes the same sizes as Shape 'Gather_i'; computed once, 1 node fewer",
                 ),
             ),
             refusals=(
@@ -122,8 +125,8 @@ class CommonSizes(Pass):
                     "the result of Shape 'Shape_y' is not computed from symbolic dims, or is constant",
                 ),
             ),
-            may_match=may_be_followed,
-            exactness=Exactness.BITS,
+            may_match=may_have_symbolic_value,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "picked from a shape",
@@ -150,7 +153,7 @@ class CommonSizes(Pass):
                     "Gather 'Gather_y' does not compute sizes of axes",
                 ),
             ),
-            may_match=may_be_followed,
-            exactness=Exactness.BITS,
+            may_match=may_have_symbolic_value,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -19,7 +19,7 @@ def _convolution_before(graph: Graph, norm: Node) -> Node:
     return conv
 
 
-def match_after_convolution(graph: Graph, norm: Node, options: Pass) -> Rewrite:
+def match_after_convolution(graph: Graph, norm: Node, pass_: Pass) -> Rewrite:
     conv = _convolution_before(graph, norm)
     factor, shift = normalization(graph, norm)
     if channel_axis(graph, conv) != 1 or channels(graph, conv) != factor.size:
@@ -31,14 +31,15 @@ def match_after_convolution(graph: Graph, norm: Node, options: Pass) -> Rewrite:
         constants=folded.constants,
     )
     sentence = (
-        f"{norm} scales {factor.size:,} channels; folded into the {folded.numbers:,} weights and the bias of {conv}"
+        f"{norm} scales {factor.size:,} channels; "
+        f"folded into the {folded.weight_count:,} weights and the bias of {conv}"
     )
     return Rewrite(edit, sentence, (conv.name, norm.name))
 
 
 @dataclass(frozen=True)
 class FoldBatchNorm(Pass):
-    """y = (conv(x) - mean) * scale / sqrt(variance + epsilon) + bias becomes one convolution, with
+    """y = (conv(x) - mean) * scale / sqrt(variance + epsilon) + shift becomes one convolution, with
 
         weight' = weight * scale / sqrt(variance + epsilon)        (for each output channel)
         bias'   = (bias - mean) * scale / sqrt(variance + epsilon) + shift
@@ -46,11 +47,18 @@ class FoldBatchNorm(Pass):
     Cases: Conv and ConvTranspose of one, two or three spatial axes, grouped or not, Gemm, and MatMul of
     matrices; with or without a bias. Computed in double precision, stored in the type of the weights.
 
-    Must not act in training mode, on weights or statistics that are computed at runtime, if anything else reads the
-    convolution's result, if a variance is not positive, nor if a folded weight overflows its element type.
+    Does not apply:
 
-    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2;
-    buddy plan, "constant folding", third kind (docs/references.md).
+    - in training mode;
+    - to weights or statistics that are computed at runtime;
+    - if anything else reads the convolution's result;
+    - if a variance is not positive;
+    - if a folded weight overflows its element type.
+
+    `bias` is the convolution's, 0 if it has none; `shift` is the last parameter of the normalization, B.
+
+    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2; the unpublished plan of
+    graph optimizations for buddy-compiler, "constant folding", third kind (docs/references.md, "buddy plan").
     """
 
     title = "Fold batch normalization into convolution"

@@ -9,36 +9,36 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.affine import (
-    by_channel,
-    constant_beside,
     factor_and_shift,
-    keep_signs_of_zero,
-    refuse_training,
-    refuse_zeros,
+    per_channel_array,
+    require_finite_nonzero,
+    require_inference_mode,
+    require_unobserved_zero_sign,
+    split_constant_operand,
 )
 from workbench.rewrite.core.guards import require_constant, require_producer, require_single_use
 
-SCALE, SHIFT = 1, 2  # operands of BatchNormalization
-_CHANNELS = 1  # their axis
+_SCALE_INPUT, _SHIFT_INPUT = 1, 2  # indices of BatchNormalization's inputs `scale` and `B`
+_CHANNEL_AXIS = 1
 
 
-def match_scale_of_norm(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    value, number, first = constant_beside(graph, node)
-    norm = require_producer(graph, value, ("BatchNormalization",), node)
-    refuse_training(norm)
+def match_scale_of_norm(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    data, constant_name, constant_is_first = split_constant_operand(graph, node)
+    norm = require_producer(graph, data, ("BatchNormalization",), node)
+    require_inference_mode(norm)
     require_single_use(graph, node, norm)
-    scale, shift = (require_constant(graph, norm.inputs[index], norm) for index in (SCALE, SHIFT))
-    channel = by_channel(graph, node, value, number, _CHANNELS, scale.size)
-    refuse_zeros(node, number, channel)
-    keep_signs_of_zero(graph, node, channel)
-    factor, summand = factor_and_shift(node, channel, first)
+    scale, shift = (require_constant(graph, norm.inputs[index], norm) for index in (_SCALE_INPUT, _SHIFT_INPUT))
+    channel = per_channel_array(graph, node, data, constant_name, _CHANNEL_AXIS, scale.size)
+    require_finite_nonzero(node, constant_name, channel)
+    require_unobserved_zero_sign(graph, node, channel)
+    factor, added = factor_and_shift(node, channel, constant_is_first)
     with np.errstate(over="ignore", invalid="ignore"):
         new_scale = (scale * factor).astype(scale.dtype)
-        new_shift = (shift * factor + summand).astype(shift.dtype)
+        new_shift = (shift * factor + added).astype(shift.dtype)
     if not (np.isfinite(new_scale).all() and np.isfinite(new_shift).all()):
-        raise NoMatch(f"the numbers of {norm} and {node} together exceed what {scale.dtype} holds")
-    scaled = graph.fresh(f"{norm.inputs[SCALE]}_scaled")
-    shifted = graph.fresh(f"{norm.inputs[SHIFT]}_shifted", (scaled,))
+        raise NoMatch(f"the combined constants of {norm} and {node} overflow {scale.dtype}")
+    scaled = graph.fresh(f"{norm.inputs[_SCALE_INPUT]}_scaled")
+    shifted = graph.fresh(f"{norm.inputs[_SHIFT_INPUT]}_shifted", (scaled,))
     edit = Edit(
         remove=(norm.name, node.name),
         insert=(norm.replace(inputs=(norm.inputs[0], scaled, shifted, *norm.inputs[3:]), outputs=node.outputs),),
@@ -56,12 +56,16 @@ class FoldChannelScale(Pass):
         scale' = scale * m
         shift' = shift * m + a
 
-    for Mul, Div, Add and Sub with a constant of one number per channel, or of one for all. Computed in double
-    precision, stored in the type of the normalization. A convolution before it can then absorb the normalization.
+    for Mul, Div, Add and Sub with a constant per channel or a scalar constant. The new constants are computed in double
+    precision and stored in the type of the normalization. A convolution before it can then absorb the normalization.
 
-    Must not act in training mode, on numbers that are computed at runtime, if anything else reads the normalization's
-    result, if a folded number overflows its element type, if a factor is zero or not finite, nor if a negative factor
-    changes the sign of a zero that a reader distinguishes.
+    Does not apply:
+
+    - in training mode, or if the constants are computed at runtime;
+    - if anything else reads the result of the normalization;
+    - if a folded constant overflows its element type;
+    - if a factor is zero or not finite;
+    - if a factor is negative and a user of the result can distinguish -0.0 from 0.0.
 
     Source: exports of Caffe models, whose BatchNorm layer is followed by a Scale layer.
     """
@@ -110,7 +114,7 @@ class FoldChannelScale(Pass):
                         n = BatchNormalization(x, s, s, s, s)
                         y = Mul(n, by)
                     }""",
-                    "Mul 'Mul_y' multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not",
+                    "Mul 'Mul_y' turns 0.0 into -0.0, since a factor is negative; folded, the result would be 0.0",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}, float by = {0}> {

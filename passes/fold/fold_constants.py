@@ -17,18 +17,18 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 from ..cleanup.inline_if import InlineIf
 from .fold_shapes import FoldShapes
 
-TURNED_FROM = 2**12  # bytes; a smaller result is stored as computed
+_MOST_BYTES_COPIED = 2**12  # transposed constants of up to so many bytes are copied; a larger one is a view
 
 
 def _folded(graph: Graph, node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
     named = zip(node.outputs, results, strict=True)
-    constants = {name: _kept(graph, node, array, name) for name, array in named if array is not None}
+    constants = {name: _stored(graph, node, array, name) for name, array in named if array is not None}
     return Edit(remove=(node.name,), constants=constants)
 
 
-def _kept(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
+def _stored(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
     """The result as a constant; a transposed weight is a view, which takes no additional memory."""
-    if node.op != "Transpose" or result.nbytes < TURNED_FROM:
+    if node.op != "Transpose" or result.nbytes < _MOST_BYTES_COPIED:
         return constant(result, name)
     perm = node.attr("perm", tuple(reversed(range(result.ndim))))
     return permuted_constant(graph.constants[node.inputs[0]], perm)
@@ -47,8 +47,8 @@ def _size(graph: Graph, node: Node) -> int | None:
 
 
 def _quantized_reader(graph: Graph, node: Node) -> Node | None:
-    """A reader of a dequantized constant that can compute on integers: another operand of it is dequantized from a
-    computed value, or it is a Gather whose result is quantized."""
+    """A reader of a dequantized constant that can compute on integers: either another of its operands is dequantized
+    from a computed value, or it is a Gather whose result is quantized. None if there is none."""
     if node.op != "DequantizeLinear":
         return None
     for reader in graph.users(node.outputs[0]):
@@ -61,7 +61,7 @@ def _quantized_reader(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
+def match_constant(graph: Graph, node: Node, pass_: FoldConstants) -> Rewrite:
     if any(v not in graph.constants for v in node.operands):
         missing = next(v for v in node.operands if v not in graph.constants)
         raise NoMatch(f"'{missing}', an operand of {node}, is not a constant")
@@ -75,8 +75,8 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     if quantized is not None:
         raise NoMatch(f"{quantized} can compute on the integers that {node} reads")
     size = _size(graph, node)
-    if size is not None and size > options.max_bytes:
-        raise NoMatch(f"the result of {node} would take {size:,} bytes; the bound is {options.max_bytes:,}")
+    if size is not None and size > pass_.max_bytes:
+        raise NoMatch(f"the result of {node} would take {size:,} bytes; the limit is {pass_.max_bytes:,}")
     try:
         operands = [graph.constants[v].numpy() if v else None for v in node.inputs]
         results = evaluate(node, operands, graph.opset_imports)
@@ -89,8 +89,8 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
         if declared is not None and declared.dtype.numpy() != result.dtype:
             raise NoMatch(f"'{value}' of {node} is {declared.dtype.name.lower()}, which is not computed here")
     total = sum(r.nbytes for r in results if r is not None)
-    if total > options.max_bytes:
-        raise NoMatch(f"the result of {node} would take {total:,} bytes; the bound is {options.max_bytes:,}")
+    if total > pass_.max_bytes:
+        raise NoMatch(f"the result of {node} would take {total:,} bytes; the limit is {pass_.max_bytes:,}")
     sentence = f"{node} depends on constants only; computed once, {total:,} bytes"
     return Rewrite(_folded(graph, node, results), sentence, (node.name,))
 
@@ -99,22 +99,22 @@ def _has_constants_alone(graph: Graph, node: Node) -> bool:
     return all(v in graph.constants for v in node.operands)
 
 
-def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
+def match_shape(graph: Graph, node: Node, pass_: FoldConstants) -> Rewrite:
     type_ = graph.tensor_type(node.inputs[0])
     shape = None if type_ is None else type_.static_shape
     if shape is None:
         raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} reads, is not fixed")
-    asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start") : node.attr("end")])
+    sizes = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start") : node.attr("end")])
     sentence = f"{node} reads the shape of '{node.inputs[0]}', which is always {list(shape)}"
-    return Rewrite(_folded(graph, node, (asked.astype(np.int64),)), sentence, (node.name,))
+    return Rewrite(_folded(graph, node, (sizes.astype(np.int64),)), sentence, (node.name,))
 
 
-def match_cast_like(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_cast_like(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     like = graph.tensor_type(node.inputs[1])
     if like is None:
         raise NoMatch(f"the type of '{node.inputs[1]}', to which {node} casts, is not known")
-    kept = {key: value for key, value in node.attributes.items() if key != "to"}
-    cast = node.replace(op_type="Cast", inputs=node.inputs[:1], attributes={**kept, "to": like.dtype.value})
+    attributes = {key: value for key, value in node.attributes.items() if key != "to"}
+    cast = node.replace(op_type="Cast", inputs=node.inputs[:1], attributes={**attributes, "to": like.dtype.value})
     sentence = f"{node} casts to the type of '{node.inputs[1]}', which is {like.dtype.name.lower()}; written as Cast"
     return Rewrite(Edit(remove=(node.name,), insert=(cast,)), sentence, (node.name,))
 
@@ -131,11 +131,16 @@ class FoldConstants(Pass):
 
     Each enables the others: after an If is replaced by its branch, more shapes are known.
 
-    Must not act on random operators, on other nodes that make an output of the graph, nor if the result takes more
-    than `max_bytes`, so that a small file that generates large weights stays small, nor on the DequantizeLinear of a
-    constant whose reader runtimes can give integers: beside that of a computed value, or a Gather that is quantized.
+    Does not apply:
 
-    Source: buddy plan, "constant folding", first and second kind (docs/references.md).
+    - to random operators;
+    - to other nodes that make an output of the graph;
+    - if the result takes more than `max_bytes`, so that a small file that generates large weights stays small;
+    - to the DequantizeLinear of a constant whose reader runtimes can give integers: beside that of a computed value, or
+      a Gather that is quantized.
+
+    Source: the unpublished plan of graph optimizations for buddy-compiler, "constant folding", first and
+    second kind (docs/references.md, "buddy plan").
     """
 
     title = "Fold constants"
@@ -163,13 +168,13 @@ class FoldConstants(Pass):
                 ),
                 Refusal(
                     "g (float[1] x) => (float[4] y) <int64[1] s = {4}> { c = ConstantOfShape(s)  y = Add(x, c) }",
-                    "the result of ConstantOfShape 'ConstantOfShape_c' would take 16 bytes; the bound is 8",
+                    "the result of ConstantOfShape 'ConstantOfShape_c' would take 16 bytes; the limit is 8",
                     options={"max_bytes": 8},
                 ),
                 Refusal(
                     "g (int64[N] x) => (int64[M] y) <int64 a = {0}, int64 b = {1000000000000}, int64 d = {1}>"
                     " { c = Range(a, b, d)  y = Add(x, c) }",
-                    "the result of Range 'Range_c' would take 8,000,000,000,000 bytes; the bound is 16,777,216",
+                    "the result of Range 'Range_c' would take 8,000,000,000,000 bytes; the limit is 16,777,216",
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y) { c = RandomNormal<shape=[2]>()  y = Add(x, c) }",
@@ -198,7 +203,7 @@ class FoldConstants(Pass):
                 ),
             ),
             may_match=_has_constants_alone,
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "fixed shape",
@@ -215,7 +220,7 @@ class FoldConstants(Pass):
                     "the shape of 'x', which Shape 'Shape_s' reads, is not fixed",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "type of another value",
@@ -235,12 +240,12 @@ class FoldConstants(Pass):
                     "the type of 'z', to which CastLike 'CastLike_y' casts, is not known",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         *FoldShapes.rules,
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A -1 that always stands for one number leaves it to another axis",
             before="""g (float[N,4,6,2] x) => (float[6,2] y)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.affine import (
-    by_channel,
-    constant_beside,
     factor_and_shift,
-    keep_signs_of_zero,
-    refuse_zeros,
+    per_channel_array,
+    require_finite_nonzero,
+    require_unobserved_zero_sign,
+    split_constant_operand,
 )
 from workbench.rewrite.analyses.linear import LINEAR, channel_axis, channels, scaled
 from workbench.rewrite.core.guards import permutation, require_single_use
@@ -36,31 +36,31 @@ def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
     return producer, axis
 
 
-def match_scale_after(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return _folded(graph, node, signs=True)
+def match_scale_after(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    return _folded(graph, node, keeps_signs=True)
 
 
-def match_turning(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return _folded(graph, node, signs=False)
+def match_sign_change(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    return _folded(graph, node, keeps_signs=False)
 
 
-def _folded(graph: Graph, node: Node, signs: bool) -> Rewrite:
-    """The rewrite of both rules. signs: whether the signs of zeros must stay."""
-    value, number, first = constant_beside(graph, node)
-    linear, axis = _linear_before(graph, node, value)
-    numbers = by_channel(graph, node, value, number, axis, channels(graph, linear))
-    refuse_zeros(node, number, numbers)
-    if signs:
-        keep_signs_of_zero(graph, node, numbers)
-    folded = scaled(graph, linear, *factor_and_shift(node, numbers, first))
+def _folded(graph: Graph, node: Node, keeps_signs: bool) -> Rewrite:
+    """The rewrite of both rules. keeps_signs: whether the signs of zeros must stay."""
+    data, constant_name, constant_is_first = split_constant_operand(graph, node)
+    linear, axis = _linear_before(graph, node, data)
+    numbers = per_channel_array(graph, node, data, constant_name, axis, channels(graph, linear))
+    require_finite_nonzero(node, constant_name, numbers)
+    if keeps_signs:
+        require_unobserved_zero_sign(graph, node, numbers)
+    folded = scaled(graph, linear, *factor_and_shift(node, numbers, constant_is_first))
     edit = Edit(
         remove=(linear.name, node.name),
         insert=(folded.node,),
-        replace={node.outputs[0]: value},
+        replace={node.outputs[0]: data},
         constants=folded.constants,
     )
-    verb, what = ("scales", "weights and the bias") if node.op in ("Mul", "Div") else ("shifts", "bias")
-    sentence = f"{node} {verb} {numbers.size:,} channels; folded into the {what} of {linear}"
+    verb, parts = ("scales", "weights and the bias") if node.op in ("Mul", "Div") else ("shifts", "bias")
+    sentence = f"{node} {verb} {numbers.size:,} channels; folded into the {parts} of {linear}"
     return Rewrite(edit, sentence, (linear.name, node.name))
 
 
@@ -75,9 +75,13 @@ class FoldScale(Pass):
     ConvTranspose, Gemm or MatMul, also with Transposes between, which only move channels. A MatMul of matrices that
     gets a bias becomes Gemm. Computed in double precision, stored in the type of the weights.
 
-    Must not act if anything else reads a value between, if a factor is zero or not finite, nor if a folded number
-    overflows its element type; except in mode "fast", not if a negative factor changes the sign of a zero that a
-    reader distinguishes. A sum with a value that holds no -0.0, such as a residual branch, does not.
+    Does not apply:
+
+    - if anything else reads an intermediate value;
+    - if a factor is zero or not finite;
+    - if a folded number overflows its element type;
+    - except in mode "fast", if a factor is negative and a user of the result can distinguish -0.0 from 0.0. A sum with
+      a value that holds no -0.0, such as a residual branch, cannot.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, without the
     normalization; ONNX Runtime's ConvMulFusion and ConvAddFusion.
@@ -145,7 +149,7 @@ class FoldScale(Pass):
                         c = MatMul(x, w)
                         y = Mul(c, m)
                     }""",
-                    "Mul 'Mul_y' multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not",
+                    "Mul 'Mul_y' turns 0.0 into -0.0, since a factor is negative; folded, the result would be 0.0",
                 ),
                 Refusal(
                     """g (float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] m = {1, -2}> {
@@ -153,7 +157,7 @@ class FoldScale(Pass):
                         s = Mul(c, m)
                         y = Add(x, s)
                     }""",
-                    "Mul 'Mul_s' multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not",
+                    "Mul 'Mul_s' turns 0.0 into -0.0, since a factor is negative; folded, the result would be 0.0",
                 ),
                 Refusal(
                     """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 0}> {
@@ -174,7 +178,7 @@ class FoldScale(Pass):
                         c = MatMul(x, w)
                         y = Mul(c, m)
                     }""",
-                    "the weights of MatMul 'MatMul_c' times the factors exceed what float holds",
+                    "the weights of MatMul 'MatMul_c' times the factors overflow float",
                 ),
                 Refusal(
                     """g (float[N,3,1] x) => (float[N,3,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
@@ -217,7 +221,7 @@ class FoldScale(Pass):
         Rule(
             "scale that turns signs",
             ("Mul", "Div"),
-            match_turning,
+            match_sign_change,
             Example(
                 before="g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, -2}>"
                 " { c = MatMul(x, w)  y = Mul(c, m) }",
@@ -231,13 +235,13 @@ class FoldScale(Pass):
                     "Mul 'Mul_y' does not follow a convolution or a product with a matrix",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 0}, -0.0, 0, "a matrix product turns -0 into 0"),
             law="(x * w + b) * m == x * (w * m) + b * m",
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Negative numbers in front of a residual sum, in which the sign of a zero is lost",
             before="""g (float[N,2] x) => (float[2,N] y) <float[2,2] w = {1, 2, 3, 4}, float[2] m = {1, -2}> {

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape, lazy_constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.affine import by_channel, constant_beside, factor_and_shift, normalization
+from workbench.rewrite.analyses.affine import factor_and_shift, normalization, per_channel_array, split_constant_operand
 from workbench.rewrite.core.guards import require_constant, require_producer, require_single_use
 
 SCALING = ("BatchNormalization", "Mul", "Div", "Add", "Sub")
@@ -24,11 +24,11 @@ def _weight(graph: Graph, linear: Node) -> tuple[np.ndarray, int, int]:
         return weight, 1, weight.shape[1] * linear.attr("group")
     rank = graph.rank_of(linear.inputs[0])
     if weight.ndim != 2 or rank is None or linear.attr("transA"):
-        raise NoMatch(f"{linear} is not a product of rows with a matrix")
+        raise NoMatch(f"{linear} has weights that are not 2-D, an input of unknown rank, or transA")
     return weight, rank - 1, weight.shape[1] if linear.attr("transB") else weight.shape[0]
 
 
-def _by_input(linear: Node, weight: np.ndarray, channel: np.ndarray) -> np.ndarray:
+def _per_input_channel(linear: Node, weight: np.ndarray, channel: np.ndarray) -> np.ndarray:
     """One number for each input channel, in a shape that broadcasts to the weights."""
     if linear.op != "Conv":
         return channel if linear.attr("transB") else channel.reshape(-1, 1)
@@ -37,9 +37,9 @@ def _by_input(linear: Node, weight: np.ndarray, channel: np.ndarray) -> np.ndarr
     return by_group.reshape(*by_group.shape, *(1,) * (weight.ndim - 2))
 
 
-def _added(linear: Node, weight: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """What the shift adds to each output channel."""
-    product: np.ndarray = weight.astype(np.float64) * _by_input(linear, weight, shift)
+def _bias_of_shift(linear: Node, weight: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """[output channels]: the bias that a shift before the operator amounts to."""
+    product: np.ndarray = weight.astype(np.float64) * _per_input_channel(linear, weight, shift)
     if linear.op == "Conv":
         return np.asarray(product.reshape(weight.shape[0], -1).sum(axis=1))
     alpha = linear.attr("alpha") if linear.op == "Gemm" else 1.0
@@ -55,24 +55,24 @@ def _bias(graph: Graph, linear: Node) -> np.ndarray:
     return bias.reshape(-1) * (linear.attr("beta") if linear.op == "Gemm" else 1.0)
 
 
-def match_before(graph: Graph, linear: Node, options: Pass) -> Rewrite:
-    node = require_producer(graph, linear.inputs[0], SCALING, linear)
-    require_single_use(graph, linear, node)
+def match_before(graph: Graph, linear: Node, pass_: Pass) -> Rewrite:
+    scale_node = require_producer(graph, linear.inputs[0], SCALING, linear)
+    require_single_use(graph, linear, scale_node)
     weight, axis, count = _weight(graph, linear)
-    value, factor, shift = _scaling(graph, node, axis, count)
+    value, factor, shift = _scaling(graph, scale_node, axis, count)
     if not (np.isfinite(factor).all() and np.isfinite(shift).all() and factor.all()):
-        raise NoMatch(f"{node} multiplies by zero, infinity or NaN, which cannot be folded into weights")
+        raise NoMatch(f"{scale_node} multiplies by zero, infinity or NaN, which cannot be folded into weights")
     padded = any(linear.attr("pads", ())) or linear.attr("auto_pad") not in ("NOTSET", "VALID")
     if linear.op == "Conv" and padded and shift.any():
-        raise NoMatch(f"{linear} pads with zeros, which {node} does not shift")
+        raise NoMatch(f"{linear} has zero padding, to which the shift of {scale_node} does not apply")
     if linear.op == "MatMul" and shift.any() and graph.rank_of(value) != 2:
         raise NoMatch(f"{linear} has no bias, and Gemm, which has one, takes matrices only")
-    scale = _by_input(linear, weight, factor)
+    scale = _per_input_channel(linear, weight, factor)
     limit = float(np.finfo(weight.dtype).max)
-    new_bias = _bias(graph, linear) + _added(linear, weight, shift)
+    new_bias = _bias(graph, linear) + _bias_of_shift(linear, weight, shift)
     if float(np.abs(weight * scale).max(initial=0)) > limit or np.abs(new_bias).max(initial=0) > limit:
-        raise NoMatch(f"the weights of {linear} times the factors exceed what {weight.dtype} holds")
-    return _folded(graph, node, linear, value, scale, new_bias if shift.any() else None)
+        raise NoMatch(f"the weights of {linear} times the factors overflow {weight.dtype}")
+    return _folded(graph, scale_node, linear, value, scale, new_bias if shift.any() else None)
 
 
 def _scaling(graph: Graph, node: Node, axis: int, count: int) -> tuple[str, np.ndarray, np.ndarray]:
@@ -80,14 +80,14 @@ def _scaling(graph: Graph, node: Node, axis: int, count: int) -> tuple[str, np.n
     if node.op == "BatchNormalization":
         factor, shift = normalization(graph, node)
         if axis != 1 or factor.size != count:
-            raise NoMatch(f"{node} scales another axis than the channels")
+            raise NoMatch(f"{node} scales an axis that is not the input-channel axis")
         return node.inputs[0], factor, shift
-    value, number, first = constant_beside(graph, node)
-    channel = by_channel(graph, node, value, number, axis, count)
+    value, constant_name, constant_is_first = split_constant_operand(graph, node)
+    channel = per_channel_array(graph, node, value, constant_name, axis, count)
     shape = graph.shape(value)
-    if math.prod(constant_shape(graph.constants[number])) > 1 and (shape is None or shape[axis] != count):
+    if math.prod(constant_shape(graph.constants[constant_name])) > 1 and (shape is None or shape[axis] != count):
         raise NoMatch(f"{node} may broadcast '{value}', which is not known to have {count} channels")
-    return value, *factor_and_shift(node, channel, first)
+    return value, *factor_and_shift(node, channel, constant_is_first)
 
 
 def _folded(graph: Graph, node: Node, linear: Node, value: str, scale: np.ndarray, bias: np.ndarray | None) -> Rewrite:
@@ -108,8 +108,8 @@ def _folded(graph: Graph, node: Node, linear: Node, value: str, scale: np.ndarra
         attributes |= {"beta": 1.0} if op == "Gemm" and "beta" in attributes else {}
     folded = linear.replace(op_type=op, inputs=inputs, attributes=attributes)
     edit = Edit(remove=(node.name, linear.name), insert=(folded,), constants=constants)
-    what = "weights" if bias is None else "weights and the bias"
-    sentence = f"{node} scales or shifts the channels that {linear} reads; folded into the {what} of {linear}"
+    parts = "weights" if bias is None else "weights and the bias"
+    sentence = f"{node} scales or shifts the channels that {linear} reads; folded into the {parts} of {linear}"
     return Rewrite(edit, sentence, (node.name, linear.name))
 
 
@@ -120,13 +120,18 @@ class FoldScaleBefore(Pass):
         weight' = weight * m                  (for each input channel)
         bias'   = bias + sum(weight * a)      (over the input channels and the window)
 
-    Cases: BatchNormalization, Mul, Div by a constant, Add and Sub before Conv, grouped or not, Gemm, or
-    MatMul with a matrix. Computed in double precision, stored in the type of the weights.
+    First operator: BatchNormalization, or Mul, Div, Add or Sub with a constant. Second: Conv (also grouped), Gemm, or
+    MatMul with 2-D weights. The new weights are computed in double precision and stored in the type of the old ones.
 
-    Must not act if a convolution with padding would get a shift (the padding is not shifted), if a factor is zero or
-    not finite, if anything else reads the scaled value, nor in training mode.
+    Does not apply:
 
-    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, in the opposite order.
+    - if a convolution with padding would get a shift (the padding is not shifted);
+    - if a factor is zero or not finite;
+    - if anything else reads the scaled value;
+    - in training mode.
+
+    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, fold a batch normalization
+    after the convolution; here it is before.
     """
 
     title = "Fold scale and shift before convolutions and products"
@@ -160,7 +165,7 @@ class FoldScaleBefore(Pass):
                         t = Add(x, a)
                         y = Conv<pads=[1,1,1,1]>(t, w)
                     }""",
-                    "Conv 'Conv_y' pads with zeros, which Add 'Add_t' does not shift",
+                    "Conv 'Conv_y' has zero padding, to which the shift of Add 'Add_t' does not apply",
                 ),
                 Refusal(
                     """g (float[N,1,2,2] x) => (float[N,1,2,2] y)
@@ -183,12 +188,12 @@ class FoldScaleBefore(Pass):
                 Refusal(
                     "g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1e30, 2}, float[2] a = {1e30, 1}>"
                     " { t = Mul(x, a)  y = MatMul(t, w) }",
-                    "the weights of MatMul 'MatMul_y' times the factors exceed what float32 holds",
+                    "the weights of MatMul 'MatMul_y' times the factors overflow float32",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[3,1] y) <float[2,1] w = {1, 2}, float a = {3}>"
                     " { t = Mul(x, a)  y = Gemm<transA=1>(t, w) }",
-                    "Gemm 'Gemm_y' is not a product of rows with a matrix",
+                    "Gemm 'Gemm_y' has weights that are not 2-D, an input of unknown rank, or transA",
                 ),
                 Refusal(
                     "g (float[2,2] x) => (float[2,1] y)"
@@ -206,7 +211,7 @@ class FoldScaleBefore(Pass):
                         t = BatchNormalization(x, s, s, s, s)
                         y = MatMul(t, w)
                     }""",
-                    "BatchNormalization 'BatchNormalization_t' scales another axis than the channels",
+                    "BatchNormalization 'BatchNormalization_t' scales an axis that is not the input-channel axis",
                 ),
             ),
             exactness=Exactness.ROUNDING,

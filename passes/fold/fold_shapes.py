@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.sizes import FOLLOWED, Contents, Size, contents_of, may_be_followed, rest_of, shape_sizes
+from workbench.inference.sizes import (
+    SHAPE_ARITHMETIC,
+    Size,
+    SymbolicValue,
+    inferred_dim,
+    may_have_symbolic_value,
+    shape_sizes,
+    shape_sources,
+    symbolic_value_of,
+)
 from workbench.ir import DataType, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 
-_END = np.iinfo(np.int64).max  # of a Slice: to the end of the axis, whatever its size
-_COPIED, _REST = 0, -1  # in the shape of a Reshape: the operand's own dim, what is left
+_END = np.iinfo(np.int64).max  # as the end in a Slice: to the end of the axis, whatever its size
+_COPIED, _INFERRED = 0, -1  # special values in the shape of a Reshape: 0 copies the input's dim, -1 is inferred
 
 
-def _computed(graph: Graph, node: Node, index: int) -> Contents:
-    """The known contents of a computed operand. Raises NoMatch if it is a constant, or nothing is known."""
+def _symbolic_operand(graph: Graph, node: Node, index: int) -> SymbolicValue:
+    """The symbolic value of a computed operand. Raises NoMatch if it is a constant, missing or unknown."""
     value = node.inputs[index] if len(node.inputs) > index else ""
-    if not value or graph.constant(value) is not None:
-        raise NoMatch(f"the sizes that {node} reads are already constant")
-    contents = contents_of(graph, value)
-    if contents is None:
+    if not value:
+        raise NoMatch(f"{node} has no operand {index}, from which it would read sizes")
+    if graph.constant(value) is not None:
+        raise NoMatch(f"'{value}', from which {node} reads sizes, is already constant")
+    symbolic = symbolic_value_of(graph, value)
+    if symbolic is None:
         raise NoMatch(f"the numbers in '{value}', which {node} reads, are not computed from shapes")
-    return contents
+    return symbolic
 
 
 def _sizes(graph: Graph, value: str, node: Node) -> tuple[Size, ...]:
@@ -33,20 +44,22 @@ def _sizes(graph: Graph, value: str, node: Node) -> tuple[Size, ...]:
     return sizes
 
 
-def _with_numbers(graph: Graph, node: Node, index: int, numbers: Sequence[int], why: str, **attributes: int) -> Rewrite:
+def _with_constant_operand(
+    graph: Graph, node: Node, index: int, numbers: Sequence[int], reason: str, **attributes: int
+) -> Rewrite:
     """The rewrite that makes operand `index` of the node a constant."""
     name = graph.fresh(f"{node.outputs[0]}_{'ends' if node.op == 'Slice' else 'shape'}")
     inputs = tuple(name if i == index else value for i, value in enumerate(node.inputs))
     changed = node.replace(inputs=inputs, attributes={**node.attributes, **attributes})
     edit = Edit(remove=(node.name,), insert=(changed,), constants={name: constant(np.array(numbers, dtype=np.int64))})
-    return Rewrite(edit, f"{why}; written as {list(numbers)}", (node.name,))
+    return Rewrite(edit, f"{reason}; written as {list(numbers)}", (node.name,))
 
 
-def match_known(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    contents = contents_of(graph, node.outputs[0])
-    if contents is None:
+def match_known(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    symbolic = symbolic_value_of(graph, node.outputs[0])
+    if symbolic is None:
         raise NoMatch(f"the result of {node} is not computed from shapes")
-    known = contents.known
+    known = symbolic.known
     if known is None:
         raise NoMatch(f"the result of {node} depends on the sizes of the inputs")
     if graph.is_output(node.outputs[0]):
@@ -57,23 +70,23 @@ def match_known(graph: Graph, node: Node, options: Pass) -> Rewrite:
     array = np.array(known, dtype=np.int64)
     if array.size and type_.dtype == DataType.INT32 and abs(array).max() > np.iinfo(np.int32).max:
         raise NoMatch(f"the result of {node} overflows 32 bits")
-    array = array.reshape(()) if contents.is_scalar else array
+    array = array.reshape(()) if symbolic.is_scalar else array
     edit = Edit(remove=(node.name,), constants={node.outputs[0]: constant(array.astype(type_.dtype.numpy()))})
     return Rewrite(edit, f"{node} always computes {list(known)}, whatever the sizes of the inputs", (node.name,))
 
 
-def match_part_of_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    contents = contents_of(graph, node.outputs[0])
-    if contents is None or contents.is_scalar or contents.known is not None:
+def match_part_of_shape(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    symbolic = symbolic_value_of(graph, node.outputs[0])
+    if symbolic is None or symbolic.is_scalar or symbolic.known is not None:
         raise NoMatch(f"{node} does not compute sizes of axes")
     type_ = graph.tensor_type(node.outputs[0])
     if type_ is None or type_.dtype != DataType.INT64:
-        raise NoMatch(f"{node} does not return 64-bit integers, as Shape does")
-    for value in _asked(graph, node):
+        raise NoMatch(f"{node} is not known to return 64-bit integers, as Shape does")
+    for value in shape_sources(graph, node):
         sizes = shape_sizes(graph, value) or ()
-        for start in range(len(sizes) - len(contents.sizes) + 1):
-            end = start + len(contents.sizes)
-            if sizes[start:end] != contents.sizes:
+        for start in range(len(sizes) - len(symbolic.sizes) + 1):
+            end = start + len(symbolic.sizes)
+            if sizes[start:end] != symbolic.sizes:
                 continue
             shape = node.replace(op_type="Shape", inputs=(value,), attributes={"start": start, "end": end})
             axes = f"sizes of axes {start} to {end - 1}" if end - start > 1 else f"size of axis {start}"
@@ -82,87 +95,78 @@ def match_part_of_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     raise NoMatch(f"{node} computes sizes that are not adjacent in the shape of one value")
 
 
-def _asked(graph: Graph, node: Node) -> Iterator[str]:
-    """The values from whose shapes the node's result is computed."""
-    seen: set[str] = set()
-    waiting = [value for value in node.inputs if value]
-    while waiting:
-        value = waiting.pop()
-        producer = graph.producer(value)
-        if value in seen or producer is None or producer.op not in FOLLOWED:
-            continue
-        seen.add(value)
-        if producer.op == "Shape":
-            yield producer.inputs[0]
-        else:
-            waiting += [operand for operand in producer.inputs if operand]
-
-
-def match_shape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    wanted = _computed(graph, node, 1)
-    own = _sizes(graph, node.inputs[0], node)
-    numbers = [_of_reshape(size, own[axis] if axis < len(own) else None) for axis, size in enumerate(wanted.sizes)]
-    known = [size.known for size in wanted.sizes]
-    if node.attr("allowzero") and (0 in known or _REST in known):
+def match_shape_of_reshape(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    target = _symbolic_operand(graph, node, 1)
+    source = _sizes(graph, node.inputs[0], node)
+    numbers = [_reshape_entry(size, source[i] if i < len(source) else None) for i, size in enumerate(target.sizes)]
+    known = [size.known for size in target.sizes]
+    if node.attr("allowzero") and (0 in known or _INFERRED in known):
         raise NoMatch(f"{node} may make an axis of size 0")
-    open_ = [axis for axis, number in enumerate(numbers) if number is None]
-    rest = rest_of(wanted.sizes, own)
-    if rest is not None and open_:
-        numbers[known.index(_REST)] = rest  # beside an empty axis the Reshape did not run before either
-    if len(open_) == 1 and (rest is not None or all(number > 0 for number in numbers if number is not None)):
-        numbers[open_[0]] = _REST  # only next to fixed sizes: beside an empty axis, -1 cannot be inferred
-        open_ = []
-    if open_:
-        count = f"{len(open_)} of {len(known)} sizes"
-        raise NoMatch(f"{count} of {node} are neither fixed nor those of the same axes of '{node.inputs[0]}'")
-    why = f"the shape of {node} is computed from that of '{node.inputs[0]}'"
+    unresolved = [axis for axis, number in enumerate(numbers) if number is None]
+    inferred = inferred_dim(target.sizes, source)
+    if inferred is not None and unresolved:
+        numbers[known.index(_INFERRED)] = inferred  # if another dim is 0, the Reshape with -1 was invalid before too
+    if len(unresolved) == 1 and (inferred is not None or all(number > 0 for number in numbers if number is not None)):
+        # -1 only if the Reshape had it, or all other dims are positive constants: beside a 0 it cannot be inferred.
+        numbers[unresolved[0]] = _INFERRED
+        unresolved = []
+    if unresolved:
+        count = f"{len(unresolved)} of {len(known)} sizes"
+        raise NoMatch(f"{count} of {node} are neither constant nor equal to the same axis of '{node.inputs[0]}'")
+    reason = f"the shape of {node} is computed from that of '{node.inputs[0]}'"
     attributes = {"allowzero": 0} if node.attr("allowzero") else {}
-    return _with_numbers(graph, node, 1, [n for n in numbers if n is not None], why, **attributes)
+    return _with_constant_operand(graph, node, 1, [n for n in numbers if n is not None], reason, **attributes)
 
 
-def _of_reshape(size: Size, own: Size | None) -> int | None:
+def _reshape_entry(size: Size, operand_size: Size | None) -> int | None:
     if size.known is not None:
         return size.known
-    return _COPIED if size == own else None
+    return _COPIED if size == operand_size else None
 
 
-def match_shape_of_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    wanted = _computed(graph, node, 1)
-    own = _sizes(graph, node.inputs[0], node)
-    missing = len(wanted.sizes) - len(own)
+def match_shape_of_expand(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """An axis of size n that is expanded to n may be written as 1, which leaves it as it is."""
+    target = _symbolic_operand(graph, node, 1)
+    operand_sizes = _sizes(graph, node.inputs[0], node)
+    missing = len(target.sizes) - len(operand_sizes)
     numbers = []
-    for axis, size in enumerate(wanted.sizes):
-        is_own = axis >= missing and size == own[axis - missing]
-        if size.known is None and not is_own:
-            raise NoMatch(f"the size of axis {axis} of {node} is neither fixed nor that of '{node.inputs[0]}'")
+    for axis, size in enumerate(target.sizes):
+        is_operand_size = axis >= missing and size == operand_sizes[axis - missing]
+        if size.known is None and not is_operand_size:
+            raise NoMatch(f"the size of axis {axis} of {node} is neither constant nor that of '{node.inputs[0]}'")
         numbers.append(size.known if size.known is not None else 1)
-    why = f"the shape of {node} is computed from that of '{node.inputs[0]}'"
-    return _with_numbers(graph, node, 1, numbers, why)
+    reason = f"the shape of {node} is computed from that of '{node.inputs[0]}'"
+    return _with_constant_operand(graph, node, 1, numbers, reason)
 
 
-def match_end_of_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    ends = _computed(graph, node, 2)
-    own = _sizes(graph, node.inputs[0], node)
+def match_end_of_slice(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """An end beyond the axis is clamped to the size of the axis."""
+    ends = _symbolic_operand(graph, node, 2)
+    operand_sizes = _sizes(graph, node.inputs[0], node)
     count = len(ends.sizes)
-    axes, steps = _given(graph, node, 3, range(count)), _given(graph, node, 4, (1,) * count)
-    if axes is None or steps is None or len(axes) != count or min(steps, default=1) < 1:
-        raise NoMatch(f"the axes or steps of {node} are not known or not as many as its ends, or it goes backwards")
+    axes, steps = _optional_numbers(graph, node, 3, range(count)), _optional_numbers(graph, node, 4, (1,) * count)
+    if axes is None or steps is None:
+        raise NoMatch(f"the axes or steps of {node} are not known")
+    if len(axes) != count:
+        raise NoMatch(f"{node} has {count} ends, but {len(axes)} axes")
+    if min(steps, default=1) < 1:
+        raise NoMatch(f"{node} has a negative step")
     numbers = []
     for axis, size in zip(axes, ends.sizes, strict=True):
-        if not -len(own) <= axis < len(own):
-            raise NoMatch(f"{node} names axis {axis}, and '{node.inputs[0]}' has {len(own)} axes")
-        if size.known is None and size != own[axis]:
+        if not -len(operand_sizes) <= axis < len(operand_sizes):
+            raise NoMatch(f"axis {axis} of {node} is out of range: '{node.inputs[0]}' has {len(operand_sizes)} axes")
+        if size.known is None and size != operand_sizes[axis]:
             raise NoMatch(f"{node} does not end at the end of axis {axis}")
         numbers.append(size.known if size.known is not None else int(_END))
-    return _with_numbers(graph, node, 2, numbers, f"{node} ends at the end of '{node.inputs[0]}'")
+    return _with_constant_operand(graph, node, 2, numbers, f"{node} ends at the end of '{node.inputs[0]}'")
 
 
-def _given(graph: Graph, node: Node, index: int, default: Sequence[int]) -> Sequence[int] | None:
+def _optional_numbers(graph: Graph, node: Node, index: int, default: Sequence[int]) -> Sequence[int] | None:
     """The numbers of an optional operand; None if unknown."""
     if len(node.inputs) <= index or not node.inputs[index]:
         return default
-    contents = contents_of(graph, node.inputs[index])
-    return None if contents is None else contents.known
+    symbolic = symbolic_value_of(graph, node.inputs[index])
+    return None if symbolic is None else symbolic.known
 
 
 @dataclass(frozen=True)
@@ -173,11 +177,11 @@ class FoldShapes(Pass):
 
     - numbers that are the same for all sizes become a constant;
     - a Concat of sizes that are adjacent in the shape of one value becomes one Shape;
-    - the shape of a Reshape or an Expand, and the end of a Slice, that follow from the operand's own shape become a
-      constant; a chain that only computes them is then dead.
+    - the shape input of a Reshape or Expand, or the end of a Slice, becomes a constant if the shape of the data input
+      determines it. The nodes that computed it become dead.
 
-    Must not write -1 into a Reshape next to a symbolic dim, where it had none: with an empty batch, -1 cannot be
-    inferred, and the model would not run.
+    Does not add a -1 that a Reshape did not have if another dim is symbolic: that dim may be 0, as in an empty batch,
+    and -1 could then not be inferred.
 
     Source: ONNX's operator definitions; onnxscript's optimizer tracks shapes in the same way.
     """
@@ -187,7 +191,7 @@ class FoldShapes(Pass):
     rules = (
         Rule(
             "same for all sizes",
-            tuple(FOLLOWED),
+            tuple(SHAPE_ARITHMETIC),
             match_known,
             Example(
                 before="""g (float[N,3] x) => (int64[1] y) <int64[1] i = {1}> {
@@ -212,13 +216,13 @@ class FoldShapes(Pass):
                     "the result of Add 'Add_a' is not computed from shapes",
                 ),
             ),
-            may_match=may_be_followed,
-            exactness=Exactness.BITS,
+            may_match=may_have_symbolic_value,
+            exactness=Exactness.BIT_EXACT,
             law="for sizes: (n + m) + k == n + (m + k); n * m == m * n; n * (m + k) == n * m + n * k; "
             "(n + m) - m == n; (n * m) / m == n if m > 0",
         ),
         Rule(
-            "side by side",
+            "adjacent sizes",
             ("Concat",),
             match_part_of_shape,
             Example(
@@ -254,8 +258,8 @@ class FoldShapes(Pass):
                     "Concat 'Concat_y' does not compute sizes of axes",
                 ),
             ),
-            may_match=may_be_followed,
-            exactness=Exactness.BITS,
+            may_match=may_have_symbolic_value,
+            exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "shape of a Reshape",
@@ -282,7 +286,7 @@ class FoldShapes(Pass):
                 ),
                 Refusal(
                     "g (float[N,6] x) => (float[N,6] y) <int64[2] s = {0, 6}> { y = Reshape(x, s) }",
-                    "the sizes that Reshape 'Reshape_y' reads are already constant",
+                    "'s', from which Reshape 'Reshape_y' reads sizes, is already constant",
                 ),
                 Refusal(
                     """g (float[A,B,C] x) => (float[C,A,B] y) <int64[3] i = {2, 0, 1}> {
@@ -290,7 +294,7 @@ class FoldShapes(Pass):
                         c = Gather(s, i)
                         y = Reshape(x, c)
                     }""",
-                    "3 of 3 sizes of Reshape 'Reshape_y' are neither fixed nor those of the same axes of 'x'",
+                    "3 of 3 sizes of Reshape 'Reshape_y' are neither constant nor equal to the same axis of 'x'",
                 ),
                 Refusal(
                     """g (float[N,A,B] x) => (float[N,M] y) <int64[1] zero = {0}, int64[1] rest = {1}> {
@@ -301,7 +305,7 @@ class FoldShapes(Pass):
                         c = Concat<axis=0>(n, m)
                         y = Reshape(x, c)
                     }""",
-                    "1 of 2 sizes of Reshape 'Reshape_y' are neither fixed nor those of the same axes of 'x'",
+                    "1 of 2 sizes of Reshape 'Reshape_y' are neither constant nor equal to the same axis of 'x'",
                 ),
                 Refusal(
                     """g (float[N,3] x) => (float[N,0] y) <int64[1] zero = {0}> {
@@ -312,7 +316,7 @@ class FoldShapes(Pass):
                     "Reshape 'Reshape_y' may make an axis of size 0",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for sizes: (n * m * k) / (m * k) == n if m > 0 and k > 0",
         ),
         Rule(
@@ -335,10 +339,10 @@ class FoldShapes(Pass):
             refusals=(
                 Refusal(
                     "g (float[1,3] x, float[N,3] z) => (float[N,3] y) { s = Shape(z)  y = Expand(x, s) }",
-                    "the size of axis 0 of Expand 'Expand_y' is neither fixed nor that of 'x'",
+                    "the size of axis 0 of Expand 'Expand_y' is neither constant nor that of 'x'",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for sizes: where(1 == 1, n, 1) == where(n == 1, n, n)",
         ),
         Rule(
@@ -372,25 +376,24 @@ class FoldShapes(Pass):
                         e = Shape<start=1>(x)
                         y = Slice(x, one, e, two)
                     }""",
-                    "Slice 'Slice_y' names axis 2, and 'x' has 2 axes",
+                    "axis 2 of Slice 'Slice_y' is out of range: 'x' has 2 axes",
                 ),
                 Refusal(
                     """g (float[N,S] x) => (float[N,T] y) <int64[1] one = {1}, int64[1] back = {-1}> {
                         e = Shape<start=1>(x)
                         y = Slice(x, e, one, one, back)
                     }""",
-                    "the sizes that Slice 'Slice_y' reads are already constant",
+                    "'one', from which Slice 'Slice_y' reads sizes, is already constant",
                 ),
                 Refusal(
                     """g (float[N,S] x, int64[1] axis) => (float[N,T] y) <int64[1] one = {1}> {
                         e = Shape<start=1>(x)
                         y = Slice(x, one, e, axis)
                     }""",
-                    "the axes or steps of Slice 'Slice_y' are not known or not as many as its ends, "
-                    "or it goes backwards",
+                    "the axes or steps of Slice 'Slice_y' are not known",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
             law="for sizes: min(n, n) == min(n + a, n)",
         ),
     )

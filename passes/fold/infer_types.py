@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.errors import counted
-from workbench.inference.shapes import is_made_up
+from workbench.inference.shapes import is_generated_symbol
 from workbench.ir import Edit, Graph, TensorType
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 from workbench.rewrite.analyses.better_types import better_types, with_better_bodies
@@ -18,15 +18,15 @@ class InferTypes(Pass):
     what hid a size, more follows than then; the next pass sees it as if the file had been written and opened again.
     No node is changed.
 
-    Must not act where inference says no more than what is known.
+    Does not apply where inference adds nothing to what is known.
 
     Source: ONNX's shape inference; re-running it inside the pipeline as in onnxsim.
     """
 
     title = "Infer types again"
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="As many numbers as the input has elements",
             before="""g (float[N] x) => (int64 y) <int64 first = {0}, int64 one = {1}> {
@@ -51,26 +51,26 @@ class InferTypes(Pass):
         if not types and not bodies:
             return
         producers = dict.fromkeys(node.name for value in types if (node := graph.producer(value)) is not None)
-        message = [_said(graph, types)] if types else []
-        message += [f"values inside of {node}" for node in bodies]
+        changes = [_summary(graph, types)] if types else []
+        changes += [f"values inside of {node}" for node in bodies]
         edit = Edit(remove=tuple(node.name for node in bodies), insert=tuple(bodies), types=types)
         yield Rewrite(
-            edit, f"types that follow now: {'; '.join(message)}", (*producers, *(node.name for node in bodies))
+            edit, f"types that follow now: {'; '.join(changes)}", (*producers, *(node.name for node in bodies))
         )
 
 
-def _said(graph: Graph, types: Mapping[str, TensorType]) -> str:
+def _summary(graph: Graph, types: Mapping[str, TensorType]) -> str:
     """The first type that reads differently now, and how many others there are."""
-    shown = ((value, _shown(type_), _shown(graph.tensor_type(value))) for value, type_ in types.items())
-    value, now, before = next((row for row in shown if row[1] != row[2]), ("", "", ""))
-    more = len(types) - bool(value)
+    rows = ((value, _type_text(type_), _type_text(graph.tensor_type(value))) for value, type_ in types.items())
+    value, new, old = next((row for row in rows if row[1] != row[2]), ("", "", ""))
+    others = len(types) - bool(value)
     if not value:
-        return f"{counted(more, 'value')} of which some sizes turn out to be one"
-    words = f"'{value}' is {now}, where {before} was known"
-    return f"{words}; so {'is' if more == 1 else 'are'} {more:,} more" if more else words
+        return f"{counted(others, 'value')} of which some sizes turn out to be one"
+    change = f"'{value}' is {new}, where {old} was known"
+    return f"{change}; so {'is' if others == 1 else 'are'} {others:,} more" if others else change
 
 
-def _shown(type_: TensorType | None) -> str:
+def _type_text(type_: TensorType | None) -> str:
     if type_ is None or type_.shape is None:
         return "nothing" if type_ is None else f"only {type_}"
-    return str(type_.with_shape(tuple(None if is_made_up(dim) else dim for dim in type_.shape)))
+    return str(type_.with_shape(tuple(None if is_generated_symbol(dim) else dim for dim in type_.shape)))

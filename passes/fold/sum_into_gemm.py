@@ -9,7 +9,7 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 from workbench.rewrite.core.guards import broadcasts_into, require_float_or_double, require_single_use
 
 
-def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_sum(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     product, summand = _product(graph, node)
     require_single_use(graph, node, product)
     require_float_or_double(graph, product.inputs[0], product)
@@ -27,7 +27,7 @@ def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
     inputs = (*product.inputs[:2], summand)
     gemm = node.replace(op_type="Gemm", inputs=inputs, attributes=attributes)
     edit = Edit(remove=(product.name, node.name), insert=(gemm,))
-    return Rewrite(edit, f"{product} and {node} become one Gemm; 1 node less", (product.name, node.name))
+    return Rewrite(edit, f"{product} and {node} become one Gemm; 1 node fewer", (product.name, node.name))
 
 
 def _product(graph: Graph, node: Node) -> tuple[Node, str]:
@@ -44,8 +44,12 @@ class SumIntoGemm(Pass):
     """A MatMul of two matrices, or a Gemm without a third operand, and an Add after it become one Gemm. The summand may
     be computed; a constant one is also folded by `fold_scale`.
 
-    Must not act on products of more than two axes, which Gemm does not support, if the summand may enlarge the result,
-    if anything else reads the product, nor if the inner dimension may be 0.
+    Does not apply:
+
+    - to products of more than two axes, which Gemm does not support;
+    - if the summand may enlarge the result;
+    - if anything else reads the product;
+    - if the inner dimension may be 0.
 
     Source: ONNX's definition of Gemm; ONNX Runtime's MatMulAddFusion.
     """
@@ -63,7 +67,7 @@ class SumIntoGemm(Pass):
                     y = Add(b, p)
                 }""",
                 after="g (float[N,3] x, float[3,2] w, float[2] b) => (float[N,2] y) { y = Gemm(x, w, b) }",
-                sentences=("MatMul 'MatMul_p' and Add 'Add_y' become one Gemm; 1 node less",),
+                sentences=("MatMul 'MatMul_p' and Add 'Add_y' become one Gemm; 1 node fewer",),
             ),
             refusals=(
                 Refusal(

@@ -12,7 +12,7 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 class SumToAdd(Pass):
     """Sum of two operands becomes Add, which computes the same.
 
-    Must not act on three operands or more: two Adds would write an intermediate result that one Sum does not.
+    Does not apply to three operands or more: two Adds would write an intermediate result that one Sum does not.
 
     Source: ONNX's definitions of Sum and Add.
     """
@@ -36,6 +36,6 @@ class SumToAdd(Pass):
                     "Sum 'Sum_y' has 3 operands, not 2",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

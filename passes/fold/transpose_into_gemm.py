@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Edit, Graph, Node
-from workbench.metrics.transpose_cost import no_longer_moved
+from workbench.metrics.transpose_cost import elements_saved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.guards import require_single_use
 
@@ -35,16 +35,16 @@ def _absorbed(graph: Graph, node: Node, results: dict[str, Node]) -> Rewrite:
     flags = {flag: int(not node.attr(flag)) for flag in results}
     gemm = node.replace(op_type="Gemm", inputs=(*operands, *node.inputs[2:]), attributes={**node.attributes, **flags})
     edit = Edit(remove=(*(transpose.name for transpose in removed), node.name), insert=(gemm,))
-    message = " and ".join(f"{flag}={value}" for flag, value in flags.items())
-    sentence = f"{node} needs no Transpose with {message}; {no_longer_moved(graph, *removed)}"
+    flag_text = " and ".join(f"{flag}={value}" for flag, value in flags.items())
+    sentence = f"{node} needs no Transpose with {flag_text}; {elements_saved(graph, *removed)}"
     return Rewrite(edit, sentence, (*(transpose.name for transpose in removed), node.name))
 
 
-def match_gemm(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_gemm(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return _absorbed(graph, node, _transposed(graph, node))
 
 
-def match_matmul(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_matmul(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     result = _transposed(graph, node)
     for value in node.inputs:
         type_ = graph.tensor_type(value)
@@ -62,7 +62,7 @@ class TransposeIntoGemm(Pass):
     - a Gemm reads the operand of the Transpose, and its flag transA or transB is inverted;
     - a MatMul of two matrices becomes a Gemm with that flag.
 
-    Must not act on products of more than two axes, which Gemm does not support, nor on a Transpose with other
+    Does not apply to products of more than two axes, which Gemm does not support, nor to a Transpose with other
     readers, which would stay.
 
     Source: ONNX's definitions of Gemm and MatMul; (A^T)^T = A; ONNX Runtime's MatmulTransposeFusion.

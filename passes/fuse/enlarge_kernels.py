@@ -25,7 +25,7 @@ from workbench.rewrite.analyses.parallel import (
     constant_weights,
     merge_edit,
     merge_sentence,
-    readers_alike,
+    mergeable_readers,
 )
 
 
@@ -35,34 +35,39 @@ def _zeros_around(graph: Graph, node: Node, larger: Node) -> list[tuple[int, int
 
     Raises NoMatch unless both have the same strides, dilations, and, once enlarged, the same padding.
     """
-    own, other = window_of(graph, node), window_of(graph, larger)
-    if own.strides != other.strides:
-        raise NoMatch(f"{node} and {larger} have other strides: {list(own.strides)} and {list(other.strides)}")
-    if any(k > 1 and d != other_d for k, d, other_d in zip(own.kernel, own.dilations, other.dilations, strict=True)):
-        raise NoMatch(f"{node} and {larger} have other dilations: {list(own.dilations)} and {list(other.dilations)}")
+    window, target = window_of(graph, node), window_of(graph, larger)
+    if window.strides != target.strides:
+        raise NoMatch(f"{node} and {larger} have different strides: {list(window.strides)} and {list(target.strides)}")
+    if any(
+        k > 1 and d != target_d
+        for k, d, target_d in zip(window.kernel, window.dilations, target.dilations, strict=True)
+    ):
+        raise NoMatch(
+            f"{node} and {larger} have different dilations: {list(window.dilations)} and {list(target.dilations)}"
+        )
     zeros = []
-    for axis, step in enumerate(other.dilations):
-        before, after = other.begins[axis] - own.begins[axis], other.ends[axis] - own.ends[axis]
+    for axis, step in enumerate(target.dilations):
+        before, after = target.begins[axis] - window.begins[axis], target.ends[axis] - window.ends[axis]
         fits = min(before, after) >= 0 and before % step == after % step == 0
-        if not fits or own.kernel[axis] + (before + after) // step != other.kernel[axis]:
+        if not fits or window.kernel[axis] + (before + after) // step != target.kernel[axis]:
             raise NoMatch(
-                f"{node} does not look at the elements in the window of {larger}: windows {list(own.kernel)} and "
-                f"{list(other.kernel)}, padding {[*own.begins, *own.ends]} and {[*other.begins, *other.ends]}"
+                f"the window of {node} does not lie inside that of {larger}: windows {list(window.kernel)} and "
+                f"{list(target.kernel)}, padding {[*window.begins, *window.ends]} and {[*target.begins, *target.ends]}"
             )
         zeros.append((before // step, after // step))
     return zeros
 
 
-def _refuse_outside(graph: Graph, larger: Node, node: Node) -> None:
+def _require_window_inside(graph: Graph, larger: Node, node: Node) -> None:
     _zeros_around(graph, node, larger)
     if bool(bias_of(node)) != bool(bias_of(larger)):
         raise NoMatch(f"only one of {node} and {larger} has a bias")
 
 
-def _refuse_not_larger(graph: Graph, node: Node, other: Node) -> None:
+def _require_larger(graph: Graph, node: Node, other: Node) -> None:
     if taps(graph, other) <= taps(graph, node):
         raise NoMatch(f"the window of {other} is not larger than that of {node}")
-    _refuse_outside(graph, other, node)
+    _require_window_inside(graph, other, node)
 
 
 def _flops_of_zeros(graph: Graph, node: Node, larger: Node) -> int | None:
@@ -71,28 +76,30 @@ def _flops_of_zeros(graph: Graph, node: Node, larger: Node) -> int | None:
     return None if shape is None else 2 * math.prod(shape) * channels * (taps(graph, larger) - taps(graph, node))
 
 
-def _pays(graph: Graph, node: Node, larger: Node, options: Enlarging) -> None:
+def _require_gain_of(graph: Graph, node: Node, larger: Node, pass_: Enlarging) -> None:
     require_gain(
-        _flops_of_zeros(graph, node, larger), bytes_of_value(graph, node.inputs[0]), f"enlarging {node}", options
+        _flops_of_zeros(graph, node, larger), bytes_of_value(graph, node.inputs[0]), f"enlarging {node}", pass_
     )
 
 
-def match_smaller(graph: Graph, node: Node, options: Enlarging) -> Rewrite:
-    larger = max(readers_alike(graph, node, _refuse_not_larger, "larger"), key=lambda other: taps(graph, other))
-    _pays(graph, node, larger, options)
+def match_smaller(graph: Graph, node: Node, pass_: Enlarging) -> Rewrite:
+    candidates = mergeable_readers(graph, node, _require_larger, described_as="larger")
+    larger = max(candidates, key=lambda other: taps(graph, other))
+    _require_gain_of(graph, node, larger, pass_)
 
     def refuse(graph: Graph, larger: Node, other: Node) -> None:
-        _refuse_outside(graph, larger, other)
-        _pays(graph, other, larger, options)
+        _require_window_inside(graph, larger, other)
+        _require_gain_of(graph, other, larger, pass_)
 
-    merged = [larger, *readers_alike(graph, larger, refuse)]
+    merged = [larger, *mergeable_readers(graph, larger, refuse)]
     merged.sort(key=lambda each: graph.position(each.name))
     weights = [_enlarged(constant_weights(graph, each), _zeros_around(graph, each, larger)) for each in merged]
     edit = merge_edit(graph, merged, larger, weights)
-    *most, last = (_described(graph, each, larger) for each in merged)
-    saving = merge_sentence(graph, merged, [_channels(weight) for weight in weights], f"{', '.join(most)} and {last}")
+    *first_texts, last_text = (_described(graph, each, larger) for each in merged)
+    kernels = f"{', '.join(first_texts)} and {last_text}"
+    sentence = merge_sentence(graph, merged, [_channels(weight) for weight in weights], kernels)
     flops = [_flops_of_zeros(graph, each, larger) for each in merged]
-    return Rewrite(edit, f"{saving}, for {more_flops(flops)}", edit.remove)
+    return Rewrite(edit, f"{sentence}, for {more_flops(flops)}", edit.remove)
 
 
 def _channels(weight: Constant) -> int:
@@ -100,21 +107,23 @@ def _channels(weight: Constant) -> int:
 
 
 def _described(graph: Graph, node: Node, larger: Node) -> str:
-    own, other = (list(constant_shape(constant_weights(graph, each))[2:]) for each in (node, larger))
-    return str(node) if own == other else f"{node}, enlarged from {own} to {other},"
+    size, larger_size = (list(constant_shape(constant_weights(graph, each))[2:]) for each in (node, larger))
+    return str(node) if size == larger_size else f"{node} (enlarged from {size} to {larger_size})"
 
 
 def _enlarged(weight: Constant, zeros: Sequence[tuple[int, int]]) -> Constant:
-    """The weights with zeros around each window."""
+    """The weights with these numbers of zeros before and after each axis of the window."""
     if not any(map(any, zeros)):
         return weight
-    around = [(0, 0), (0, 0), *zeros]
-    shape = tuple(size + sum(more) for size, more in zip(constant_shape(weight), around, strict=True))
-    return lazy_constant(lambda: np.pad(weight.numpy(), around), weight.dtype, shape)
+    pad_width = [(0, 0), (0, 0), *zeros]
+    shape = tuple(
+        size + sum(zeros_of_axis) for size, zeros_of_axis in zip(constant_shape(weight), pad_width, strict=True)
+    )
+    return lazy_constant(lambda: np.pad(weight.numpy(), pad_width), weight.dtype, shape)
 
 
 def _pair(first: str, second: str, channels: int = 2, bias: str = "") -> str:
-    """Two convolutions of one image, y with a window of one element, z with one of nine."""
+    """Two convolutions with the same input, y with a window of one element, z with one of nine."""
     ones = ",".join(["1"] * 36)
     return f"""g (float[1,{channels},4,4] x) => (float[1,1,P,Q] y, float[1,2,R,S] z)
         <float[1,2,1,1] v = {{1,2}}, float[2,2,3,3] w = {{{ones}}}, float[1] bias = {{3}}> {{
@@ -129,21 +138,25 @@ _FIVE = "0,0,0,0,5,0,0,0,0"
 
 @dataclass(frozen=True)
 class EnlargeKernels(Enlarging):
-    """One case: convolutions of one image with windows of different sizes become one with the largest window and a
-    Split of its channels. Zeros are put around the weights of the others: a 1x1 window fits into a 3x3 one with
-    padding 1. The image is read once.
+    """One case: convolutions with the same input and windows of different sizes become one with the largest window and
+    a Split of its channels. Zeros are put around the weights of the others: a 1x1 window fits into a 3x3 one with
+    padding 1. The input is read once.
 
-    It acts where the FLOPs of the products with zeros number at most `flops_per_byte` times the bytes that are not
-    moved any more, or everywhere with `force`.
+    It acts where the products with zeros cost at most `flops_per_byte` FLOPs for each byte no longer moved, or
+    everywhere with `force`.
 
-    Must not act with other strides, dilations, groups or computed weights, where the windows lie around other
-    elements, nor if only one of the convolutions has a bias.
+    Does not apply:
+
+    - if strides or dilations differ;
+    - with groups or non-constant weights;
+    - if the smaller window does not lie inside the larger one;
+    - if only one of the convolutions has a bias.
 
     Source: Jia et al., "Optimizing DNN Computation with Relaxed Graph Substitutions", SysML 2019, which rewrites a
-    module of ResNet so.
+    ResNet module in this way.
     """
 
-    title = "Enlarge kernels, to run fewer"
+    title = "Enlarge kernels so that fewer run"
 
     rules = (
         Rule(
@@ -162,9 +175,9 @@ class EnlargeKernels(Enlarging):
                     y, z = Split<axis=1>(y_merged, Conv_y_sizes)
                 }}""",
                 sentences=(
-                    "2 kernels, Conv 'Conv_y', enlarged from [1, 1] to [3, 3], and Conv 'Conv_z', become 1 of 1 + 1 = "
-                    "2 output channels with a Split after it; 2 reads of 'x' become 1, 64 bytes less, for 256 FLOPs "
-                    "more",
+                    "2 kernels, Conv 'Conv_y' (enlarged from [1, 1] to [3, 3]) and Conv 'Conv_z', become one "
+                    "kernel with 2 (1 + 1) output channels, followed by a Split; 2 reads of 'x' become 1, 64 bytes "
+                    "less, for 256 FLOPs more",
                 ),
                 mode="fast",
             ),
@@ -191,11 +204,11 @@ class EnlargeKernels(Enlarging):
                 ),
                 Refusal(
                     _pair("strides=[2,2]", "pads=[1,1,1,1]"),
-                    "Conv 'Conv_y' and Conv 'Conv_z' have other strides: [2, 2] and [1, 1]",
+                    "Conv 'Conv_y' and Conv 'Conv_z' have different strides: [2, 2] and [1, 1]",
                 ),
                 Refusal(
                     _pair("strides=[1,1]", "strides=[1,1]"),
-                    "Conv 'Conv_y' does not look at the elements in the window of Conv 'Conv_z': windows [1, 1] and "
+                    "the window of Conv 'Conv_y' does not lie inside that of Conv 'Conv_z': windows [1, 1] and "
                     "[3, 3], padding [0, 0, 0, 0] and [0, 0, 0, 0]",
                 ),
                 Refusal(
@@ -204,11 +217,11 @@ class EnlargeKernels(Enlarging):
                         y = Conv(x, v)
                         z = Conv<dilations=[2,2],pads=[1,1,1,1]>(x, w)
                     }""",
-                    "Conv 'Conv_y' and Conv 'Conv_z' have other dilations: [1, 1] and [2, 2]",
+                    "Conv 'Conv_y' and Conv 'Conv_z' have different dilations: [1, 1] and [2, 2]",
                 ),
                 Refusal(
                     _pair("group=2", "pads=[1,1,1,1]", channels=4),
-                    "Conv 'Conv_y' has 2 groups, each of which reads other channels",
+                    "Conv 'Conv_y' has 2 groups, each of which reads different channels",
                 ),
                 Refusal(
                     _pair("strides=[1,1]", "pads=[1,1,1,1]", bias=", bias"),
@@ -228,11 +241,12 @@ class EnlargeKernels(Enlarging):
                         y = Conv(x, v)
                         z = Conv<pads=[1,1,1,1]>(x, w)
                     }""",
-                    "enlarging Conv 'Conv_y' takes 1,536 FLOPs more and moves 64 bytes less, which pays up to 1,280 "
+                    "enlarging Conv 'Conv_y' takes 1,536 FLOPs more and moves 64 bytes less, which is worth at most "
+                    "1,280 "
                     "FLOPs; the option force does it nevertheless",
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": np.inf},
                 np.inf,

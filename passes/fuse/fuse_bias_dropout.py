@@ -21,7 +21,7 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 
 DEFAULT_RATIO = 0.5  # ONNX's
-NARROW = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)  # `scale` has the 32 bits of ONNX's attributes
+AT_MOST_32_BITS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)  # `scale` has the 32 bits of ONNX's attributes
 
 _DROPOUT = "Dropout(Add(a, bias), ratio | None, training | None, **seed)"
 _MASK = "mask = workbench.random_mask_like(a, rate=rate, **seed)"
@@ -42,8 +42,8 @@ def in_training(match: Match) -> None:
 
 def is_narrow(match: Match) -> None:
     type_ = match.graph.tensor_type(match["a"])
-    if type_ is None or type_.dtype not in NARROW:
-        raise NoMatch(f"'{match['a']}' is not known to be of 32 or fewer bits, which the scale has")
+    if type_ is None or type_.dtype not in AT_MOST_32_BITS:
+        raise NoMatch(f"'{match['a']}' may have more bits than the scale, which has 32")
 
 
 def is_share(match: Match) -> None:
@@ -64,7 +64,7 @@ def _rule(
     squeezes: bool = False,
 ) -> Rule:
     """squeezes: whether the bias is computed and has axes of size 1, which a Squeeze removes while it runs."""
-    along = {"ones": axes_of_one} if squeezes else {"along": bias_of_one_axis}
+    computed_bias = {"ones": axes_of_one} if squeezes else {"along": bias_of_one_axis}
     return graph_rule(
         name,
         f"{results} = {_DROPOUT}",
@@ -75,7 +75,7 @@ def _rule(
         numbers=("ratio",),
         constants=("training",),
         where=(in_training, is_narrow, is_computed_with_axes_of_one if squeezes else is_bias, is_share),
-        computed={"rate": rate, "axis": axis_of_bias, "scale": lambda match: scale_of(rate(match)), **along},
+        computed={"rate": rate, "axis": axis_of_bias, "scale": lambda match: scale_of(rate(match)), **computed_bias},
         exactness=Exactness.ROUNDING,
         law="(x + z) * mask / kept == (x + z) * mask * (1 / kept) if kept > 0",
         wrong_laws=wrong_laws,
@@ -96,8 +96,8 @@ class FuseBiasDropout(Pass):
 
     The mask is drawn from `a` before the bias is added, so nothing waits for the sum, and the sum is not stored. If
     the Dropout's second result is read, it is the mask. A bias that is computed, with axes of size 1 beside its own, is
-    squeezed first. A seed stays; without one each run draws another mask, as
-    before. Both are functions of standard operators in an exported file.
+    squeezed first. A seed stays; without one each run draws another mask, as before. Both operators are functions of
+    standard operators in an exported file.
 
     The scale is 1 / (1 - rate). OneFlow's rewrite copies `rate` into `scale`, and its test cannot see that: it has
     rate 1, at which everything is zero. At rate 1 the scale is 0 as in PyTorch; ONNX's ratios end before 1, and ONNX
@@ -109,8 +109,13 @@ class FuseBiasDropout(Pass):
     OneFlow's Dropout may add a further operand to its result (`_add_to_output`), and is not fused then, since that sum
     would be lost. ONNX's Dropout has no such operand: a residual Add after it is a node of its own and stays.
 
-    Must not act in inference, if ratio or training mode are computed at runtime, if the other summand is no bias along
-    one axis, if anything else reads the sum, nor on double, for which the scale's 32 bits are too few.
+    Does not apply:
+
+    - in inference;
+    - if ratio or training mode are computed at runtime;
+    - if the other summand is not a bias along one axis;
+    - if anything else reads the sum;
+    - to double, for which the scale's 32 bits are too few.
 
     Source: OneFlow, https://github.com/Oneflow-Inc/oneflow/pull/7709; Narayanan et al., "Efficient Large-Scale Language
     Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 4.2.
@@ -186,7 +191,7 @@ class FuseBiasDropout(Pass):
                         s = Add(x, b)
                         y = Dropout(s, r, t)
                     }""",
-                    "'x' is not known to be of 32 or fewer bits, which the scale has",
+                    "'x' may have more bits than the scale, which has 32",
                 ),
                 Refusal(
                     """g (float[2,5] x, float[5] b) => (float[2,5] y) <float r = {0.1}, bool t = {1}> {
@@ -278,7 +283,7 @@ class FuseBiasDropout(Pass):
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A residual sum stays",
             before="""g (float[2,5] x, float[2,5] a, float[5] b) => (float[2,5] y) <float r = {0.1}, bool t = {1}> {

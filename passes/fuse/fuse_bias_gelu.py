@@ -16,16 +16,16 @@ from workbench.rewrite.patterns.standard import GELU_BY_ERF, GELU_BY_TANH, is_fl
 
 _SENTENCE = (
     "{nodes[0]} to {root}, {count} nodes, become one pass over '{a}', which adds '{bias}' along axis {axis} and "
-    "computes Gelu; {fewer} less"
+    "computes Gelu; {fewer} fewer"
 )
 
 
 def has_gelu(match: Match) -> None:
-    """The body of the new operator calls ONNX's Gelu."""
+    """Raises NoMatch before opset 20, since the body of the new operator calls ONNX's Gelu."""
     opset = match.graph.opset_imports.get("", 0)
     needs = later_opset("Gelu", opset)
     if needs:
-        raise NoMatch(f"Gelu came with opset {needs}; this model is of opset {opset}")
+        raise NoMatch(f"Gelu came with opset {needs}; this model has opset {opset}")
 
 
 def _rule(
@@ -68,8 +68,12 @@ class FuseBiasGelu(Pass):
     The sum is then not stored. The operator is a function of standard operators in an exported file. A residual Add
     after it is a node of its own and stays.
 
-    Must not act if the other summand is no bias along one axis, if anything else reads the sum or an intermediate
-    value, if a number differs, nor before opset 20.
+    Does not apply:
+
+    - if the other summand is not a bias along one axis;
+    - if anything else reads the sum or an intermediate value;
+    - if a number differs;
+    - before opset 20.
 
     Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     SC 2021, section 4.2, https://github.com/NVIDIA/Megatron-LM, fused_bias_gelu.py; OneFlow's fused_bias_add_gelu.
@@ -93,7 +97,7 @@ class FuseBiasGelu(Pass):
                     }""",
                 sentences=(
                     "Add 'Add_s' to Gelu 'Gelu_y', 2 nodes, become one pass over 'x', which adds 'b' along axis 2 and "
-                    "computes Gelu; 1 less",
+                    "computes Gelu; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -114,7 +118,7 @@ class FuseBiasGelu(Pass):
                     "Gelu 'Gelu_y' does not follow an Add",
                 ),
             ),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
         _rule(
             "bias and gelu by erf",
@@ -135,7 +139,7 @@ class FuseBiasGelu(Pass):
                     }""",
                 sentences=(
                     "Add 'Add_s' to Mul 'Mul_y', 6 nodes, become one pass over 'x', which adds 'b' along axis 1 and "
-                    "computes Gelu; 5 less",
+                    "computes Gelu; 5 nodes fewer",
                 ),
             ),
             refusals=(
@@ -150,7 +154,7 @@ class FuseBiasGelu(Pass):
                     g (float[2,3] x, float[3] b) => (float[2,3] y) <{_ERF}> {{
                         s = Add(x, b)  a = Div(s, r)  c = Erf(a)  d = Add(c, one)  e = Mul(s, d)  y = Mul(e, half)
                     }}""",
-                    "Gelu came with opset 20; this model is of opset 17",
+                    "Gelu came with opset 20; this model has opset 17",
                 ),
             ),
             exactness=Exactness.ROUNDING,
@@ -180,7 +184,7 @@ class FuseBiasGelu(Pass):
                     }""",
                 sentences=(
                     "Add 'Add_v' to Mul 'Mul_y', 10 nodes, become one pass over 'x', which adds 'b' along axis 1 and "
-                    "computes Gelu; 9 less",
+                    "computes Gelu; 9 nodes fewer",
                 ),
             ),
             refusals=(

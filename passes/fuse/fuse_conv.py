@@ -21,10 +21,10 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32
 
-_FORMS = ("", "_NHWC", "_NHWC_OHWI", "_NHWC_HWIO", "_NHWC_HWOI")  # of images; their weights may be stored anew
+_FORMS = ("", "_NHWC", "_NHWC_OHWI", "_NHWC_HWIO", "_NHWC_HWOI")  # the layouts of images, and the orders of weights
 _SENTENCE = (
     "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which stores the result of the convolution once, "
-    "activated; {fewer} less"
+    "activated; {fewer} fewer"
 )
 _HEADER = '<ir_version: 11, opset_import: ["": 23, "workbench": 1]>'
 
@@ -33,29 +33,31 @@ def is_normalized_already(match: Match) -> None:
     normalization = match.graph.producer(match.get("n") or "")
     if normalization is not None and normalization.op == "BatchNormalization":
         raise NoMatch(
-            f"{normalization} stands between {match.node('c')} and its activation; fold_batchnorm folds it into the "
+            f"{normalization} is between {match.node('c')} and its activation; fold_batchnorm folds it into the "
             "weights, if it runs before"
         )
 
 
-def _pair(form: str, adds: bool, activation: FusedActivation, ending: str, given: str) -> tuple[str, str]:
-    """Both graphs for one form of Conv. ending: y of s. given: the activation's attributes."""
+def _pair(form: str, adds: bool, activation: FusedActivation, ending: str, attributes: str) -> tuple[str, str]:
+    """Both graphs for one form of Conv. ending: y of s. attributes: of the activation."""
     conv = f"workbench.Conv{form}" if form else "Conv"
-    normal = "BatchNormalization(c, scale, shift, mean, variance, **norm) | c" if not form else "c"
+    normalized = "BatchNormalization(c, scale, shift, mean, variance, **norm) | c" if not form else "c"
     summed = "Add(n, z)" if adds else "n"
-    before = f"c = {conv}(x, w, b | None, **others)\nn = {normal}\ns = {summed}\ny = {ending}"
-    after = f"y = workbench.{fused_conv_op(activation, adds)}{form}(x, w, b, {'z, ' if adds else ''}{given}**others)"
+    before = f"c = {conv}(x, w, b | None, **others)\nn = {normalized}\ns = {summed}\ny = {ending}"
+    after = (
+        f"y = workbench.{fused_conv_op(activation, adds)}{form}(x, w, b, {'z, ' if adds else ''}{attributes}**others)"
+    )
     return before, after
 
 
 def _rule(
-    activation: FusedActivation, ending: str, written: str, refusals: tuple[Refusal, ...], given: str = ""
+    activation: FusedActivation, ending: str, written: str, refusals: tuple[Refusal, ...], attributes: str = ""
 ) -> Rule:
-    """written: the activation of s as the example has it. given: its attributes, in the pattern and in the example."""
-    first, *further = (_pair(form, adds, activation, ending, given) for form in _FORMS for adds in (True, False))
+    """written: the activation of s in the example. attributes: of the activation, in the pattern."""
+    first, *others = (_pair(form, adds, activation, ending, attributes) for form in _FORMS for adds in (True, False))
     op = fused_conv_op(activation, True)
     last = "Mul" if ending.startswith("Mul") else ending.partition("(")[0]
-    numbers = ", alpha=0.25, beta=0.5" if "beta" in given else ", alpha=0.25" if given else ""
+    numbers = ", alpha=0.25, beta=0.5" if "beta" in attributes else ", alpha=0.25" if attributes else ""
     constants = "<float zero = {0}, float six = {6}> " if "six" in written else ""
     matched = 4 if "g =" in written else 3
     return graph_rule(
@@ -75,13 +77,13 @@ def _rule(
                 }}""",
             sentences=(
                 f"Conv 'Conv_c' to {last} '{last}_y', {matched} nodes, become workbench.{op} of 'x', "
-                f"which stores the result of the convolution once, activated; {matched - 1} less",
+                f"which stores the result of the convolution once, activated; {matched - 1} nodes fewer",
             ),
         ),
         refusals,
-        further=further,
+        further=others,
         where=(is_float32("x"), is_normalized_already, has_shape_of("z", "n")),
-        exactness=Exactness.BITS,
+        exactness=Exactness.BIT_EXACT,
     )
 
 
@@ -110,9 +112,13 @@ class FuseConv(Pass):
     an exported file, and have channels-last forms: the pass may run before the layout or after it, where it takes
     Conv_NHWC with its weights in any order. Profiles demand a layout of Conv, not of these, so after it is better.
 
-    Must not act if anything else reads the result of the convolution or the sum, if either is an output of the graph,
-    if the residual has another shape, on other elements than float32, nor where a BatchNormalization was not folded
-    into the weights.
+    Does not apply:
+
+    - if anything else reads the result of the convolution or the sum;
+    - if either is an output of the graph;
+    - if the residual has another shape;
+    - to other elements than float32;
+    - where a BatchNormalization was not folded into the weights.
 
     Source: oneDNN's post-operations, https://uxlfoundation.github.io/oneDNN/dev_guide_convolution.html; ONNX Runtime's
     FusedConv.
@@ -140,7 +146,7 @@ class FuseConv(Pass):
                 ),
                 Refusal(
                     _activated("n = BatchNormalization(c, b, b, b, b)  y = Relu(n)", ", float[3] b"),
-                    "BatchNormalization 'BatchNormalization_n' stands between Conv 'Conv_c' and its activation; "
+                    "BatchNormalization 'BatchNormalization_n' is between Conv 'Conv_c' and its activation; "
                     "fold_batchnorm folds it into the weights, if it runs before",
                 ),
                 Refusal(
@@ -183,7 +189,7 @@ class FuseConv(Pass):
             (
                 Refusal(
                     _activated("g = Sigmoid(z)  y = Mul(c, g)", ", float[1,3,2,2] z"),
-                    "'z' of Sigmoid 'Sigmoid_g' is not 'c', as the pattern has it",
+                    "the pattern needs 'c' where Sigmoid 'Sigmoid_g' reads 'z'",
                 ),
                 Refusal(
                     _activated("g = Sigmoid(c)  y = Mul(c, g)  z = Neg(g)", outputs=", float[1,3,2,2] z"),
@@ -193,7 +199,7 @@ class FuseConv(Pass):
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Channels last, without a residual",
             before="""g (float[1,4,4,2] x, float[3,3,3,2] w) => (float[1,2,2,3] y) {
@@ -207,7 +213,7 @@ class FuseConv(Pass):
             sentences=(
                 "workbench.Conv_NHWC_HWOI 'Conv_NHWC_HWOI_c' to Relu 'Relu_y', 2 nodes, become "
                 "workbench.ConvRelu_NHWC_HWOI of 'x', which stores the result of the convolution once, activated; 1 "
-                "less",
+                "node fewer",
             ),
         ),
     )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from workbench.fusion.fusion_facts import FusionFacts, Traffic
 from workbench.fusion.group_calls import call_edit
+from workbench.fusion.group_times import GroupTime, group_times
 from workbench.fusion.grouping import MAX_OPERATORS, Groups, Merge, merges
-from workbench.fusion.measured import GroupTime, group_times
 from workbench.fusion.naming import fused_groups, group_names, operators_by_group
 from workbench.fusion.problem import fusion_problem
 from workbench.fusion.traffic import stored_values, traffic
 from workbench.ir import Graph
-from workbench.layout.problem.probe import OperatorTimer, require_operator_timer
+from workbench.layout.problem.operator_benchmark import OperatorTimer, require_operator_timer
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN
 from workbench.layout.profile import Profile
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
@@ -33,9 +33,15 @@ class FuseGroups(Pass):
     No pattern is written down: a new operator joins groups by the fusion kind in its contract. A group becomes a call
     of an ONNX function that holds its operators, so that a runtime of functions computes the same.
 
-    Must not act on an operator of which a result is an output of the graph or whose users do not meet, on opaque
-    operators (control flow, random numbers), after a reduction, nor beyond `max_operators`. With `measured` a group
-    is kept only if its kernel in the backend `fused` takes less time than its operators, each by its own kernel.
+    Does not apply:
+
+    - to an operator with a result that is an output of the graph or whose users do not meet;
+    - to opaque operators (control flow, random numbers);
+    - after a reduction;
+    - beyond `max_operators`.
+
+    With `measured` a group is kept only if its kernel in the backend `fused` takes less time than its operators, each
+    by its own kernel.
 
     Source: Chen et al., "TVM: An Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3;
     Apache TVM, src/relax/analysis/graph_partitioner.cc.
@@ -55,9 +61,9 @@ class FuseGroups(Pass):
 
     title = "Fuse operators into groups"
     live_only = True
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A convolution, what is computed on its elements, and a pool",
             before="""g (float[1,4,8,8] x, float[4,4,3,3] w, float[4,1,1] b) => (float[1,4,1,1] y) {
@@ -149,39 +155,43 @@ class FuseGroups(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, FusionFacts]:
-        whole = graph.copy()
-        operators = fusion_problem(whole)
-        done = list(merges(groups := Groups(operators), self.max_operators, past_products=self.past_products))
-        times = self._times(whole, groups, context) if self.measured else {}
-        group = [i if number in times and not times[number].pays else number for i, number in enumerate(groups.group)]
-        names = group_names(whole, group)
-        holder = {operator.name: operator.name for operator in operators}
-        for merge in done:
+        unfused = graph.copy()
+        operators = fusion_problem(unfused)
+        merged_groups = list(merges(groups := Groups(operators), self.max_operators, past_products=self.past_products))
+        times = self._times(unfused, groups, context) if self.measured else {}
+        group = [
+            i if number in times and not times[number].is_faster else number for i, number in enumerate(groups.group)
+        ]
+        names = group_names(unfused, group)
+        node_of_operator = {operator.name: operator.name for operator in operators}
+        for merge in merged_groups:
             if group[merge.operator] != groups.group[merge.operator]:
                 continue
-            yield self._rewrite(graph, whole, merge, names[groups.group[merge.operator]], holder)
-        values = stored_values(whole)
+            yield self._rewrite(graph, unfused, merge, names[groups.group[merge.operator]], node_of_operator)
+        values = stored_values(unfused)
         slower = {
-            i: f"its group of {len(groups.members[number]):,} operators is not kept: {times[number].words}"
+            i: f"its group of {len(groups.members[number]):,} operators is not kept: {times[number].clause}"
             for i, number in enumerate(groups.group)
-            if number in times and not times[number].pays
+            if number in times and not times[number].is_faster
         }
         return FusionFacts(
-            fused_groups(whole, operators, group),
+            fused_groups(unfused, operators, group),
             Traffic(traffic(values, range(len(operators))), traffic(values, group)),
             {operators[i].name: sentence for i, sentence in (groups.refusals | slower).items()},
         )
 
-    def _times(self, whole: Graph, groups: Groups, context: PassContext) -> dict[int, GroupTime]:
+    def _times(self, unfused: Graph, groups: Groups, context: PassContext) -> dict[int, GroupTime]:
         timer = require_operator_timer(context.find(OperatorTimer), context.get(Profile))
-        return group_times(whole, operators_by_group(groups.group), timer, self.device, self.dtype)
+        return group_times(unfused, operators_by_group(groups.group), timer, self.device, self.dtype)
 
-    def _rewrite(self, graph: Graph, whole: Graph, merge: Merge, name: str, holder: dict[str, str]) -> Rewrite:
-        """holder: for each operator, the node that computes it now; it is updated."""
-        members = [whole.nodes[i] for i in merge.members]
-        remove = tuple(dict.fromkeys(holder[node.name] for node in members))
-        if name in graph and name not in remove:  # a part of this group that is joined with it later
+    def _rewrite(
+        self, graph: Graph, unfused: Graph, merge: Merge, name: str, node_of_operator: dict[str, str]
+    ) -> Rewrite:
+        """node_of_operator: for each operator, the node that computes it now; it is updated."""
+        members = [unfused.nodes[i] for i in merge.members]
+        remove = tuple(dict.fromkeys(node_of_operator[node.name] for node in members))
+        if name in graph and name not in remove:  # the name of a part of this group that joins it later
             name = graph.fresh(name)
-        edit = call_edit(graph, whole, members, name, remove)
-        holder.update((node.name, name) for node in members)
+        edit = call_edit(graph, unfused, members, name, remove)
+        node_of_operator.update((node.name, name) for node in members)
         return Rewrite(edit, f"{merge.sentence}; {name} has {len(members)} operators", remove)

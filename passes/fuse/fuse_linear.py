@@ -12,13 +12,13 @@ from workbench.rewrite.patterns.standard import is_float32
 
 _SENTENCE = (
     "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which stores the product once, with its bias and "
-    "activated; {fewer} less"
+    "activated; {fewer} fewer"
 )
 _HEADER = '<ir_version: 11, opset_import: ["": 23, "workbench": 1]>'
 
 
 def is_bias_of_columns(match: Match) -> None:
-    """A Gemm has its own bias, whatever its shape."""
+    """Raises NoMatch unless b is a vector of the columns of w. A Gemm has its own bias, of any shape."""
     if match.node("p").op == "Gemm":
         return
     graph, bias, product = match.graph, match["b"], match.node("p")
@@ -30,17 +30,17 @@ def is_bias_of_columns(match: Match) -> None:
 
 
 def _rule(
-    activation: FusedActivation, ending: str, written: str, refusals: tuple[Refusal, ...], given: str = ""
+    activation: FusedActivation, ending: str, written: str, refusals: tuple[Refusal, ...], attributes_text: str = ""
 ) -> Rule:
-    """ending: y of s. written: the same as the example has it. given: the activation's attributes, in the pattern."""
+    """ending: y of s. written: the same in the example. attributes_text: of the activation, in the pattern."""
     name = activation.name
     last = "Mul" if "Mul" in ending else name
     matched = 4 if "Mul" in ending else 3
-    attributes = '<approximate="tanh">' if given else ""
+    attributes = '<approximate="tanh">' if attributes_text else ""
     return graph_rule(
         name,
         f"p = MatMul(x, w)\ns = Add(p, b)\ny = {ending}",
-        f"y = workbench.MatMulAdd{name}(x, w, b{given})",
+        f"y = workbench.MatMulAdd{name}(x, w, b{attributes_text})",
         _SENTENCE,
         Example(
             before=f"""g (float[2,3,4] x, float[4,5] w, float[5] b) => (float[2,3,5] y) {{
@@ -54,18 +54,18 @@ def _rule(
                 }}""",
             sentences=(
                 f"MatMul 'MatMul_p' to {last} '{last}_y', {matched} nodes, become workbench.MatMulAdd{name} of 'x', "
-                f"which stores the product once, with its bias and activated; {matched - 1} less",
+                f"which stores the product once, with its bias and activated; {matched - 1} nodes fewer",
             ),
         ),
         refusals,
         further=(
             (
                 f"p = Gemm(x, w, b | None, **others)\ns = p\ny = {ending}",
-                f"y = workbench.Gemm{name}(x, w, b{given}, **others)",
+                f"y = workbench.Gemm{name}(x, w, b{attributes_text}, **others)",
             ),
         ),
         where=(is_float32("x"), is_bias_of_columns),
-        exactness=Exactness.BITS,
+        exactness=Exactness.BIT_EXACT,
     )
 
 
@@ -86,8 +86,13 @@ class FuseLinear(Pass):
     an exported file. Gelu that is written out becomes ONNX's operator by recompose_gelu, if it runs before;
     fuse_bias_gelu takes the bias and Gelu alone, so of the two the one that runs first acts.
 
-    Must not act if anything else reads the product or the sum, if either is an output of the graph, if the bias is not
-    a vector of the columns, if both operands have batches, nor on other elements than float32.
+    Does not apply:
+
+    - if anything else reads the product or the sum;
+    - if either is an output of the graph;
+    - if the bias is not a vector of the columns;
+    - if both operands have batches;
+    - to other elements than float32.
 
     Source: cuBLASLt's epilogues, https://docs.nvidia.com/cuda/cublas/#cublasltepilogue-t; ONNX Runtime's FusedGemm.
     """
@@ -172,7 +177,7 @@ class FuseLinear(Pass):
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A Gemm keeps its attributes",
             before="""g (float[4,3] x, float[5,4] w, float[3,5] b) => (float[3,5] y) {
@@ -185,7 +190,7 @@ class FuseLinear(Pass):
                 }}""",
             sentences=(
                 "Gemm 'Gemm_p' to Relu 'Relu_y', 2 nodes, become workbench.GemmRelu of 'x', which stores the product "
-                "once, with its bias and activated; 1 less",
+                "once, with its bias and activated; 1 node fewer",
             ),
         ),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench.fusion.fusion_facts import FusionFacts, Traffic
 from workbench.fusion.group_calls import call_edit
 from workbench.fusion.grouping import MAX_OPERATORS, Groups, merges
-from workbench.fusion.minimum import least_traffic
+from workbench.fusion.minimum_traffic import least_traffic
 from workbench.fusion.naming import fused_groups, group_names, operators_by_group
 from workbench.fusion.problem import fusion_problem
 from workbench.fusion.rules import RULES, SAME
@@ -24,8 +24,9 @@ class FuseMinimum(Pass):
     - a group has one operator whose results leave it, at most one convolution, matrix product, pool or normalization
       (out-elementwise-fusable), which is first, and nothing opaque;
     - with rules "same", as in `fuse_groups`, only elementwise operators follow that one directly, and none follows a
-      reduction; with "wider" broadcasting ones and those that select elements follow it too, and any a reduction;
-    - with "several", which are wider still, the results of any of its operators may leave a group;
+      reduction; with rules "wider", broadcasting operators and those that select elements follow it too, and any
+      operator follows a reduction;
+    - with rules "several", the widest, the results of any of its operators may leave a group;
     - a group reads each value that others compute once, and writes its result; views are not counted.
 
     The search starts from the groups of `fuse_groups`. The bound is the solver's; a result is certified if it reaches
@@ -43,9 +44,9 @@ class FuseMinimum(Pass):
 
     title = "Fuse operators: proven minimum of memory traffic"
     live_only = True
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Operators up to a reduction",
             before="""g (float[4,1] x, float[4,64] z) => (float[4] y) <int64[1] a = {1}> {
@@ -112,8 +113,8 @@ class FuseMinimum(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, FusionFacts]:
-        whole = graph.copy()
-        operators, values = fusion_problem(whole), stored_values(whole)
+        unfused_graph = graph.copy()
+        operators, values = fusion_problem(unfused_graph), stored_values(unfused_graph)
         for _ in merges(groups := Groups(operators), self.max_operators, past_products=True):
             pass
         group, bound = tuple(groups.group), None
@@ -122,18 +123,18 @@ class FuseMinimum(Pass):
                 operators, values, RULES[self.grouped_by], self.max_operators, group, self.seconds
             )
             group, bound = minimum_grouping.group, minimum_grouping.lower_bound
-        names = group_names(whole, group)
+        names = group_names(unfused_graph, group)
         for key, members in operators_by_group(group).items():
             if len(members) > 1:
-                nodes = [whole.nodes[i] for i in members]
+                nodes = [unfused_graph.nodes[i] for i in members]
                 remove = tuple(node.name for node in nodes)
                 sentence = f"{len(nodes)} operators, {nodes[0]} to {nodes[-1]}, become {names[key]}"
-                yield Rewrite(call_edit(graph, whole, nodes, names[key], remove), sentence, remove)
-        reached = traffic(values, group)
-        certified = None if bound is None else reached == bound
-        unfused = traffic(values, range(len(operators)))
+                yield Rewrite(call_edit(graph, unfused_graph, nodes, names[key], remove), sentence, remove)
+        grouped_traffic = traffic(values, group)
+        certified = None if bound is None else grouped_traffic == bound
+        unfused_traffic = traffic(values, range(len(operators)))
         return FusionFacts(
-            fused_groups(whole, operators, group),
-            Traffic(unfused, reached, bound, certified),
+            fused_groups(unfused_graph, operators, group),
+            Traffic(unfused_traffic, grouped_traffic, bound, certified),
             over=self.grouped_by,
         )

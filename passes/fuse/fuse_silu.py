@@ -25,7 +25,7 @@ class FuseSilu(Pass):
     fuse_linear take x * sigmoid(x) after a convolution or a product themselves, and run before this pass if both are
     wanted.
 
-    Must not act if anything else reads the sigmoid, nor from opset 24 on, where ONNX has Swish.
+    Does not apply if anything else reads the sigmoid, nor from opset 24 on, where ONNX has Swish.
 
     Source: Elfwing et al., "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017,
     https://arxiv.org/abs/1702.03118
@@ -38,17 +38,19 @@ class FuseSilu(Pass):
             "silu",
             "y = Mul(x, Sigmoid(x))",
             "y = workbench.Silu(x)",
-            "{nodes[0]} and {root} become {new} of '{x}', in one pass; {fewer} less",
+            "{nodes[0]} and {root} become {new} of '{x}', in one pass; {fewer} fewer",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Sigmoid(x)  y = Mul(a, x) }",
                 after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
                     g (float[N,3] x) => (float[N,3] y) { y = workbench.Silu(x) }""",
-                sentences=("Sigmoid 'Sigmoid_a' and Mul 'Mul_y' become workbench.Silu of 'x', in one pass; 1 less",),
+                sentences=(
+                    "Sigmoid 'Sigmoid_a' and Mul 'Mul_y' become workbench.Silu of 'x', in one pass; 1 node fewer",
+                ),
             ),
             refusals=(
                 Refusal(
                     "g (float[2] x, float[2] z) => (float[2] y) { a = Sigmoid(x)  y = Mul(a, z) }",
-                    "'x' of Sigmoid 'Sigmoid_a' is not 'z', as the pattern has it",
+                    "the pattern needs 'z' where Sigmoid 'Sigmoid_a' reads 'x'",
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y, float[2] a) { a = Sigmoid(x)  y = Mul(a, x) }",
@@ -66,6 +68,6 @@ class FuseSilu(Pass):
                 ),
             ),
             where=(lacks_swish, is_float32("x")),
-            exactness=Exactness.BITS,
+            exactness=Exactness.BIT_EXACT,
         ),
     )

@@ -13,7 +13,7 @@ from workbench.rewrite.patterns.standard import is_float32
 
 _SENTENCE = (
     "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which adds '{residual}' and normalizes in one pass; "
-    "{fewer} less"
+    "{fewer} fewer"
 )
 _HEADER = '<ir_version: 11, opset_import: ["": 23, "workbench": 1]>'
 
@@ -21,7 +21,7 @@ _HEADER = '<ir_version: 11, opset_import: ["": 23, "workbench": 1]>'
 def is_bias_of_last_axis(match: Match) -> None:
     bias, shape = match.get("bias"), match.graph.shape(match["x"])
     if bias is not None and (not shape or match.graph.shape(bias) != shape[-1:] or shape[-1] is None):
-        raise NoMatch(f"'{bias}' is not known to have a number for each place of the last axis of '{match['x']}'")
+        raise NoMatch(f"'{bias}' is not known to have a number for each index of the last axis of '{match['x']}'")
 
 
 def _pair(op: str, biased: bool, with_sum: bool) -> tuple[str, str]:
@@ -43,7 +43,7 @@ def _rule(op: str, example: Example, refusals: tuple[Refusal, ...]) -> Rule:
         refusals,
         further=further,
         where=(is_float32("x"), has_shape_of("residual", "x"), is_bias_of_last_axis),
-        exactness=Exactness.BITS,
+        exactness=Exactness.BIT_EXACT,
     )
 
 
@@ -68,8 +68,11 @@ class FuseSkipLayerNorm(Pass):
     of an operator of its own, AddLayerNormalizationWithSum. The operators are functions of standard operators
     in an exported file. ort_skip_layer_norm writes ONNX Runtime's own operator instead.
 
-    Must not act if the residual is broadcast, if the sum has other summands than these, nor if the bias is not a vector
-    of the last axis: it is then a residual of another shape.
+    Does not apply:
+
+    - if the residual is broadcast;
+    - if the sum has other summands than these;
+    - if the bias is not a vector of the last axis: it is then a residual of another shape.
 
     Source: ONNX Runtime's SkipLayerNormalization,
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
@@ -94,7 +97,8 @@ class FuseSkipLayerNorm(Pass):
                     }}""",
                 sentences=(
                     "Add 'Add_a' to LayerNormalization 'LayerNormalization_y', 3 nodes, become "
-                    "workbench.BiasAddLayerNormalization of 'x', which adds 'z' and normalizes in one pass; 2 less",
+                    "workbench.BiasAddLayerNormalization of 'x', which adds 'z' and normalizes in one pass; 2 nodes "
+                    "fewer",
                 ),
             ),
             (
@@ -133,7 +137,8 @@ class FuseSkipLayerNorm(Pass):
                     }}""",
                 sentences=(
                     "Add 'Add_s' to RMSNormalization 'RMSNormalization_y', 2 nodes, become "
-                    "workbench.AddRMSNormalizationWithSum of 'x', which adds 'z' and normalizes in one pass; 1 less",
+                    "workbench.AddRMSNormalizationWithSum of 'x', which adds 'z' and normalizes in one pass; 1 node "
+                    "fewer",
                 ),
             ),
             (

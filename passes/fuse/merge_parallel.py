@@ -11,16 +11,16 @@ from workbench.rewrite.analyses.parallel import (
     constant_weights,
     merge_edit,
     merge_sentence,
+    mergeable_readers,
     output_axis,
-    readers_alike,
 )
 
 _OPERATORS = ("Conv", "MatMul", "Gemm")
 _WINDOW = {"strides": "strides", "pads": "padding", "dilations": "dilations", "auto_pad": "padding"}
 
 
-def _likeness(graph: Graph, node: Node) -> tuple[object, ...]:
-    """Equal for nodes that differ in their numbers and the number of output channels alone."""
+def _merge_key(graph: Graph, node: Node) -> tuple[object, ...]:
+    """Equal for nodes that differ only in the numbers of their weights and in the number of output channels."""
     weight = constant_type(constant_weights(graph, node))
     shape = list(weight.shape or ())
     del shape[output_axis(node)]
@@ -29,19 +29,19 @@ def _likeness(graph: Graph, node: Node) -> tuple[object, ...]:
 
 
 def _refuse_unlike(graph: Graph, node: Node, other: Node) -> None:
-    if _likeness(graph, node) == _likeness(graph, other):
+    if _merge_key(graph, node) == _merge_key(graph, other):
         return
-    for key, words in _WINDOW.items():
+    for key, word in _WINDOW.items():
         if node.attr(key) != other.attr(key):
-            raise NoMatch(f"{node} and {other} have other {words}: {node.attr(key)} and {other.attr(key)}")
+            raise NoMatch(f"{node} and {other} have different {word}: {node.attr(key)} and {other.attr(key)}")
     if bool(bias_of(node)) != bool(bias_of(other)):
         raise NoMatch(f"only one of {node} and {other} has a bias")
     shapes = [list(constant_shape(constant_weights(graph, each))) for each in (node, other)]
     raise NoMatch(f"{node} and {other} differ in more than their numbers: weights {shapes[0]} and {shapes[1]}")
 
 
-def match_parallel(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    merged = [node, *readers_alike(graph, node, _refuse_unlike)]
+def match_parallel(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    merged = [node, *mergeable_readers(graph, node, _refuse_unlike)]
     merged.sort(key=lambda each: graph.position(each.name))
     if merged[0].name != node.name:
         raise NoMatch(f"{merged[0]}, which reads '{node.inputs[0]}' too, comes first")
@@ -69,8 +69,11 @@ class MergeParallel(Pass):
     The value is read once, and one large kernel may use a machine better than several small ones. The Split copies
     what it returns, unless the runtime returns views.
 
-    Must not act unless padding, strides, dilations and the shape of the window are the same, nor with groups, with
-    weights that are computed, or with biases in one of them only.
+    Does not apply:
+
+    - if padding, strides, dilations or the shape of the window differ;
+    - with groups or non-constant weights;
+    - if only some of them have a bias.
 
     Source: Jia et al., "TASO: Optimizing Deep Learning Computation with Automatic Generation of Graph Substitutions",
     SOSP 2019 (merging convolutions); NVIDIA TensorRT's horizontal layer fusion.
@@ -95,8 +98,8 @@ class MergeParallel(Pass):
                     q, k = Split<axis=-1>(q_merged, MatMul_q_sizes)
                 }""",
                 sentences=(
-                    "2 kernels, MatMul 'MatMul_q' to MatMul 'MatMul_k', become 1 of 1 + 2 = 3 output channels with a "
-                    "Split after it; 2 reads of 'x' become 1, 16 bytes less",
+                    "2 kernels, MatMul 'MatMul_q' to MatMul 'MatMul_k', become one kernel with 3 (1 + 2) output "
+                    "channels, followed by a Split; 2 reads of 'x' become 1, 16 bytes less",
                 ),
             ),
             refusals=(
@@ -113,19 +116,19 @@ class MergeParallel(Pass):
                 ),
                 Refusal(
                     _pair("strides=[1,1]", "strides=[2,2]"),
-                    "Conv 'Conv_y' and Conv 'Conv_z' have other strides: (1, 1) and (2, 2)",
+                    "Conv 'Conv_y' and Conv 'Conv_z' have different strides: (1, 1) and (2, 2)",
                 ),
                 Refusal(
                     _pair("pads=[0,0,0,0]", "pads=[1,1,1,1]"),
-                    "Conv 'Conv_y' and Conv 'Conv_z' have other padding: (0, 0, 0, 0) and (1, 1, 1, 1)",
+                    "Conv 'Conv_y' and Conv 'Conv_z' have different padding: (0, 0, 0, 0) and (1, 1, 1, 1)",
                 ),
                 Refusal(
                     _pair("dilations=[1,1]", "dilations=[2,2]"),
-                    "Conv 'Conv_y' and Conv 'Conv_z' have other dilations: (1, 1) and (2, 2)",
+                    "Conv 'Conv_y' and Conv 'Conv_z' have different dilations: (1, 1) and (2, 2)",
                 ),
                 Refusal(
                     _pair("group=2", "group=2", "float[4,1,1,1] v = {1,2,3,4}, float[2,1,1,1] w = {7,8}"),
-                    "Conv 'Conv_y' has 2 groups, each of which reads other channels",
+                    "Conv 'Conv_y' has 2 groups, each of which reads different channels",
                 ),
                 Refusal(
                     """g (float[2,2] x) => (float[2,1] y, float[2,1] z)
@@ -145,7 +148,7 @@ class MergeParallel(Pass):
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Two branches of an inception module",
             before="""g (float[1,2,2,2] x) => (float[1,2,2,2] y, float[1,1,2,2] z)
@@ -160,8 +163,8 @@ class MergeParallel(Pass):
                 y, z = Split<axis=1>(y_merged, Conv_y_sizes)
             }""",
             sentences=(
-                "2 kernels, Conv 'Conv_y' to Conv 'Conv_z', become 1 of 2 + 1 = 3 output channels with a Split after "
-                "it; 2 reads of 'x' become 1, 32 bytes less",
+                "2 kernels, Conv 'Conv_y' to Conv 'Conv_z', become one kernel with 3 (2 + 1) output channels, "
+                "followed by a Split; 2 reads of 'x' become 1, 32 bytes less",
             ),
         ),
     )

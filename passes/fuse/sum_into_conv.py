@@ -22,13 +22,13 @@ from workbench.rewrite.analyses.parallel import bytes_of_value, concatenated, co
 from workbench.rewrite.core.guards import (
     is_same_axis,
     is_same_shape,
-    refuse_other_readers,
+    require_no_other_users,
     require_producer,
     require_single_use,
 )
 
 
-def match_added_part(graph: Graph, node: Node, options: Enlarging) -> Rewrite:
+def match_added_part(graph: Graph, node: Node, pass_: Enlarging) -> Rewrite:
     conv, part = _conv_and_part(graph, node)
     split = require_producer(graph, part, ("Split",), node)
     rank = graph.rank_of(part)
@@ -38,7 +38,7 @@ def match_added_part(graph: Graph, node: Node, options: Enlarging) -> Rewrite:
         or sorted(split.outputs) != sorted((conv.inputs[0], part))
     ):
         raise NoMatch(f"{conv} and {node} do not read the two parts into which {split} divides the channels")
-    refuse_other_readers(graph, split, (conv, node))
+    require_no_other_users(graph, split, (conv, node))
     require_single_use(graph, node, conv)
     require_mergeable(graph, conv)
     tap = _tap_of_own_element(graph, conv, part)
@@ -46,46 +46,46 @@ def match_added_part(graph: Graph, node: Node, options: Enlarging) -> Rewrite:
     flops = None if result is None else 2 * math.prod(result) * shape[0] * taps(graph, conv)
     size = bytes_of_value(graph, conv.outputs[0])
     saved = None if size is None else 2 * size
-    require_gain(flops, saved, f"adding '{part}' by the weights of {conv}", options)
+    require_gain(flops, saved, f"adding '{part}' by the weights of {conv}", pass_)
     copying = _copies(constant_weights(graph, conv), tap)
-    both = [constant_weights(graph, conv), copying]
+    weights = [constant_weights(graph, conv), copying]
     weight = graph.fresh(f"{conv.inputs[1]}_and_copies")
     inputs = (split.inputs[0], weight, *conv.inputs[2:])
     new = conv.replace(inputs=inputs, outputs=node.outputs)
     edit = Edit(
         remove=(split.name, conv.name, node.name),
         insert=(new,),
-        constants={weight: concatenated(both if split.outputs[1] == part else both[::-1], 1)},
+        constants={weight: concatenated(weights if split.outputs[1] == part else weights[::-1], 1)},
     )
-    less = "" if saved is None else f", {saved:,} bytes less"
+    saving = "" if saved is None else f", {saved:,} bytes less"
     return Rewrite(
         edit,
         f"{split}, {conv} and {node} become one Conv of '{split.inputs[0]}', which is read once, with weights that "
-        f"copy the {shape[0]} channels of '{part}'; 3 nodes become 1{less}, for {more_flops([flops])}",
+        f"copy the {shape[0]} channels of '{part}'; 3 nodes become 1{saving}, for {more_flops([flops])}",
         edit.remove,
     )
 
 
 def _conv_and_part(graph: Graph, node: Node) -> tuple[Node, str]:
     """The Conv that makes one operand of an Add, and the other operand, which a Split makes."""
-    for made, part in (node.inputs, node.inputs[::-1]):
-        conv, split = graph.producer(made), graph.producer(part)
+    for convolved, part in (node.inputs, node.inputs[::-1]):
+        conv, split = graph.producer(convolved), graph.producer(part)
         if conv is not None and conv.op == "Conv" and split is not None and split.op == "Split":
             return conv, part
     raise NoMatch(f"{node} does not add a part of a Split to the result of a Conv")
 
 
 def _tap_of_own_element(graph: Graph, conv: Node, part: str) -> tuple[int, ...]:
-    """The place in the window that looks at the element whose result is computed."""
+    """The index in the window that reads the element at the position of the result."""
     window = window_of(graph, conv)
     if any(stride != 1 for stride in window.strides):
         raise NoMatch(f"{conv} has strides {list(window.strides)}")
     if not is_same_shape(graph.shape(conv.outputs[0]), graph.shape(part)):
         raise NoMatch(f"'{part}' is not known to have the shape of '{conv.outputs[0]}', to which it is added")
-    places = tuple(zip(window.begins, window.dilations, window.kernel, strict=True))
-    if any(begin % dilation or begin // dilation >= size for begin, dilation, size in places):
-        raise NoMatch(f"no place in the window of {conv} looks at the element whose result is computed")
-    return tuple(begin // dilation for begin, dilation, _ in places)
+    axes = tuple(zip(window.begins, window.dilations, window.kernel, strict=True))
+    if any(begin % dilation or begin // dilation >= size for begin, dilation, size in axes):
+        raise NoMatch(f"no tap of {conv} reads the element at the position of the result")
+    return tuple(begin // dilation for begin, dilation, _ in axes)
 
 
 def _copies(weight: Constant, tap: tuple[int, ...]) -> Constant:
@@ -119,18 +119,21 @@ def _sum(
 @dataclass(frozen=True)
 class SumIntoConv(Enlarging):
     """One case: Add(Conv(a, w), b), where a Split divides the channels of x into a and b, becomes one convolution of x.
-    Its weights copy the channels of b at the place in the window that looks at the element whose result is computed:
-    x is read once, and what the convolution computed is not stored before it is added to.
+    Its weights copy the channels of b at the tap that reads the element at the position of the result: x is read once,
+    and the result of the convolution is not stored before the sum.
 
-    It acts where the FLOPs of the products with the copying weights number at most `flops_per_byte` times the bytes
-    that are not moved any more, or everywhere with `force`. `enlarge_kernels` makes such Splits; `fuse_conv` adds by
+    It acts where the products with the copying weights cost at most `flops_per_byte` FLOPs for each byte no longer
+    moved, or everywhere with `force`. `enlarge_kernels` makes such Splits; `fuse_conv` adds by
     the convolution's kernel without more FLOPs, where the runtime has one.
 
-    Must not act with strides, groups or computed weights, if no place in the window looks at that element, nor if
-    anything else reads a part of the Split or the result of the convolution.
+    Does not apply:
+
+    - to convolutions with strides, groups or non-constant weights;
+    - if no tap reads that element;
+    - if anything else reads a part of the Split or the result of the convolution.
 
     Source: Jia et al., "Optimizing DNN Computation with Relaxed Graph Substitutions", SysML 2019, which rewrites a
-    module of ResNet so.
+    ResNet module in this way.
     """
 
     title = "Put sums into convolutions"
@@ -177,7 +180,7 @@ class SumIntoConv(Enlarging):
                 ),
                 Refusal(
                     _sum("Conv<group=2>(a, w)", "float[2,1,1,1] w = {1,2}"),
-                    "Conv 'Conv_c' has 2 groups, each of which reads other channels",
+                    "Conv 'Conv_c' has 2 groups, each of which reads different channels",
                 ),
                 Refusal(
                     """g (float[1,4,1,1] x) => (float[1,2,1,1] y)
@@ -194,16 +197,16 @@ class SumIntoConv(Enlarging):
                 ),
                 Refusal(
                     _sum("Conv<dilations=[2,1],pads=[1,0,1,0]>(a, w)", "float[2,2,2,1] w = {1,2,3,4,5,6,7,8}"),
-                    "no place in the window of Conv 'Conv_c' looks at the element whose result is computed",
+                    "no tap of Conv 'Conv_c' reads the element at the position of the result",
                 ),
                 Refusal(
                     _sum("Conv(a, w)"),
                     "adding 'b' by the weights of Conv 'Conv_c' takes 72 FLOPs more and moves 144 bytes less, which "
-                    "pays up to 0 FLOPs; the option force does it nevertheless",
+                    "is worth at most 0 FLOPs; the option force does it nevertheless",
                     {"flops_per_byte": 0},
                 ),
             ),
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": np.inf}, np.inf, np.nan, ZERO_TIMES_INFINITY),
         ),
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import inverse, perm_of, then
-from workbench.ir.permuted_io import GIVEN, given_order, note_of
-from workbench.metrics.transpose_cost import no_longer_moved
+from workbench.ir.permutation import compose, inverse, perm_of
+from workbench.ir.permuted_io import OUTPUT_ORDER, output_order, permutation_text
+from workbench.metrics.transpose_cost import elements_saved
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 
@@ -18,19 +18,22 @@ class GiveOutputs(Pass):
 
     The model then returns other outputs than before: `y` of [N, 8, H, W] becomes `y` of [N, H, W, 8]. Names and
     inputs stay. The note "workbench.given.y" in the file's metadata holds the permutation; comparing and
-    measuring apply it. The pass is in no preset, since whoever runs the model must permute its outputs.
+    measuring apply it. The pass is in no preset, since the caller must permute the model's outputs.
 
-    Must not act if anything else reads the transposed value, if the operand of the Transpose is an input or an
-    output of the graph, nor if a dim has neither number nor name.
+    Does not apply:
+
+    - if anything else reads the transposed value;
+    - if the operand of the Transpose is an input or an output of the graph;
+    - if a dim has neither number nor name.
 
     Source: the counterpart of `feed_inputs`.
     """
 
     title = "Give outputs in the layout in which they are computed"
     live_only = True
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="An image",
             before="""g (float[1,2,4,4] x) => (float[1,4,4,2] y) {
@@ -45,26 +48,28 @@ class GiveOutputs(Pass):
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         for value in graph.outputs:
             node = graph.producer(value)
-            if node is None or not _may_go(graph, node):
+            if node is None or not _is_removable(graph, node):
                 continue
             type_, perm = graph.tensor_type(node.inputs[0]), perm_of(graph, node)
             if perm is None or type_ is None or type_.shape is None or None in type_.shape:
                 continue
-            way = inverse(perm)
-            before = given_order(graph, value) or tuple(range(len(perm)))
+            given_perm = inverse(perm)
+            before = output_order(graph, value) or tuple(range(len(perm)))
             edit = Edit(
                 remove=(node.name,),
                 replace={value: node.inputs[0]},
                 types={value: type_},
-                metadata={GIVEN + value: note_of(then(before, way))},
+                metadata={OUTPUT_ORDER + value: permutation_text(compose(before, given_perm))},
             )
             shape = "[" + ", ".join(map(str, type_.shape)) + "]"
-            saved = no_longer_moved(graph, node)
-            yield Rewrite(edit, f"output '{value}' is given as {shape}, permuted by {list(way)}; {saved}", (node.name,))
+            saved = elements_saved(graph, node)
+            yield Rewrite(
+                edit, f"output '{value}' is given as {shape}, permuted by {list(given_perm)}; {saved}", (node.name,)
+            )
 
 
-def _may_go(graph: Graph, node: Node) -> bool:
-    """Whether it is a Transpose of another node's result that only the caller reads."""
+def _is_removable(graph: Graph, node: Node) -> bool:
+    """Whether `node` is a Transpose of another node's result and only the caller reads what it returns."""
     if node.op != "Transpose" or graph.users(node.outputs[0]) or graph.outputs.count(node.outputs[0]) > 1:
         return False
     return graph.producer(node.inputs[0]) is not None and not graph.is_output(node.inputs[0])

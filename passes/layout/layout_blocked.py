@@ -10,15 +10,15 @@ from workbench.layout.conversion.convert import REASON, convert, store_weights, 
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
-from workbench.layout.problem.blocked import BLOCK, Way, block_problem
-from workbench.layout.problem.blocked_conversion import convert_to_blocks, one_conversion_a_layout
+from workbench.layout.problem.blocked import BLOCK, OperandLayout, block_problem
+from workbench.layout.problem.blocked_conversion import convert_to_blocks, one_conversion_per_layout
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import proof
-from workbench.layout.problem.transpose_classes import one_transpose_an_order
-from workbench.layout.problem.two_layouts import layout_of_images, way_between
+from workbench.layout.problem.transpose_classes import one_transpose_per_order
+from workbench.layout.problem.two_layouts import layout_of_images, other_layout
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.ops.blocked import BLOCKS
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 from workbench.solvers.integer_program import solve_integer_program
@@ -58,7 +58,7 @@ class LayoutBlocked(LayoutStrategy):
     weigh: str = option(BYTES, "What is minimized: bytes moved, or the number of transposes.", choices=(BYTES, COUNT))
     seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its gap.", least=1)
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="In blocks from the first convolution on; converted back once, at the smallest image",
             target="blocked",
@@ -81,12 +81,12 @@ class LayoutBlocked(LayoutStrategy):
                 y = Reshape(y_apart, y_shape)
             }""",
             sentences=(
-                "case 1, CNN to CNN: Conv 'Conv_a' is demanded in NCHW8c; 'x' has 3 channels, which 8 does not divide, "
-                "and is read in NCHW; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_a' must run in NCHW8c on this target; 'x' has 3 channels, which 8 "
+                "does not divide, and is read in NCHW; nothing moved",
                 "case 1, CNN to CNN: Mul 'Mul_b' runs in NCHW8c, which costs least; nothing moved",
-                "case 1, CNN to CNN: Conv 'Conv_d' is demanded in NCHW8c; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_d' must run in NCHW8c on this target; nothing moved",
                 "case 1, CNN to CNN: Concat 'Concat_e' runs in NCHW8c, which costs least; nothing moved",
-                "case 1, CNN to CNN: MaxPool 'MaxPool_y' is demanded in NCHW8c; nothing moved",
+                "case 1, CNN to CNN: MaxPool 'MaxPool_y' must run in NCHW8c on this target; nothing moved",
             ),
         ),
         Example(
@@ -110,8 +110,9 @@ class LayoutBlocked(LayoutStrategy):
                 y = Relu(c)
             }""",
             sentences=(
-                "case 1, CNN to CNN: Conv 'Conv_b' is demanded in NCHW8c; 'a' is transposed, 32 elements",
-                "Conv 'Conv_c' is demanded in NCHW8c and is not in it: 'c' has 4 channels, which 8 does not divide",
+                "case 1, CNN to CNN: Conv 'Conv_b' must run in NCHW8c on this target; 'a' is transposed, 32 elements",
+                "Conv 'Conv_c' must run in NCHW8c on this target but does not: 'c' has 4 channels, which 8 does not "
+                "divide",
             ),
         ),
         Example(
@@ -130,7 +131,8 @@ class LayoutBlocked(LayoutStrategy):
                 y = Reshape(b_nchw16c, y_shape)
             }""",
             sentences=(
-                "case 1, CNN to CNN: MaxPool 'MaxPool_b' is demanded in NCHW16c; 'a' is transposed, 256 elements",
+                "case 1, CNN to CNN: MaxPool 'MaxPool_b' must run in NCHW16c on this target; 'a' is transposed, 256 "
+                "elements",
                 "'x' is read in no other layout and converted 2 times; 512 elements no longer moved",
                 "'b_nchw16c' is read in no other layout and converted 2 times; 128 elements no longer moved",
             ),
@@ -146,45 +148,51 @@ class LayoutBlocked(LayoutStrategy):
         problem = block_problem(graph, layouts, target, block, self.weigh)
         solution = solve_integer_program(problem.problem, self.seconds)
         blocked: dict[str, str] = {}
-        for name, ways, form in zip(problem.nodes, problem.ways, solution.forms, strict=True):
-            if name is not None and ways[form] is not None:
-                yield _converted(graph, graph.node(name), ways[form], layouts, target, block, blocked)
+        for name, operand_layouts, form in zip(problem.nodes, problem.operand_layouts, solution.forms, strict=True):
+            if name is not None and operand_layouts[form] is not None:
+                yield _converted(graph, graph.node(name), operand_layouts[form], layouts, target, block, blocked)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         made = infer_layouts(graph) | dict.fromkeys(blocked.values(), f"NCHW{block}c")
-        yield from rewrite_each(one_conversion_a_layout(graph, made, block, self.weigh), "tidied")
-        yield from rewrite_each(one_transpose_an_order(graph, self.weigh), "tidied")
+        yield from rewrite_each(one_conversion_per_layout(graph, made, block, self.weigh), "tidied")
+        yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
         over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"
         solved = SolvedProgram(problem.problem, solution, problem.always)
-        return proof(count(graph), self.weigh, solved, over=over)
+        return proof(count_transposes(graph), self.weigh, solved, over=over)
 
 
 def _converted(
-    graph: Graph, node: Node, way: Way, layouts: dict[str, str], target: Profile, block: int, blocked: dict[str, str]
+    graph: Graph,
+    node: Node,
+    operand_layout: OperandLayout,
+    layouts: dict[str, str],
+    target: Profile,
+    block: int,
+    blocked: dict[str, str],
 ) -> Rewrite:
     """The conversion of the node to the chosen layout."""
-    own = layout_of_images(node, layouts)
-    assert own is not None and way is not None
+    current = layout_of_images(node, layouts)
+    assert current is not None and operand_layout is not None
     case, note = case_of(node, layouts), ""
-    if way == BLOCK:
+    if operand_layout == BLOCK:
         layout = f"NCHW{block}c"
-        conversion, note = convert_to_blocks(graph, node, own, block, blocked)
+        conversion, note = convert_to_blocks(graph, node, current, block, blocked)
     else:
-        layout, perm = way_between(own)
+        layout, perm = other_layout(current)
         conversion = convert(graph, node, perm, layout, target)
-    why = why_there(node, f"in {layout}", target)
-    message = f"{note}; {conversion.said()}" if note else conversion.said()
-    return Rewrite(conversion.edit, f"{case}: {node} {why}; {message}", (node.name,), case)
+    reason = why_there(node, f"in {layout}", target)
+    message = f"{note}; {conversion.operands_text()}" if note else conversion.operands_text()
+    return Rewrite(conversion.edit, f"{case}: {node} {reason}; {message}", (node.name,), case)
 
 
 def _refused(graph: Graph, refused: dict[str, str], block: int, layouts: dict[str, str]) -> Iterator[Rewrite]:
-    """Note the reason at each operator that keeps its layout although blocks are demanded."""
+    """Notes the reason in each operator that keeps its layout although it must run in blocks."""
     for name, reason in refused.items():
         node = graph.node(name)
-        text = f"{node} is demanded in NCHW{block}c and is not in it"
-        sentence = f"{text}: {reason}"
-        if node.metadata.get(REASON, "").startswith(text):
+        prefix = f"{node} must run in NCHW{block}c on this target but does not"
+        if node.metadata.get(REASON, "").startswith(prefix):
             continue
+        sentence = f"{prefix}: {reason}"
         edit = Edit(remove=(name,), insert=(node.replace(metadata={**node.metadata, REASON: sentence}),))
         yield Rewrite(edit, sentence, (name,), case_of(node, layouts))

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
 from workbench.layout.classes import class_of
-from workbench.layout.conversion.convert import convert, pending, store_weights
+from workbench.layout.conversion.convert import convert, restoring_transpose_of, store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
 from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, parse_demand
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import reshapes, wanted
+from workbench.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
@@ -57,7 +57,7 @@ class LayoutConvertLayout(LayoutStrategy):
         choices=(FROM_TARGET, *WEIGHTS),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A TensorFlow export, two convolutions on NHWC values, brought to NCHW: one transpose at each end",
             target="nchw",
@@ -97,7 +97,7 @@ class LayoutConvertLayout(LayoutStrategy):
             }""",
             sentences=(
                 "heavily layout-sensitive: Conv 'Conv_a' gets NHWC; 'x' is transposed, 32 elements; "
-                "weight OIHW to OHWI once, here",
+                "weight converted from OIHW to OHWI",
                 "layout-agnostic: Relu 'Relu_y' takes NHWC from its operands; nothing moved",
             ),
             options={"weights": "OHWI"},
@@ -116,36 +116,40 @@ class LayoutConvertLayout(LayoutStrategy):
     def aim(self, target: Profile) -> Profile:
         """The target as changed by the options. Raises ProfileError for unknown names."""
         weights = target.weights if self.weights == FROM_TARGET else self.weights
-        words = [word.partition("=") for word in self.operators.split()]
-        if not words:
+        entries = [entry.partition("=") for entry in self.operators.split()]
+        if not entries:
             return replace(target, weights=weights)
-        named = [operator for operator, _, _ in words]
-        twice = next((operator for operator in named if named.count(operator) > 1), None)
-        if twice is not None:
-            raise ProfileError(f"option {self.name}.operators names {twice} twice; give each operator one layout")
-        what = f"option {self.name}.operators"
-        pairs = {op: parse_demand(op, (layout or target.layout).split(","), what) for op, _, layout in words}
-        demands = {operator: data for operator, (data, _) in pairs.items()}
-        kernels = {operator: kernel for operator, (_, kernel) in pairs.items() if kernel is not None}
-        only = set(demands.values())
-        layout = only.pop() if len(only) == 1 else target.layout  # other operators follow the named ones
-        aimed = replace(target, layout=layout, required_layouts=demands, weights=weights, kernels=kernels)
-        check_profile(aimed, what)
-        return aimed
+        operators = [operator for operator, _, _ in entries]
+        repeated = next((operator for operator in operators if operators.count(operator) > 1), None)
+        if repeated is not None:
+            raise ProfileError(f"option {self.name}.operators names {repeated} twice; give each operator one layout")
+        option_name = f"option {self.name}.operators"
+        parsed = {op: parse_demand(op, (layout or target.layout).split(","), option_name) for op, _, layout in entries}
+        demands = {operator: data for operator, (data, _) in parsed.items()}
+        kernels = {operator: kernel for operator, (_, kernel) in parsed.items() if kernel is not None}
+        data_layouts = set(demands.values())
+        layout = (
+            data_layouts.pop() if len(data_layouts) == 1 else target.layout
+        )  # other operators follow the named ones
+        profile = replace(target, layout=layout, required_layouts=demands, weights=weights, kernels=kernels)
+        check_profile(profile, option_name)
+        return profile
 
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) -> Iterator[Rewrite]:
-    way = wanted(node, layouts, profile)
-    if way is None or reshapes(node):
+    wanted = wanted_operand_layout(node, layouts, profile)
+    if wanted is None or reshapes(node):
         return
-    layout, perm = way
-    named = plain_op(node) in profile.required_layouts
-    if not named and not any(value and pending(graph, value, perm) is not None for value in node.inputs):
+    layout, perm = wanted
+    is_named = plain_op(node) in profile.required_layouts
+    if not is_named and not any(
+        value and restoring_transpose_of(graph, value, perm) is not None for value in node.inputs
+    ):
         return
     try:
         conversion = convert(graph, node, perm, layout, profile)
     except NotPermutable:
         return
-    kind = class_of(node, profile)
-    verb = f"gets {layout}" if named else f"takes {layout} from its operands"
-    yield Rewrite(conversion.edit, f"{kind}: {node} {verb}; {conversion.said()}", (node.name,), kind)
+    class_ = class_of(node, profile)
+    verb = f"gets {layout}" if is_named else f"takes {layout} from its operands"
+    yield Rewrite(conversion.edit, f"{class_}: {node} {verb}; {conversion.operands_text()}", (node.name,), class_)

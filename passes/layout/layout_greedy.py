@@ -6,21 +6,28 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import Permutation, is_identity, perm_of, then
-from workbench.layout.conversion.convert import RESTORES, Conversion, convert, is_only_reader, pending, store_weights
+from workbench.ir.permutation import Permutation, compose, is_identity, perm_of
+from workbench.layout.conversion.convert import (
+    RESTORES,
+    Conversion,
+    convert,
+    is_only_reader,
+    restoring_transpose_of,
+    store_weights,
+)
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
 from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.layout.strategies.npu_strategy import (
+    conversion_sentence,
     reshapes,
     restored_operands,
     restored_outputs,
-    said,
-    wanted,
+    wanted_operand_layout,
     why_kept,
 )
-from workbench.metrics.transpose_cost import elements, known_sum, moved_by, no_longer_moved
+from workbench.metrics.transpose_cost import elements, elements_saved, known_sum, moved_by
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
@@ -49,7 +56,7 @@ class LayoutGreedy(LayoutStrategy):
     strategy = "greedy"
     title = "Layout: greedy in order"
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="The figure of LayoutPresetToNPU: the reshape still reads NCHW",
             target="npu",
@@ -71,7 +78,7 @@ class LayoutGreedy(LayoutStrategy):
             }""",
             sentences=(
                 "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'input1' arrives as NCHW; transposed, "
-                "32 elements; weight OIHW to HWOI once, here",
+                "32 elements; weight converted from OIHW to HWOI",
                 "case 2, CNN to Tensor: Reshape 'Reshape_reshape1' was written for NCHW; transposed back, 48 elements",
             ),
         ),
@@ -160,66 +167,72 @@ class LayoutGreedy(LayoutStrategy):
 
 def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -> set[str]:
     """The nodes that CNN values connect with one that has a demand; no others are visited."""
-    waiting = [
-        n for n in graph.nodes if plain_op(n) in target.required_layouts and wanted(n, layouts, target) is not None
+    worklist = [
+        node
+        for node in graph.nodes
+        if plain_op(node) in target.required_layouts and wanted_operand_layout(node, layouts, target) is not None
     ]
-    reached = {node.name for node in waiting}
-    while waiting:
-        node = waiting.pop()
+    reached = {node.name for node in worklist}
+    while worklist:
+        node = worklist.pop()
         for value in (*node.inputs, *node.outputs):
             if not is_cnn(layouts.get(value, "")):
                 continue
             for neighbour in (*graph.users(value), *filter(None, [graph.producer(value)])):
                 if neighbour.name not in reached:
                     reached.add(neighbour.name)
-                    waiting.append(neighbour)
+                    worklist.append(neighbour)
     return reached
 
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
     case = case_of(node, layouts)
-    way = wanted(node, layouts, target)
-    if way is None:
+    wanted = wanted_operand_layout(node, layouts, target)
+    if wanted is None:
         yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
-    layout, perm = way
+    layout, perm = wanted
     demanded = plain_op(node) in target.required_layouts
-    why = f"{case}: {node} was written for {{layout}}"
+    reason_kept = f"{case}: {node} was written for {{layout}}"
     if demanded or (case == CNN_TO_CNN and not reshapes(node) and _arrived(graph, node, perm, target)):
         try:
             conversion = convert(graph, node, perm, layout, target)
-        except NotPermutable as reason:
-            why = f"{case}: {reason}"
+        except NotPermutable as error:
+            reason_kept = f"{case}: {error}"
         else:
-            if demanded or not _dearer(graph, conversion, perm):
-                sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
+            if demanded or not _costs_more(graph, conversion, perm):
+                sentence = f"{case}: {conversion_sentence(node, conversion, layout, layouts, demanded)}"
                 yield Rewrite(conversion.edit, sentence, (node.name,), case)
                 return
-            why = f"{case}: {node} would have to transpose {elements(known_sum(conversion.moved.values()))} to {layout}"
-    yield from rewrite_each(restored_operands(graph, node, layouts, why), case)
+            reason_kept = (
+                f"{case}: {node} would have to transpose {elements(known_sum(conversion.moved.values()))} to {layout}"
+            )
+    yield from rewrite_each(restored_operands(graph, node, layouts, reason_kept), case)
 
 
 def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[Rewrite]:
-    """Removes one or both of two consecutive Transposes."""
+    """Removes both of two consecutive Transposes if they cancel, else merges them if nothing else reads the first."""
     producer = graph.producer(node.inputs[0])
-    own = perm_of(graph, node)
-    before = perm_of(graph, producer) if producer is not None and producer.op == "Transpose" else None
-    if producer is None or own is None or before is None:
+    perm = perm_of(graph, node)
+    producer_perm = perm_of(graph, producer) if producer is not None and producer.op == "Transpose" else None
+    if producer is None or perm is None or producer_perm is None:
         return
-    both = then(before, own)
+    merged_perm = compose(producer_perm, perm)
     dead = (producer.name,) if is_only_reader(graph, node, producer.outputs[0]) else ()
     result, source = node.outputs[0], producer.inputs[0]
-    if is_identity(both):
+    if is_identity(merged_perm):
         layout = layouts.get(result, "its layout")
         layouts.setdefault(source, layout)
-        sentence = f"existing {node} makes {layout}, which exists already; {no_longer_moved(graph, node)}"
+        sentence = f"existing {node} makes {layout}, which exists already; {elements_saved(graph, node)}"
         edit = Edit(remove=(node.name, *dead), replace={result: source})
         yield Rewrite(edit, sentence, (producer.name, node.name), "existing transpose")
     elif dead:
-        merged = node.replace(inputs=(source,), attributes={**node.attributes, "perm": both})
-        sentence = f"existing {node} is merged with {producer}, perm {list(both)}; {no_longer_moved(graph, producer)}"
+        merged_node = node.replace(inputs=(source,), attributes={**node.attributes, "perm": merged_perm})
+        sentence = (
+            f"existing {node} is merged with {producer}, perm {list(merged_perm)}; {elements_saved(graph, producer)}"
+        )
         yield Rewrite(
-            Edit(remove=(node.name, *dead), insert=(merged,)),
+            Edit(remove=(node.name, *dead), insert=(merged_node,)),
             sentence,
             (producer.name, node.name),
             "existing transpose",
@@ -229,17 +242,17 @@ def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> It
 def _arrived(graph: Graph, node: Node, perm: Permutation, target: Profile) -> bool:
     """Whether any operand exists permuted: before a restoring Transpose, or an existing one that can be removed."""
     for value in filter(None, node.inputs):
-        producer = pending(graph, value, perm)
-        if producer is not None and (RESTORES in producer.metadata or _can_go(graph, value, perm, target)):
+        producer = restoring_transpose_of(graph, value, perm)
+        if producer is not None and (RESTORES in producer.metadata or _can_be_removed(graph, value, perm, target)):
             return True
     return False
 
 
-def _can_go(graph: Graph, value: str, perm: Permutation, target: Profile) -> bool:
+def _can_be_removed(graph: Graph, value: str, perm: Permutation, target: Profile) -> bool:
     """Whether all readers of an existing Transpose's result can read its operand instead."""
     readers = graph.users(value)
     if graph.is_output(value) or not (
-        len(readers) == 1 or any(plain_op(r) in target.required_layouts for r in readers)
+        len(readers) == 1 or any(plain_op(reader) in target.required_layouts for reader in readers)
     ):
         return False
     try:
@@ -250,8 +263,8 @@ def _can_go(graph: Graph, value: str, perm: Permutation, target: Profile) -> boo
     return True
 
 
-def _dearer(graph: Graph, conversion: Conversion, perm: Permutation) -> bool:
+def _costs_more(graph: Graph, conversion: Conversion, perm: Permutation) -> bool:
     """Whether transposing the other operands moves more than restoring the permuted ones."""
-    coming = known_sum(conversion.moved.values())
-    back = [moved_by(graph, value, perm) for value in conversion.at_hand]
-    return coming is not None and None not in back and coming > sum(b for b in back if b is not None)
+    to_move = known_sum(conversion.moved.values())
+    to_restore = [moved_by(graph, value, perm) for value in conversion.reused]
+    return to_move is not None and None not in to_restore and to_move > sum(b for b in to_restore if b is not None)

@@ -6,19 +6,19 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
-from workbench.layout.conversion.convert import convert, pending, store_weights
+from workbench.layout.conversion.convert import convert, restoring_transpose_of, store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
 from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import reshapes, wanted
+from workbench.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
 from workbench.metrics.transpose_cost import elements
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import WEIGHT_AXES, plain_op
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
-_LIKE_THE_DATA = "OHWI"
+_WEIGHTS_CHANNELS_LAST = "OHWI"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LayoutInsertAndCancel(LayoutStrategy):
     """Two walks:
 
     - every operator that has a data format (a convolution, a pool), or that the target demands, gets
-      the target's layout, between a Transpose before each CNN operand and one after each result;
+      the target's layout, between a Transpose before each image operand and one after each result;
       any other operator that can be converted gets it if such a Transpose is before it;
     - then pairs that undo each other are removed, also those with several readers; equal ones become one.
 
@@ -40,7 +40,7 @@ class LayoutInsertAndCancel(LayoutStrategy):
     strategy = "insert-and-cancel"
     title = "Layout: insert, then cancel"
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Two convolutions: six transposes are inserted, four removed",
             target="cuda",
@@ -58,10 +58,10 @@ class LayoutInsertAndCancel(LayoutStrategy):
             }""",
             sentences=(
                 "inserted: Conv 'Conv_a' in NHWC, 'x' transposed before it, 32 elements, and its result after it"
-                "; weight OIHW to OHWI once, here",
+                "; weight converted from OIHW to OHWI",
                 "inserted: Relu 'Relu_b' in NHWC, 'a' transposed before it, 32 elements, and its result after it",
                 "inserted: Conv 'Conv_y' in NHWC, 'b' transposed before it, 32 elements, and its result after it"
-                "; weight OIHW to OHWI once, shared",
+                "; weight converted from OIHW to OHWI, shared",
                 "cancelled: perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 64 elements no longer moved",
                 "cancelled: perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 64 elements no longer moved",
             ),
@@ -85,7 +85,7 @@ class LayoutInsertAndCancel(LayoutStrategy):
             }""",
             sentences=(
                 "inserted: Conv 'Conv_y' in NHWC, 'a' transposed before it, 32 elements, and its result after it"
-                "; weight OIHW to OHWI once, here",
+                "; weight converted from OIHW to OHWI",
             ),
         ),
     )
@@ -93,7 +93,7 @@ class LayoutInsertAndCancel(LayoutStrategy):
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.get(Profile)
         layouts = infer_layouts(graph)
-        profile = replace(target, weights=_LIKE_THE_DATA) if target.weights == WEIGHT_AXES else target
+        profile = replace(target, weights=_WEIGHTS_CHANNELS_LAST) if target.weights == WEIGHT_AXES else target
         yield from rewrite_each(store_weights(graph, profile), "weights")
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             yield from _insert(graph, graph.node(name), layouts, profile)
@@ -103,12 +103,14 @@ class LayoutInsertAndCancel(LayoutStrategy):
 
 
 def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
-    way = wanted(node, layouts, target)
-    if way is None or reshapes(node):
+    wanted = wanted_operand_layout(node, layouts, target)
+    if wanted is None or reshapes(node):
         return
-    layout, perm = way
+    layout, perm = wanted
     has_format = layout_of(node).kind == "sensitive" or plain_op(node) in target.required_layouts
-    if not has_format and not any(value and pending(graph, value, perm) is not None for value in node.inputs):
+    if not has_format and not any(
+        value and restoring_transpose_of(graph, value, perm) is not None for value in node.inputs
+    ):
         return
     try:
         conversion = convert(graph, node, perm, layout, target, reuse=False)
@@ -117,5 +119,5 @@ def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) 
     moved = " and ".join(
         f"'{value}' transposed before it, {elements(number)}" for value, number in conversion.moved.items()
     )
-    sentence = f"inserted: {node} in {layout}, {moved}, and its result after it{conversion.others_said()}"
+    sentence = f"inserted: {node} in {layout}, {moved}, and its result after it{conversion.other_operands_text()}"
     yield Rewrite(conversion.edit, sentence, (node.name,), "inserted")

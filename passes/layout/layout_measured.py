@@ -11,11 +11,16 @@ from workbench.layout.conversion.convert import Conversion, convert
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
 from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.problem.probe import OperatorTimer
+from workbench.layout.problem.operator_benchmark import OperatorTimer
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import reshapes, restored_operands, restored_outputs, wanted
+from workbench.layout.strategies.npu_strategy import (
+    reshapes,
+    restored_operands,
+    restored_outputs,
+    wanted_operand_layout,
+)
 from workbench.ops import NotPermutable
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
@@ -40,10 +45,11 @@ class LayoutMeasured(LayoutStrategy):
     It decides on one operator at a time: a chain that saves time only as a whole is not converted. The strategy
     "optimal" finds it if it minimizes time.
 
-    Source: buddy plan, "layout conversion" (docs/references.md).
+    Source: buddy-compiler's unpublished plan, "layout conversion" (docs/references.md).
     """
 
     strategy = "measured"
+    times_operators = True
     title = "Layout: where measured time is saved"
     packages = ("torch",)
 
@@ -54,7 +60,7 @@ class LayoutMeasured(LayoutStrategy):
         choices=TIMED_IN,
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="The first convolution saves more than its Transposes take, and what follows is converted with it",
             target="cuda",
@@ -94,99 +100,101 @@ class LayoutMeasured(LayoutStrategy):
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.get(Profile)
         layouts = infer_layouts(graph)
-        ways = _ways(graph, layouts, target)
+        wanted = _wanted_layouts(graph, layouts, target)
         timer = context.find(OperatorTimer)
-        ledger = _Ledger.filled(ways, OperatorTimes(graph, target, timer), self.device, self.dtype)
+        transposes = _TransposeTimes.filled(wanted, OperatorTimes(graph, target, timer), self.device, self.dtype)
         converted = []
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
-            result = _converted(graph, graph.node(name), ways.get(name), ledger, target)
-            if result is not None:
+            rewrite = _converted(graph, graph.node(name), wanted.get(name), transposes, target)
+            if rewrite is not None:
                 converted.append(name)
-                yield result
+                yield rewrite
                 continue
-            why = f"{STAYS}: {graph.node(name)} keeps {{layout}}"
-            yield from rewrite_each(restored_operands(graph, graph.node(name), layouts, why), STAYS)
+            reason = f"{STAYS}: {graph.node(name)} keeps {{layout}}"
+            yield from rewrite_each(restored_operands(graph, graph.node(name), layouts, reason), STAYS)
         yield from rewrite_each(restored_outputs(graph, layouts), STAYS)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
-        times = ledger.times
+        times = transposes.times
         return LayoutFacts(inexact=_ONE_BY_ONE, device=times.device, times=times.rows(converted))
 
 
-_Way = tuple[str, Permutation]
+_Wanted = tuple[str, Permutation]
 
 
-def _ways(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, _Way]:
+def _wanted_layouts(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, _Wanted]:
     """Layout and permutation of every node that might be converted to the target's layout."""
     candidates = (node for node in graph.nodes if node.op != "Transpose" and not reshapes(node))
-    result = ((node.name, wanted(node, layouts, target)) for node in candidates)
-    return {name: way for name, way in result if way is not None}
+    pairs = ((node.name, wanted_operand_layout(node, layouts, target)) for node in candidates)
+    return {name: wanted for name, wanted in pairs if wanted is not None}
 
 
 @dataclass(frozen=True)
-class _Ledger:
+class _TransposeTimes:
     """The time of a Transpose of each value to the target's layout, and of one back, in nanoseconds."""
 
     times: OperatorTimes
-    there: dict[str, int | None] = field(default_factory=dict)
+    forward: dict[str, int | None] = field(default_factory=dict)
     back: dict[str, int | None] = field(default_factory=dict)
 
     @classmethod
-    def filled(cls, ways: Mapping[str, _Way], times: OperatorTimes, device: str, dtype: str) -> _Ledger:
+    def filled(cls, wanted: Mapping[str, _Wanted], times: OperatorTimes, device: str, dtype: str) -> _TransposeTimes:
         """Measures all times that the walk may need. Raises UserError if nothing can be timed."""
         graph, moves = times.graph, {}
-        for name, (layout, perm) in ways.items():
+        for name, (layout, perm) in wanted.items():
             node = graph.node(name)
-            times.ask_operator(node, perm, layout)
+            times.request_operator(node, perm, layout)
             values = (*node.operands, *filter(None, node.outputs))
             moves.update({v: perm for v in values if graph.rank_of(v) == len(perm) and v not in graph.constants})
         for value, perm in moves.items():
-            times.ask_transpose(value, perm)
-            times.ask_transpose(value, inverse(perm), perm)
-        if ways:
-            times.take(device, dtype)
-        there = {value: times.transpose(value, perm) for value, perm in moves.items()}
+            times.request_transpose(value, perm)
+            times.request_transpose(value, inverse(perm), perm)
+        if wanted:
+            times.measure(device, dtype)
+        forward = {value: times.transpose(value, perm) for value, perm in moves.items()}
         back = {value: times.transpose(value, inverse(perm), perm) for value, perm in moves.items()}
-        return cls(times, there, back)
+        return cls(times, forward, back)
 
-    def paid(self, graph: Graph, node: Node, conversion: Conversion) -> int | None:
+    def net_time(self, graph: Graph, node: Node, conversion: Conversion) -> int | None:
         """The time of inserted Transposes minus that of removed ones; None if one was not timed."""
-        new = {value for transpose in conversion.edit.insert for value in transpose.outputs}
-        costs = [self.there.get(value) for value in conversion.moved]
-        costs += [self.back.get(value) for value in node.outputs if value in new]
+        inserted = {value for transpose in conversion.edit.insert for value in transpose.outputs}
+        added = [self.forward.get(value) for value in conversion.moved]
+        added += [self.back.get(value) for value in node.outputs if value in inserted]
         removed = [graph.node(name).outputs[0] for name in conversion.edit.remove if name != node.name]
-        savings = [self.back.get(value) for value in removed]
-        if None in costs or None in savings:
+        saved = [self.back.get(value) for value in removed]
+        if None in added or None in saved:
             return None
-        return sum(filter(None, costs)) - sum(filter(None, savings))
+        return sum(filter(None, added)) - sum(filter(None, saved))
 
 
-def _converted(graph: Graph, node: Node, way: _Way | None, ledger: _Ledger, target: Profile) -> Rewrite | None:
-    timed = ledger.times.operator(node.name)
-    if way is None or timed is None:
+def _converted(
+    graph: Graph, node: Node, wanted: _Wanted | None, transposes: _TransposeTimes, target: Profile
+) -> Rewrite | None:
+    timed = transposes.times.operator(node.name)
+    if wanted is None or timed is None:
         return None
-    layout, perm = way
+    layout, perm = wanted
     try:
         conversion = convert(graph, node, perm, layout, target)
     except NotPermutable:
         return None
-    paid = ledger.paid(graph, node, conversion)
-    if paid is None:
+    transpose_time = transposes.net_time(graph, node, conversion)
+    if transpose_time is None:
         return None
-    own, other = timed
-    gained = own - other - paid
-    if gained < 0 or (gained == 0 and not conversion.at_hand):
+    time_as_written, time_converted = timed
+    saved = time_as_written - time_converted - transpose_time
+    if saved < 0 or (saved == 0 and not conversion.reused):
         return None
-    case = PAYS if gained > 0 else FOLLOWS
+    case = PAYS if saved > 0 else FOLLOWS
     sentence = (
-        f"{case}: {node} takes {_us(own)} as written and {_us(other)} in {layout}, its transposes {_less(paid)}; "
-        f"{_us(gained)} gained; {conversion.said()}"
+        f"{case}: {node} takes {_us(time_as_written)} as written and {_us(time_converted)} in {layout}, "
+        f"its transposes {_us_added(transpose_time)}; {_us(saved)} gained; {conversion.operands_text()}"
     )
     return Rewrite(conversion.edit, sentence, (node.name,), case)
 
 
-def _less(paid: int) -> str:
+def _us_added(nanoseconds: int) -> str:
     """The time of inserted Transposes minus that of removed ones, in words: it may be negative."""
-    return _us(paid) if paid >= 0 else f"{_us(-paid)} less than before"
+    return _us(nanoseconds) if nanoseconds >= 0 else f"{_us(-nanoseconds)} less than before"
 
 
 def _us(nanoseconds: int) -> str:

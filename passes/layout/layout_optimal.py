@@ -12,20 +12,20 @@ from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.layout_facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.blocked import block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
+from workbench.layout.problem.operator_benchmark import OperatorTimer
 from workbench.layout.problem.orders import proof
-from workbench.layout.problem.probe import OperatorTimer
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
-from workbench.layout.problem.transpose_classes import one_transpose_an_order
+from workbench.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.layout.problem.two_layouts import (
     LayoutProblem,
     layout_of_images,
     layout_problem,
+    other_layout,
     timed_problem,
-    way_between,
 )
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 from workbench.solvers.integer_program import solve_integer_program
 from workbench.solvers.minimum_cut import CutSolution, solve_cut
@@ -53,8 +53,8 @@ class LayoutOptimal(LayoutStrategy):
     that run in both moves less. The result is certified if it moves exactly that, but not if the size
     of a moved value is not known. Transposes of Tensors, and to other orders of axes, count but stay.
 
-    Where costs are no cut, as of a Transpose to a third order between two values that may both change,
-    the same choice is an integer program, and its bound is that of the solver.
+    Some costs cannot be stated as a cut: that of a Transpose to a third order between two values that may
+    both change. The same choice is then an integer program, and its bound is that of the solver.
 
     Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
     """
@@ -74,7 +74,7 @@ class LayoutOptimal(LayoutStrategy):
         choices=TIMED_IN,
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="The pool between two convolutions follows them; the last Transpose, of axes of size 1, is a Reshape",
             target="cuda",
@@ -94,9 +94,9 @@ class LayoutOptimal(LayoutStrategy):
                 y = Reshape(y_nhwc, y_shape)
             }""",
             sentences=(
-                "case 1, CNN to CNN: Conv 'Conv_a' is demanded in NHWC; 'x' is transposed, 32 elements",
+                "case 1, CNN to CNN: Conv 'Conv_a' must run in NHWC on this target; 'x' is transposed, 32 elements",
                 "case 1, CNN to CNN: MaxPool 'MaxPool_b' runs in NHWC, which costs least; nothing moved",
-                "case 1, CNN to CNN: Conv 'Conv_c' is demanded in NHWC; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_c' must run in NHWC on this target; nothing moved",
                 "case 1, CNN to CNN: GlobalAveragePool 'GlobalAveragePool_y' runs in NHWC, which costs least; "
                 "nothing moved",
                 "perm [0, 3, 1, 2] of Transpose 'restore_y' moves only axes of size 1; reshaped, no element moved",
@@ -119,32 +119,32 @@ class LayoutOptimal(LayoutStrategy):
             solved, converted = _solved_as_program(graph, layouts, target, self.weigh)
         else:
             solved = solve_cut(problem.problem)
-            chosen = zip(problem.nodes, problem.own, solved.sides, strict=True)
+            chosen = zip(problem.nodes, problem.written_sides, solved.sides, strict=True)
             converted = [name for name, own, side in chosen if name is not None and own != side]
         for name in converted:
             node = graph.node(name)
             case = case_of(node, layouts)
             own = layout_of_images(node, layouts)
             assert own is not None  # otherwise there is no choice
-            layout, perm = way_between(own)
+            layout, perm = other_layout(own)
             conversion = convert(graph, node, perm, layout, target)
-            why = _why(node, layout, target, times)
-            yield Rewrite(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
+            reason = _reason(node, layout, target, times)
+            yield Rewrite(conversion.edit, f"{case}: {node} {reason}; {conversion.operands_text()}", (name,), case)
         if isinstance(solved, SolvedProgram):
             yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
-            yield from rewrite_each(one_transpose_an_order(graph, self.weigh), "tidied")
+            yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         if isinstance(solved, SolvedProgram):
-            return proof(count(graph), self.weigh, solved, over=_OVER)
+            return proof(count_transposes(graph), self.weigh, solved, over=_OVER)
         proved = self._proof(graph, problem, solved)
         return replace(proved, device=times.device, times=times.rows(converted))
 
     def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution) -> LayoutFacts:
         """The bound, and whether the converted graph reaches it."""
-        after, cost = count(graph), solution.cost + problem.always
-        promised = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
-        kept = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == promised
-        least = in_unit(solution.lower_bound + problem.always)
+        after, cost = count_transposes(graph), solution.cost + problem.always
+        bytes_of_cost = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
+        reaches_cost = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == bytes_of_cost
+        bound = in_unit(solution.lower_bound + problem.always)
         unknown = 0 if self.weigh == COUNT else after.unknown  # Transposes of unknown size count as 0
         exact = not problem.inexact and not unknown
         return LayoutFacts(
@@ -152,8 +152,8 @@ class LayoutOptimal(LayoutStrategy):
             over=_OVER,
             unknown=unknown,
             inexact=problem.inexact,
-            lower_bound=least if exact else None,
-            certified=exact and kept and in_unit(cost) == least,
+            lower_bound=bound if exact else None,
+            certified=exact and reaches_cost and in_unit(cost) == bound,
             solved=SolvedCut(problem.problem, problem.nodes, problem.always),
         )
 
@@ -164,14 +164,16 @@ def _solved_as_program(
     """The integer program with its solution, and the operators that it converts."""
     problem = block_problem(graph, layouts, target, 1, weigh)
     solution = solve_integer_program(problem.problem, _SECONDS)
-    chosen = zip(problem.nodes, problem.ways, solution.forms, strict=True)
-    converted = [name for name, ways, form in chosen if name is not None and ways[form] is not None]
+    chosen = zip(problem.nodes, problem.operand_layouts, solution.forms, strict=True)
+    converted = [
+        name for name, operand_layouts, form in chosen if name is not None and operand_layouts[form] is not None
+    ]
     return SolvedProgram(problem.problem, solution, problem.always), converted
 
 
-def _why(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:
+def _reason(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:
     timed = times.operator(node.name)
     if timed is not None:
-        own, other = (f"{time / 1e3:,.1f} us" for time in timed)
-        return f"runs in {layout}, where it takes {other} instead of {own}"
+        as_written, converted = (f"{time / 1e3:,.1f} us" for time in timed)
+        return f"runs in {layout}, where it takes {converted} instead of {as_written}"
     return why_there(node, f"in {layout}", target)

@@ -13,10 +13,10 @@ from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
 from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
-from workbench.layout.problem.transpose_classes import one_transpose_an_order
+from workbench.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 from workbench.solvers.integer_program import solve_integer_program
 
@@ -47,7 +47,7 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
     weigh: str = option(BYTES, "What is minimized: bytes moved, or the number of transposes.", choices=(BYTES, COUNT))
     seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its gap.", least=1)
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A Slice of an attention's keys: one Transpose, not two, after it, where there is less to move",
             target="cuda",
@@ -103,16 +103,16 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
                 continue
             node = graph.node(name)
             case = case_of(node, layouts)
-            layout = _named(node, perm, layouts)
+            layout = _layout_name(node, perm, layouts)
             conversion = convert(graph, node, perm, layout or "".join(map(str, perm)), target)
             where = f"on axes {list(perm)}" if layout is None else f"in {layout}"
-            why = why_there(node, where, target)
-            yield Rewrite(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
+            reason = why_there(node, where, target)
+            yield Rewrite(conversion.edit, f"{case}: {node} {reason}; {conversion.operands_text()}", (name,), case)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
-        yield from rewrite_each(one_transpose_an_order(graph, self.weigh), "tidied")
+        yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         return proof(
-            count(graph),
+            count_transposes(graph),
             self.weigh,
             SolvedProgram(problem.problem, solution, problem.always),
             over="no choice among the orders of axes that the graph's Transposes and the target name",
@@ -120,8 +120,8 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
         )
 
 
-def _named(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:
+def _layout_name(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:
     """The layout of the permuted operands, "NHWC"; None if they are Tensors."""
-    own = (layouts.get(value, TENSOR) for value in (*node.inputs, *node.outputs))
-    image = next((layout for layout in own if is_cnn(layout) and len(layout) == len(perm)), None)
-    return None if image is None else "".join(permuted(image, perm))
+    operand_layouts = (layouts.get(value, TENSOR) for value in (*node.inputs, *node.outputs))
+    image_layout = next((layout for layout in operand_layouts if is_cnn(layout) and len(layout) == len(perm)), None)
+    return None if image_layout is None else "".join(permuted(image_layout, perm))

@@ -6,18 +6,18 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.layout.conversion.convert import convert, insert_pair, pending, store_weights
+from workbench.layout.conversion.convert import convert, insert_pair, restoring_transpose_of, store_weights
 from workbench.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
 from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.layout.strategies.npu_strategy import (
+    conversion_sentence,
     reshapes,
     restored_operands,
     restored_outputs,
-    said,
-    wanted,
-    way_to_target,
+    wanted_layout,
+    wanted_operand_layout,
     why_kept,
 )
 from workbench.metrics.transpose_cost import elements, moved_by
@@ -48,7 +48,7 @@ class LayoutRecordThenInsert(LayoutStrategy):
     strategy = "record-then-insert"
     title = "Layout: record, then insert"
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="The figure of LayoutPresetToNPU: a path without a demand is converted too",
             target="npu",
@@ -90,7 +90,7 @@ class LayoutRecordThenInsert(LayoutStrategy):
                 "recorded: case 3, Tensor to CNN: Reshape 'Reshape_a' gives 'a' as NCHW; "
                 "transposed to NHWC, 32 elements",
                 "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, in which 'a_back' exists already; nothing moved; "
-                "weight OIHW to HWOI once, here",
+                "weight converted from OIHW to HWOI",
                 "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW, which LayoutPresetToNPU's first "
                 "solution does not restore (its third fault); transposed back, 32 elements",
             ),
@@ -102,8 +102,8 @@ class LayoutRecordThenInsert(LayoutStrategy):
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         names = [node.name for node in graph.nodes]
-        for value, why in _recorded(graph, layouts, target):
-            yield _inserted(graph, value, why, layouts, target)
+        for value, reason in _recorded(graph, layouts, target):
+            yield _inserted(graph, value, reason, layouts, target)
         for name in names:
             yield from _visit(graph, graph.node(name), layouts, target)
         yield from rewrite_each(restored_outputs(graph, layouts), "output")
@@ -120,50 +120,54 @@ def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tu
                 points.append((value, f"existing {node} gives '{value}' as {layouts.get(value)}"))
             elif case == TENSOR_TO_CNN:
                 points.append((value, f"{case}: {node} gives '{value}' as {layouts.get(value)}"))
-    return [(v, why) for v, why in points if way_to_target(layouts.get(v, ""), target) and graph.users(v)]
+    return [
+        (value, reason)
+        for value, reason in points
+        if wanted_layout(layouts.get(value, ""), target) and graph.users(value)
+    ]
 
 
-def _inserted(graph: Graph, value: str, why: str, layouts: dict[str, str], target: Profile) -> Rewrite:
-    way = way_to_target(layouts[value], target)
-    assert way is not None
-    layout, perm = way
+def _inserted(graph: Graph, value: str, reason: str, layouts: dict[str, str], target: Profile) -> Rewrite:
+    wanted = wanted_layout(layouts[value], target)
+    assert wanted is not None
+    layout, perm = wanted
     edit = insert_pair(graph, value, perm, layout)
     layouts[edit.insert[1].outputs[0]] = layouts[value]
     producer = graph.producer(value)
     moved = elements(moved_by(graph, value, perm))
-    sentence = f"recorded: {why}; transposed to {layout}, {moved}"
+    sentence = f"recorded: {reason}; transposed to {layout}, {moved}"
     return Rewrite(edit, sentence, () if producer is None else (producer.name,), "recorded")
 
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
     case = case_of(node, layouts)
-    way = wanted(node, layouts, target)
-    if way is None:
+    wanted = wanted_operand_layout(node, layouts, target)
+    if wanted is None:
         yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
-    layout, perm = way
+    layout, perm = wanted
     demanded = plain_op(node) in target.required_layouts
-    why = f"{case}: {node} was written for {{layout}}"
+    reason_kept = f"{case}: {node} was written for {{layout}}"
     if case == CNN_TO_TENSOR:
-        why += f", {_THIRD_FAULT}"
+        reason_kept += f", {_THIRD_FAULT}"
     if node.op == "Transpose":
-        why = f"existing {node} is kept and reads {{layout}}"
+        reason_kept = f"existing {node} is kept and reads {{layout}}"
     elif demanded or (
         case == CNN_TO_CNN
         and not reshapes(node)
-        and any(v and pending(graph, v, perm) is not None for v in node.inputs)
+        and any(v and restoring_transpose_of(graph, v, perm) is not None for v in node.inputs)
     ):
         try:
             conversion = convert(graph, node, perm, layout, target)
-        except NotPermutable as reason:
-            why = f"{case}: {reason}"
+        except NotPermutable as error:
+            reason_kept = f"{case}: {error}"
         else:
-            sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
+            sentence = f"{case}: {conversion_sentence(node, conversion, layout, layouts, demanded)}"
             yield Rewrite(conversion.edit, sentence, (node.name,), case)
             return
-    yield from rewrite_each(restored_operands(graph, node, layouts, why), case)
+    yield from rewrite_each(restored_operands(graph, node, layouts, reason_kept), case)
     if node.op == "Transpose" or case != CNN_TO_CNN:
         return
     for value in node.outputs:  # an operator that keeps its order: its results are recorded now
-        if way_to_target(layouts.get(value, ""), target) and graph.users(value):
+        if wanted_layout(layouts.get(value, ""), target) and graph.users(value):
             yield _inserted(graph, value, f"{node} gives '{value}' as {layouts[value]}", layouts, target)

@@ -37,7 +37,7 @@ class LayoutWrongOnPurpose(LayoutStrategy):
     title = "Layout: wrong on purpose (demonstration)"
     demonstration: ClassVar[bool] = True
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="The second figure of LayoutPresetToNPU: the reshape reads NHWC, and the sum adds wrong pairs",
             target="npu",
@@ -58,7 +58,7 @@ class LayoutWrongOnPurpose(LayoutStrategy):
             }""",
             sentences=(
                 "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'input1' arrives as NCHW; transposed, "
-                "32 elements; weight OIHW to HWOI once, here",
+                "32 elements; weight converted from OIHW to HWOI",
                 "wrong on purpose: Reshape 'Reshape_reshape1' was written for NCHW and reads NHWC; "
                 "48 elements in the wrong places",
             ),
@@ -67,8 +67,8 @@ class LayoutWrongOnPurpose(LayoutStrategy):
 
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         layouts = infer_layouts(graph)
-        for result in LayoutGreedy().rewrites(graph, context):
-            yield _not_restored(graph, result, layouts) or result
+        for rewrite in LayoutGreedy().rewrites(graph, context):
+            yield _not_restored(graph, rewrite, layouts) or rewrite
 
 
 def _not_restored(graph: Graph, rewrite: Rewrite, layouts: dict[str, str]) -> Rewrite | None:
@@ -78,15 +78,15 @@ def _not_restored(graph: Graph, rewrite: Rewrite, layouts: dict[str, str]) -> Re
         return None
     restoring = graph.node(rewrite.nodes[1])
     value, arrived = restoring.outputs[0], restoring.inputs[0]
-    moved, perm = moved_by_node(graph, restoring), perm_of(graph, restoring)
-    if value not in node.operands or moved == 0 or perm is None:
+    count, perm = moved_by_node(graph, restoring), perm_of(graph, restoring)
+    if value not in node.operands or count == 0 or perm is None:
         return None
     dead = (restoring.name,) if is_only_reader(graph, node, value) else ()
     written_for = layouts[value]
     reads = "".join(permuted(written_for, inverse(perm)))
-    wrong = f"{node} was written for {written_for} and reads {reads}; {elements(moved)} in the wrong places"
+    fault = f"{node} was written for {written_for} and reads {reads}; {elements(count)} in the wrong places"
     edit = Edit(remove=(node.name, *dead), insert=(node.with_values_renamed({value: arrived}),))
-    return Rewrite(edit, f"wrong on purpose: {wrong}", (node.name,), "wrong on purpose")
+    return Rewrite(edit, f"wrong on purpose: {fault}", (node.name,), "wrong on purpose")
 
 
 def _any_order_fits(graph: Graph, node: Node) -> bool:

@@ -31,9 +31,9 @@ class OrderForMemory(Pass):
 
     title = "Execution order: lowest peak of memory"
     live_only = True
-    exactness = Exactness.BITS
+    exactness = Exactness.BIT_EXACT
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="The reader that keeps an operand alive runs first",
             before="""g (float[1024] x) => (float[1024] e, float f) {

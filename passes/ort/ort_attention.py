@@ -22,21 +22,22 @@ _HEADS = """
     split = Reshape(Add(MatMul(x, wk), bk) | MatMul(x, wk), k_shape, **k_others)
 """
 _KEYS = (
-    "turned = Transpose(split, perm=[0, 2, 3, 1])",
+    "key_t = Transpose(split, perm=[0, 2, 3, 1])",
     """
     keys = Transpose(split, perm=[0, 2, 1, 3])
     flat = Reshape(keys, flat_shape)
-    turned = Transpose(keys, perm=[0, 1, 3, 2]) | Reshape(Transpose(flat, perm=[0, 2, 1]), turned_shape)
+    key_t = Transpose(keys, perm=[0, 1, 3, 2]) | Reshape(Transpose(flat, perm=[0, 2, 1]), transposed_shape)
     """,
 )
 _RESULT = """
-    scores = scale * MatMul(scale_of_query * query, scale_of_key * turned)
+    scores = scale * MatMul(scale_of_query * query, scale_of_key * key_t)
     joined = Transpose(MatMul(Softmax(Add(scores, mask) | scores, axis=-1), value), perm=[0, 2, 1, 3])
     y = Reshape(joined, shape, **y_others)
 """
 _ATTENTION = "com.microsoft.Attention(x, weights, bias, None, None, {mask}, num_heads=heads, scale=factor)"
-_SAID = (
-    "self-attention of '{x}', {nodes[0]} to {root}, {count} nodes, is one kernel of ONNX Runtime, {new}; {fewer} less"
+_SENTENCE = (
+    "self-attention of '{x}', {nodes[0]} to {root} ({count} nodes) becomes one kernel of ONNX Runtime, {new}; {fewer} "
+    "fewer"
 )
 _LETTERS = "qkv"
 
@@ -44,15 +45,17 @@ _LETTERS = "qkv"
 def splits_into_heads(match: Match) -> None:
     """Raises NoMatch unless three products split their columns into the same heads, of known number and size."""
     shape = match.graph.shape
-    x, query, value, transposed = (shape(match[name]) or () for name in ("x", "query", "value", "turned"))
+    x, query, value, transposed = (shape(match[name]) or () for name in ("x", "query", "value", "key_t"))
     if len(x) != 3 or len(query) != 4 or not all(isinstance(size, int) and size > 0 for size in (query[1], query[3])):
-        raise NoMatch(f"'{match['x']}' does not have three axes, or the number and size of heads is not known")
+        raise NoMatch(f"'{match['x']}' is not known to have three axes, or the number and size of heads is not known")
     batch, length = x[:2]
     if None in (batch, length):
         raise NoMatch(f"sizes of '{match['x']}' are not known")
     batch_q, heads, length_q, size = query
     if (batch_q, length_q) != (batch, length) or value != query or transposed != (batch, heads, size, length):
-        raise NoMatch(f"queries, keys and values of {match.root} do not have the same heads for each place of the text")
+        raise NoMatch(
+            f"queries, keys and values of {match.root} do not have the same heads for each position of the text"
+        )
     assert isinstance(heads, int) and isinstance(size, int)
     width = heads * size
     if any(shape(match[f"w{letter}"]) != (x[2], width) for letter in _LETTERS) or shape(match["y"]) != (
@@ -62,29 +65,29 @@ def splits_into_heads(match: Match) -> None:
     ):
         raise NoMatch(f"{match.root} does not join {heads} heads of {size} numbers to the {width:,} of a product")
     for letter in _LETTERS:
-        added = match.get(f"b{letter}")
-        if added is not None and shape(added) != (width,):
-            raise NoMatch(f"'{added}' is no bias of {width:,} numbers")
+        bias = match.get(f"b{letter}")
+        if bias is not None and shape(bias) != (width,):
+            raise NoMatch(f"'{bias}' is not a bias of {width:,} numbers")
 
 
 def has_mask_of_keys(match: Match) -> None:
-    """A mask of a number for each key, the same for all queries."""
+    """Raises NoMatch unless the mask has a number for each key, the same for all queries."""
     if match.get("mask") is None:
         raise NoMatch(f"nothing is added to '{match['scores']}'")
     mask, scores = (match.graph.shape(match[name]) or () for name in ("mask", "scores"))
     if None in mask:
         raise NoMatch(f"sizes of mask '{match['mask']}' are not known")
     if len(mask) != 4 or mask[1:3] != (1, 1) or mask[0] not in (1, scores[0]) or mask[3] != scores[3]:
-        raise NoMatch(f"mask '{match['mask']}' does not hold a number for every key")
+        raise NoMatch(f"mask '{match['mask']}' is not known to hold a number for every key")
 
 
 def has_known_length(match: Match) -> None:
     if not isinstance((match.graph.shape(match["scores"]) or ())[2], int):
-        raise NoMatch(f"the number of queries of '{match['scores']}' is not known, to which its mask is expanded")
+        raise NoMatch(f"the mask of '{match['scores']}' is expanded to the number of queries, which is not known")
 
 
 def has_symbolic_length(match: Match) -> None:
-    """The queries are as many as the keys, and so as the numbers of the mask."""
+    """Raises NoMatch unless the queries are as many as the keys, and so as many as the numbers of the mask."""
     if not isinstance((match.graph.shape(match["scores"]) or ())[2], str):
         raise NoMatch(f"the number of queries of '{match['scores']}' is not a symbolic dim")
 
@@ -96,9 +99,9 @@ def packed_weights(match: Match) -> np.ndarray:
 
 def packed_bias(match: Match) -> np.ndarray:
     """Zeros where nothing is added; ONNX Runtime 1.31 ends the process if there is a mask and no bias."""
-    given = [match.get(f"b{letter}") for letter in _LETTERS]
+    names = [match.get(f"b{letter}") for letter in _LETTERS]
     zeros = np.zeros(match.graph.constants[match["wq"]].numpy().shape[1], np.float32)
-    return np.concatenate([zeros if name is None else match.graph.constants[name].numpy() for name in given])
+    return np.concatenate([zeros if name is None else match.graph.constants[name].numpy() for name in names])
 
 
 def size_of_mask(match: Match) -> np.ndarray:
@@ -157,8 +160,9 @@ def _example(
             {after}
         }}""",
         sentences=(
-            "self-attention of 'x', MatMul 'MatMul_a' to Reshape 'Reshape_y', 17 nodes, is one kernel of ONNX Runtime, "
-            f"com.microsoft.Attention; {fewer} less",
+            "self-attention of 'x', MatMul 'MatMul_a' to Reshape 'Reshape_y' (17 nodes) becomes one kernel of ONNX "
+            "Runtime, "
+            f"com.microsoft.Attention; {fewer} nodes fewer",
         ),
     )
 
@@ -171,7 +175,7 @@ def _rule(name: str, mask: str, where: Sequence[Constraint], example: Example, r
         name,
         first,
         after,
-        _SAID,
+        _SENTENCE,
         example,
         refusals,
         further=[(other, after) for other in others],
@@ -198,9 +202,14 @@ class OrtAttention(Pass):
     - if it has a number for each query and key;
     - if it has one for each key, by an Expand, whose shape is computed if the length of the text is not known.
 
-    Must not act if queries, keys and values are not of the same value, if the number or size of heads is not known, if
-    the mask has another shape, nor if anything else reads an intermediate value. The file then runs in ONNX Runtime
-    only.
+    Does not apply:
+
+    - if queries, keys and values are not computed from the same value;
+    - if the number or size of heads is not known;
+    - if the mask has another shape;
+    - if anything else reads an intermediate value.
+
+    The file then runs in ONNX Runtime only.
 
     Source: ONNX Runtime's Attention, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
     """
@@ -222,7 +231,7 @@ class OrtAttention(Pass):
             (
                 Refusal(
                     _attention(", float[3,3] m", "u = Add(t, m)"),
-                    "mask 'm' does not hold a number for every query and key",
+                    "mask 'm' is not known to hold a number for every query and key",
                 ),
                 Refusal(
                     _attention(", float[1,1,?,?] m", "u = Add(t, m)"),
@@ -234,11 +243,11 @@ class OrtAttention(Pass):
                 ),
                 Refusal(
                     _attention(changed=[("float[4] b = {1, 2, 3, 4}", "float[1] b = {1}")]),
-                    "'b' is no bias of 4 numbers",
+                    "'b' is not a bias of 4 numbers",
                 ),
                 Refusal(
                     _attention(", float[2,3,3] z", changed=[("d = MatMul(x, v)", "d = MatMul(z, v)")]),
-                    "'z' of MatMul 'MatMul_d' is not 'x', as the pattern has it",
+                    "the pattern needs 'x' where MatMul 'MatMul_d' reads 'z'",
                 ),
                 Refusal(
                     _attention(
@@ -248,8 +257,8 @@ class OrtAttention(Pass):
                             ("(float[2,3,4] y)", "(float[2,3,8] y)"),
                         ]
                     ),
-                    "queries, keys and values of Reshape 'Reshape_y' do not have the same heads for each place of the"
-                    " text",
+                    "queries, keys and values of Reshape 'Reshape_y' do not have the same heads for each position of"
+                    " the text",
                 ),
                 Refusal(
                     _attention(
@@ -260,7 +269,7 @@ class OrtAttention(Pass):
                             ("(float[2,3,4] y)", "(float[1,3,4] y)"),
                         ]
                     ),
-                    "'x' does not have three axes, or the number and size of heads is not known",
+                    "'x' is not known to have three axes, or the number and size of heads is not known",
                 ),
                 Refusal(
                     _attention(
@@ -300,7 +309,10 @@ class OrtAttention(Pass):
             (
                 Refusal(_attention(), "nothing is added to 't'"),
                 Refusal(_attention(", float[?,1,1,?] m", "u = Add(t, m)"), "sizes of mask 'm' are not known"),
-                Refusal(_attention(", float[3] m", "u = Add(t, m)"), "mask 'm' does not hold a number for every key"),
+                Refusal(
+                    _attention(", float[3] m", "u = Add(t, m)"),
+                    "mask 'm' is not known to hold a number for every key",
+                ),
             ),
         ),
         _rule(

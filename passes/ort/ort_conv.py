@@ -10,7 +10,7 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32
 
-_SAID = "{nodes[0]} to {root}, {count} nodes, are one kernel of ONNX Runtime, {new} of '{x}'; {fewer} less"
+_SENTENCE = "{nodes[0]} to {root} ({count} nodes) become one kernel of ONNX Runtime, {new} of '{x}'; {fewer} fewer"
 
 
 def is_image(match: Match) -> None:
@@ -24,7 +24,7 @@ def _rule(op: str) -> Rule:
         name,
         f"c = Conv(x, w, b | None, **others)\ny = {op}(c)",
         f"y = com.microsoft.FusedConv(x, w, b, activation='{op}', **others)",
-        _SAID,
+        _SENTENCE,
         Example(
             before=f"""g (float[1,2,4,4] x, float[3,2,3,3] w) => (float[1,3,4,4] y) {{
                 c = Conv<pads=[1,1,1,1]>(x, w)
@@ -34,8 +34,9 @@ def _rule(op: str) -> Rule:
                 y = com.microsoft.FusedConv<pads=[1,1,1,1], activation="{op}">(x, w)
             }}""",
             sentences=(
-                f"Conv 'Conv_c' to {op} '{op}_y', 2 nodes, are one kernel of ONNX Runtime, com.microsoft.FusedConv of"
-                " 'x'; 1 less",
+                f"Conv 'Conv_c' to {op} '{op}_y' (2 nodes) become one kernel of ONNX Runtime, com.microsoft.FusedConv "
+                "of"
+                " 'x'; 1 node fewer",
             ),
         ),
         refusals=(
@@ -63,7 +64,7 @@ class OrtConv(Pass):
     - Relu of a convolution;
     - Sigmoid of a convolution.
 
-    Must not act if anything else reads a value in between, nor if the sum broadcasts. The file then runs in ONNX
+    Does not apply if anything else reads an intermediate value, nor if the sum broadcasts. The file then runs in ONNX
     Runtime only.
 
     Source: ONNX Runtime's FusedConv, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
@@ -76,7 +77,7 @@ class OrtConv(Pass):
             "sum",
             "c = Conv(x, w, b, **others)\ny = Relu(Add(c, z) | Sum(c, z))",
             "y = com.microsoft.FusedConv(x, w, b, z, activation='Relu', **others)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[1,2,4,4] x, float[3,2,3,3] w, float[3] b, float[1,3,4,4] z) => (float[1,3,4,4] y) {
                     c = Conv<pads=[1,1,1,1]>(x, w, b)
@@ -87,8 +88,9 @@ class OrtConv(Pass):
                     y = com.microsoft.FusedConv<pads=[1,1,1,1], activation="Relu">(x, w, b, z)
                 }""",
                 sentences=(
-                    "Conv 'Conv_c' to Relu 'Relu_y', 3 nodes, are one kernel of ONNX Runtime, com.microsoft.FusedConv"
-                    " of 'x'; 2 less",
+                    "Conv 'Conv_c' to Relu 'Relu_y' (3 nodes) become one kernel of ONNX Runtime, "
+                    "com.microsoft.FusedConv"
+                    " of 'x'; 2 nodes fewer",
                 ),
             ),
             refusals=(

@@ -18,7 +18,7 @@ y = Add(p, bias) | p
 
 
 def are_kernel_types(match: Match) -> None:
-    """uint8 by any, and int8 by int8."""
+    """Raises NoMatch unless uint8 is multiplied by any of the two types, or int8 by int8."""
     types = [match.graph.tensor_type(match[name]) for name in ("a", "b")]
     results = [None if type_ is None else type_.dtype for type_ in types]
     if not set(results) <= set(EIGHT_BITS) or results == [DataType.INT8, DataType.UINT8]:
@@ -34,18 +34,18 @@ def are_kernel_shapes(match: Match) -> None:
     columns = (right[-1],) if len(right) == 2 else None
     ones = ((), (1,))
     if graph.shape(match["sa"]) not in ones or graph.shape(match["sb"]) not in (*ones, columns):
-        raise NoMatch(f"'{match['sa']}' and '{match['sb']}' are not known to be one scale, and one or one a column")
+        raise NoMatch(f"'{match['sa']}' is not one scale, or '{match['sb']}' is not one scale or one for each column")
     for zero, scale in (("za", "sa"), ("zb", "sb")):
         value = match.get(zero)
         if value and graph.shape(value) != graph.shape(match[scale]):
             raise NoMatch(f"'{value}' is not known to have the shape of '{match[scale]}'")
     bias = match.get("bias")
     if bias and graph.shape(bias) != (right[-1],):
-        raise NoMatch(f"'{bias}' of {match.root} is no vector as long as the last axis of '{match['b']}'")
+        raise NoMatch(f"'{bias}' of {match.root} is not a vector as long as the last axis of '{match['b']}'")
 
 
 def is_one_float(match: Match) -> None:
-    """The scale, where it is no result of DynamicQuantizeLinear, is float32."""
+    """Raises NoMatch unless both scales are float32, as those of DynamicQuantizeLinear are."""
     for name in ("sa", "sb"):
         type_ = match.graph.tensor_type(match[name])
         if type_ is None or type_.dtype != DataType.FLOAT:
@@ -60,8 +60,13 @@ class OrtDynamicMatmul(Pass):
     - with the DynamicQuantizeLinear before it, it becomes com.microsoft.DynamicQuantizeMatMul;
     - of integers that others read too, or that something else makes, com.microsoft.MatMulIntegerToFloat.
 
-    Must not act if anything else reads a value in between, on scales for each row of the first operand, nor on int8 by
-    uint8, for which ONNX Runtime's CPU provider has no kernel. The file then runs in ONNX Runtime only.
+    Does not apply:
+
+    - if anything else reads an intermediate value;
+    - to scales for each row of the first operand;
+    - to int8 by uint8, for which ONNX Runtime's CPU provider has no kernel.
+
+    The file then runs in ONNX Runtime only.
 
     Source: ONNX Runtime's DynamicQuantizeMatMul and MatMulIntegerToFloat,
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md; its DynamicQuantizeMatMulFusion and
@@ -91,8 +96,8 @@ class OrtDynamicMatmul(Pass):
                     y = com.microsoft.DynamicQuantizeMatMul(x, b, sb, zb, c)
                 }""",
                 sentences=(
-                    "DynamicQuantizeLinear 'DynamicQuantizeLinear_a' to Add 'Add_y', 6 nodes, are one kernel of ONNX"
-                    " Runtime on integers, com.microsoft.DynamicQuantizeMatMul of 'x'; 5 less",
+                    "DynamicQuantizeLinear 'DynamicQuantizeLinear_a' to Add 'Add_y' (6 nodes) become one kernel of ONNX"
+                    " Runtime on integers, com.microsoft.DynamicQuantizeMatMul of 'x'; 5 nodes fewer",
                 ),
             ),
             refusals=(
@@ -109,7 +114,7 @@ class OrtDynamicMatmul(Pass):
                         a, sa, z = DynamicQuantizeLinear(x)
                         i = MatMulInteger(a, b, z)  f = Cast<to=1>(i)  t = Mul(sa, s)  y = Mul(f, t)
                     }""",
-                    "'sa' and 's' are not known to be one scale, and one or one a column",
+                    "'sa' is not one scale, or 's' is not one scale or one for each column",
                 ),
             ),
             where=(is_one_float, are_kernel_shapes),
@@ -131,8 +136,8 @@ class OrtDynamicMatmul(Pass):
                     y = com.microsoft.MatMulIntegerToFloat(a, b, sa, sb, za)
                 }""",
                 sentences=(
-                    "MatMulInteger 'MatMulInteger_i' to Mul 'Mul_y', 4 nodes, are one kernel of ONNX Runtime on"
-                    " integers, com.microsoft.MatMulIntegerToFloat of 'a'; 3 less",
+                    "MatMulInteger 'MatMulInteger_i' to Mul 'Mul_y' (4 nodes) become one kernel of ONNX Runtime on"
+                    " integers, com.microsoft.MatMulIntegerToFloat of 'a'; 3 nodes fewer",
                 ),
             ),
             refusals=(
@@ -166,7 +171,7 @@ class OrtDynamicMatmul(Pass):
         ),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="What is added is no bias",
             before="""g (int8[2,3] a, int8[3,2] b, float s, float t, float[2,1] c) => (float[2,2] y) {
@@ -181,8 +186,8 @@ class OrtDynamicMatmul(Pass):
                 y = Add(p, c)
             }""",
             sentences=(
-                "Mul 'Mul_u' to Mul 'Mul_p', 4 nodes, are one kernel of ONNX Runtime on integers,"
-                " com.microsoft.MatMulIntegerToFloat of 'a'; 3 less",
+                "Mul 'Mul_u' to Mul 'Mul_p' (4 nodes) become one kernel of ONNX Runtime on integers,"
+                " com.microsoft.MatMulIntegerToFloat of 'a'; 3 nodes fewer",
             ),
         ),
     )

@@ -9,20 +9,22 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32, recomposed
 
-_SAID = "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{x}'; {fewer} less"
+_SENTENCE = "{nodes[0]} and {root} become one kernel of ONNX Runtime, {new} of '{x}'; {fewer} fewer"
 
 
 def is_vector_of_last_axis(match: Match) -> None:
-    """ONNX Runtime adds a vector to the last axis."""
+    """Raises NoMatch unless the bias is a vector of the last axis, which ONNX Runtime's kernel requires."""
     shape, bias = match.graph.shape(match["x"]), match.graph.shape(match["bias"])
     if not shape or bias is None or len(bias) != 1 or not isinstance(bias[0], int) or bias[0] != shape[-1]:
-        raise NoMatch(f"'{match['bias']}' of {match.node('s')} is no vector as long as the last axis of '{match['x']}'")
+        raise NoMatch(
+            f"'{match['bias']}' of {match.node('s')} is not a vector as long as the last axis of '{match['x']}'"
+        )
     if bias[0] == 0:
         raise NoMatch(f"'{match['bias']}' of {match.node('s')} is empty, which ONNX Runtime's kernel does not accept")
 
 
 def is_not_halved(match: Match) -> None:
-    """The half is not beside it, since another pass has folded it into weights; where it is, the whole is Gelu."""
+    """Raises NoMatch if the factor 1/2 follows: the whole is Gelu. It does not where it is folded into weights."""
     for reader in match.graph.users(match.root.outputs[0]):
         if reader.op in ("Mul", "Div") and any(value in match.graph.constants for value in reader.inputs):
             raise NoMatch(f"{reader} may halve the result of {match.root}")
@@ -39,7 +41,7 @@ class OrtGelu(Pass):
     - its tanh form becomes com.microsoft.FastGelu;
     - x * (1 + erf(x / sqrt(2))), whose half was folded into weights after it, becomes com.microsoft.Gelu times two.
 
-    Must not act if anything else reads the sum or a value in between. Above 1.7e38, x * (1 + erf(x / sqrt(2)))
+    Does not apply if anything else reads the sum or an intermediate value. Above 1.7e38, x * (1 + erf(x / sqrt(2)))
     overflows before it is halved and gives infinity; Gelu gives x. The file then runs in ONNX Runtime only.
 
     Source: ONNX Runtime's Gelu, BiasGelu and FastGelu,
@@ -53,7 +55,7 @@ class OrtGelu(Pass):
             "exact",
             "s = Add(x, bias)\ny = Gelu(s) | com.microsoft.Gelu(s)",
             "y = com.microsoft.BiasGelu(x, bias)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[2,3,4] x) => (float[2,3,4] y) <float[4] b = {0.5, 1, -1, 2}> {
                     s = Add(x, b)
@@ -63,8 +65,8 @@ class OrtGelu(Pass):
                     y = com.microsoft.BiasGelu(x, b)
                 }""",
                 sentences=(
-                    "Add 'Add_s' and Gelu 'Gelu_y' are one kernel of ONNX Runtime, com.microsoft.BiasGelu"
-                    " of 'x'; 1 less",
+                    "Add 'Add_s' and Gelu 'Gelu_y' become one kernel of ONNX Runtime, com.microsoft.BiasGelu"
+                    " of 'x'; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -72,7 +74,7 @@ class OrtGelu(Pass):
                     """g (float[2,3,4] x) => (float[2,3,4] y) <float[3,1] b = {0.5, 1, -1}> {
                         s = Add(x, b)  y = Gelu(s)
                     }""",
-                    "'b' of Add 'Add_s' is no vector as long as the last axis of 'x'",
+                    "'b' of Add 'Add_s' is not a vector as long as the last axis of 'x'",
                 ),
                 Refusal(
                     """g (float[2,3,4] x) => (float[2,3,4] y, float[2,3,4] z) <float[4] b = {0.5, 1, -1, 2}> {
@@ -95,7 +97,7 @@ class OrtGelu(Pass):
             "tanh",
             "s = Add(x, bias)\ny = Gelu(s, approximate='tanh') | com.microsoft.FastGelu(s)",
             "y = com.microsoft.FastGelu(x, bias)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[2,3,4] x) => (float[2,3,4] y) <float[4] b = {0.5, 1, -1, 2}> {
                     s = Add(x, b)
@@ -105,8 +107,8 @@ class OrtGelu(Pass):
                     y = com.microsoft.FastGelu(x, b)
                 }""",
                 sentences=(
-                    "Add 'Add_s' and Gelu 'Gelu_y' are one kernel of ONNX Runtime, com.microsoft.FastGelu"
-                    " of 'x'; 1 less",
+                    "Add 'Add_s' and Gelu 'Gelu_y' become one kernel of ONNX Runtime, com.microsoft.FastGelu"
+                    " of 'x'; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -114,7 +116,7 @@ class OrtGelu(Pass):
                     """g (float[2,3,4] x) => (float[2,3,4] y) <float[1] b = {0.5}> {
                         s = Add(x, b)  y = Gelu<approximate="tanh">(s)
                     }""",
-                    "'b' of Add 'Add_s' is no vector as long as the last axis of 'x'",
+                    "'b' of Add 'Add_s' is not a vector as long as the last axis of 'x'",
                 ),
             ),
             constants=("bias",),
@@ -136,7 +138,7 @@ class OrtGelu(Pass):
                     y = Mul(d, half)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = com.microsoft.Gelu(x) }",
-                sentences=("Div 'Div_a' to Mul 'Mul_y', 5 nodes, compute com.microsoft.Gelu of 'x'; 4 less",),
+                sentences=("Div 'Div_a' to Mul 'Mul_y', 5 nodes, compute com.microsoft.Gelu of 'x'; 4 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -170,7 +172,9 @@ class OrtGelu(Pass):
                     y = Mul(x, i)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = com.microsoft.FastGelu(x) }",
-                sentences=("Mul 'Mul_a' to Mul 'Mul_y', 9 nodes, compute com.microsoft.FastGelu of 'x'; 8 less",),
+                sentences=(
+                    "Mul 'Mul_a' to Mul 'Mul_y', 9 nodes, compute com.microsoft.FastGelu of 'x'; 8 nodes fewer",
+                ),
             ),
             refusals=(
                 Refusal(
@@ -190,7 +194,7 @@ class OrtGelu(Pass):
             "doubled",
             GELU_BY_ERF.replace("0.5 * ", ""),
             "y = Mul(com.microsoft.Gelu(x), 2.0)",
-            "{nodes[0]} to {root}, {count} nodes, compute com.microsoft.Gelu of '{x}', doubled; {fewer} less",
+            "{nodes[0]} to {root}, {count} nodes, compute com.microsoft.Gelu of '{x}', doubled; {fewer} fewer",
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y) <float r = {1.41421356}, float one = {1}> {
                     a = Div(x, r)
@@ -202,7 +206,9 @@ class OrtGelu(Pass):
                     y_gelu = com.microsoft.Gelu(x)
                     y = Mul(y_gelu, y_number)
                 }""",
-                sentences=("Div 'Div_a' to Mul 'Mul_y', 4 nodes, compute com.microsoft.Gelu of 'x', doubled; 2 less",),
+                sentences=(
+                    "Div 'Div_a' to Mul 'Mul_y', 4 nodes, compute com.microsoft.Gelu of 'x', doubled; 2 nodes fewer",
+                ),
             ),
             refusals=(
                 Refusal(

@@ -9,7 +9,7 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32
 
-_SAID = "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{a}' and '{b}'; {fewer} less"
+_SENTENCE = "{nodes[0]} and {root} become one kernel of ONNX Runtime, {new} of '{a}' and '{b}'; {fewer} fewer"
 
 _PRODUCT = "p = MatMul(a, b) | com.microsoft.FusedMatMul(a, b, **others)"
 
@@ -18,7 +18,7 @@ def swaps_the_last_two(match: Match) -> None:
     perm = tuple(match.data["perm"] or ())
     rank = len(perm)
     if rank < 2 or perm != (*range(rank - 2), rank - 1, rank - 2):
-        raise NoMatch(f"{match.node('t')} does not exchange the last two axes alone")
+        raise NoMatch(f"{match.node('t')} does not exchange only the last two axes")
 
 
 def are_matrices(match: Match) -> None:
@@ -43,8 +43,8 @@ class OrtMatmul(Pass):
       com.microsoft.FusedMatMul of the Transpose's operand;
     - a product of matrices times a number, or divided by one, becomes com.microsoft.FusedMatMul with that factor.
 
-    Must not act if anything else reads the transposed value or the product, nor if other axes move. The file then runs
-    in ONNX Runtime only.
+    Does not apply if anything else reads the transposed value or the product, nor if other axes move. The file then
+    runs in ONNX Runtime only.
 
     Source: ONNX Runtime's FusedMatMul, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md; its
     MatmulTransposeFusion and MatMulScaleFusion.
@@ -57,7 +57,7 @@ class OrtMatmul(Pass):
             "second",
             "t = Transpose(b, perm=perm)\ny = MatMul(a, t)",
             "y = com.microsoft.FusedMatMul(a, b, transB=1)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[2,3,4] a, float[2,5,4] b) => (float[2,3,5] y) {
                     t = Transpose<perm=[0,2,1]>(b)
@@ -67,8 +67,8 @@ class OrtMatmul(Pass):
                     y = com.microsoft.FusedMatMul<transB=1>(a, b)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_t' and MatMul 'MatMul_y' are one kernel of ONNX Runtime,"
-                    " com.microsoft.FusedMatMul of 'a' and 'b'; 1 less",
+                    "Transpose 'Transpose_t' and MatMul 'MatMul_y' become one kernel of ONNX Runtime,"
+                    " com.microsoft.FusedMatMul of 'a' and 'b'; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -76,7 +76,7 @@ class OrtMatmul(Pass):
                     """g (float[2,3,4] a, float[4,5,2] b) => (float[2,3,5] y) {
                         t = Transpose<perm=[2,0,1]>(b)  y = MatMul(a, t)
                     }""",
-                    "Transpose 'Transpose_t' does not exchange the last two axes alone",
+                    "Transpose 'Transpose_t' does not exchange only the last two axes",
                 ),
                 Refusal(
                     """g (float[4] a, float[5,4] b) => (float[5] y) {
@@ -98,7 +98,7 @@ class OrtMatmul(Pass):
             "first",
             "t = Transpose(a, perm=perm)\ny = MatMul(t, b)",
             "y = com.microsoft.FusedMatMul(a, b, transA=1)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[2,4,3] a, float[2,4,5] b) => (float[2,3,5] y) {
                     t = Transpose<perm=[0,2,1]>(a)
@@ -108,8 +108,8 @@ class OrtMatmul(Pass):
                     y = com.microsoft.FusedMatMul<transA=1>(a, b)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_t' and MatMul 'MatMul_y' are one kernel of ONNX Runtime,"
-                    " com.microsoft.FusedMatMul of 'a' and 'b'; 1 less",
+                    "Transpose 'Transpose_t' and MatMul 'MatMul_y' become one kernel of ONNX Runtime,"
+                    " com.microsoft.FusedMatMul of 'a' and 'b'; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -117,7 +117,7 @@ class OrtMatmul(Pass):
                     """g (float[4,2,3] a, float[2,4,5] b) => (float[2,3,5] y) {
                         t = Transpose<perm=[1,2,0]>(a)  y = MatMul(t, b)
                     }""",
-                    "Transpose 'Transpose_t' does not exchange the last two axes alone",
+                    "Transpose 'Transpose_t' does not exchange only the last two axes",
                 ),
             ),
             where=(swaps_the_last_two, are_matrices, is_float32("a")),
@@ -127,7 +127,7 @@ class OrtMatmul(Pass):
             "scaled",
             f"{_PRODUCT}\ny = Mul(p, k)",
             "y = com.microsoft.FusedMatMul(a, b, alpha=k, **others)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[2,3,4] a, float[2,4,5] b) => (float[2,3,5] y) <float k = {0.125}> {
                     p = MatMul(a, b)
@@ -137,8 +137,9 @@ class OrtMatmul(Pass):
                     y = com.microsoft.FusedMatMul<alpha=0.125>(a, b)
                 }""",
                 sentences=(
-                    "MatMul 'MatMul_p' and Mul 'Mul_y' are one kernel of ONNX Runtime, com.microsoft.FusedMatMul of 'a'"
-                    " and 'b'; 1 less",
+                    "MatMul 'MatMul_p' and Mul 'Mul_y' become one kernel of ONNX Runtime, com.microsoft.FusedMatMul "
+                    "of 'a'"
+                    " and 'b'; 1 node fewer",
                 ),
             ),
             refusals=(

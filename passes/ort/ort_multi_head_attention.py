@@ -24,8 +24,8 @@ _STANDARD = """
     attended = Attention(query, keys, value, hidden | None, **others)
 """
 _WRITTEN_OUT = """
-    turned = Transpose(split, perm=[0, 2, 3, 1]) | Transpose(Transpose(split, perm=[0, 2, 1, 3]), perm=[0, 1, 3, 2])
-    scores = scale * MatMul(scale_of_query * query, scale_of_key * turned)
+    key_t = Transpose(split, perm=[0, 2, 3, 1]) | Transpose(Transpose(split, perm=[0, 2, 1, 3]), perm=[0, 1, 3, 2])
+    scores = scale * MatMul(scale_of_query * query, scale_of_key * key_t)
     attended = MatMul(Softmax(Add(scores, mask) | scores, axis=-1), value)
 """
 
@@ -34,21 +34,26 @@ def has_equal_heads(match: Match) -> None:
     """Raises NoMatch unless three values of three axes are split into the same heads, of known number and size, which
     are joined again."""
     shape = match.graph.shape
-    given = [shape(match[name]) or () for name in ("q", "k", "v", "y")]
-    split = [shape(match[name]) or () for name in ("query", "split", "value", "attended")]
-    if any(len(one) != 3 for one in given) or any(len(one) != 4 for one in split):
+    three_axes = [shape(match[name]) or () for name in ("q", "k", "v", "y")]
+    four_axes = [shape(match[name]) or () for name in ("query", "split", "value", "attended")]
+    if any(len(entry) != 3 for entry in three_axes) or any(len(entry) != 4 for entry in four_axes):
         raise NoMatch(f"{match.root} does not join what was split off values of three axes")
-    for name, sizes in zip(("q", "k", "v"), given, strict=False):
+    for name, sizes in zip(("q", "k", "v"), three_axes, strict=False):
         if None in sizes:
             raise NoMatch(f"sizes of '{match[name]}' are not known")
-    batch, heads, queries, size = split[0]
-    if not all(isinstance(one, int) and one > 0 for one in (heads, size)):
+    batch, heads, queries, size = four_axes[0]
+    if not all(isinstance(entry, int) and entry > 0 for entry in (heads, size)):
         raise NoMatch(f"the number and size of heads of '{match['query']}' is not known")
-    keys = split[1][1]
+    keys = four_axes[1][1]
     assert isinstance(heads, int) and isinstance(size, int)
-    across, along = (batch, heads, queries, size), (batch, heads, keys, size)
-    rows, columns = (batch, queries, heads * size), (batch, keys, heads * size)
-    if split != [across, (batch, keys, heads, size), along, across] or given != [rows, columns, columns, rows]:
+    query_heads, key_heads = (batch, heads, queries, size), (batch, heads, keys, size)
+    query_rows, key_rows = (batch, queries, heads * size), (batch, keys, heads * size)
+    if four_axes != [query_heads, (batch, keys, heads, size), key_heads, query_heads] or three_axes != [
+        query_rows,
+        key_rows,
+        key_rows,
+        query_rows,
+    ]:
         raise NoMatch(f"queries, keys and values of {match.root} do not have the same heads of the same size")
 
 
@@ -103,10 +108,10 @@ def _fused(mask: str = "", more: str = "") -> str:
     }}"""
 
 
-def _said(count: int) -> str:
+def _sentence(count: int) -> str:
     return (
-        f"attention of {count} nodes to Reshape 'Reshape_y', of 'q', 'k' and 'v', is one kernel of ONNX Runtime,"
-        f" com.microsoft.MultiHeadAttention; {count - 1} less"
+        f"attention of {count} nodes to Reshape 'Reshape_y', of 'q', 'k' and 'v', becomes one kernel of ONNX Runtime,"
+        f" com.microsoft.MultiHeadAttention; {count - 1} nodes fewer"
     )
 
 
@@ -118,8 +123,8 @@ def _rule(
         name,
         "\n".join(map(cleandoc, (_HEADS, attended, _JOINED))),
         "y = com.microsoft.MultiHeadAttention(q, k, v, None, None, mask, num_heads=heads, scale=factor)",
-        "attention of {count} nodes to {root}, of '{q}', '{k}' and '{v}', is one kernel of ONNX Runtime, {new};"
-        " {fewer} less",
+        "attention of {count} nodes to {root}, of '{q}', '{k}' and '{v}', becomes one kernel of ONNX Runtime, {new};"
+        " {fewer} fewer",
         example,
         refusals,
         numbers=numbers,
@@ -136,8 +141,13 @@ class OrtMultiHeadAttention(Pass):
     another value than keys and values (cross-attention). A mask that is added to written out scores becomes its
     attention_bias.
 
-    Must not act if the number or size of heads is not known or differs, if the mask does not have a number for
-    each query and key, if ONNX's operator has a mask or is causal, nor if anything else reads an intermediate value.
+    Does not apply:
+
+    - if the number or size of heads is not known or differs;
+    - if the mask does not have a number for each query and key;
+    - if ONNX's operator has a mask or is causal;
+    - if anything else reads an intermediate value.
+
     The file then runs in ONNX Runtime only.
 
     Source: ONNX Runtime's MultiHeadAttention,
@@ -153,7 +163,7 @@ class OrtMultiHeadAttention(Pass):
             Example(
                 before=_attention(),
                 after=_fused(),
-                sentences=(_said(9),),
+                sentences=(_sentence(9),),
             ),
             (
                 Refusal(
@@ -215,12 +225,12 @@ class OrtMultiHeadAttention(Pass):
             Example(
                 before=_attention(_MASK, _BY_SOFTMAX),
                 after=_fused(_MASK, ", , , m"),
-                sentences=(_said(14),),
+                sentences=(_sentence(14),),
             ),
             (
                 Refusal(
                     _attention(", float[3,5] m", _BY_SOFTMAX),
-                    "mask 'm' does not hold a number for every query and key",
+                    "mask 'm' is not known to hold a number for every query and key",
                 ),
             ),
             numbers=("scale", "scale_of_query", "scale_of_key"),

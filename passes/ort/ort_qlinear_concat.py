@@ -4,46 +4,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.errors import counted
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.quantized import EIGHT_BITS, quantization_of
-from workbench.rewrite.core.guards import refuse_other_readers, require_producer
+from workbench.rewrite.core.guards import require_no_other_users, require_producer
 
 
-def match_quantized_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_quantized_concat(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     concat = require_producer(graph, node.inputs[0], ("Concat",), node)
-    refuse_other_readers(graph, concat, [node])
-    parts = [require_producer(graph, value, ("DequantizeLinear",), concat) for value in concat.inputs]
+    require_no_other_users(graph, concat, [node])
+    dequantizers = [require_producer(graph, value, ("DequantizeLinear",), concat) for value in concat.inputs]
     types = {}
-    for each in (*parts, node):
-        quantization = quantization_of(graph, each)
+    for conversion in (*dequantizers, node):
+        quantization = quantization_of(graph, conversion)
         if quantization.axis is not None or quantization.dtype not in EIGHT_BITS:
-            raise NoMatch(f"{each} has several scales, or integers of another type than uint8 and int8")
-        types[quantization.dtype] = each
+            raise NoMatch(f"{conversion} is quantized per axis, or not to uint8 or int8")
+        types[quantization.dtype] = conversion
     if len(types) > 1:
         first, second = types.values()
         raise NoMatch(f"{first} and {second} have integers of two types")
     zeros: dict[str, Constant] = {}
     operands = [*_scale_and_zero(graph, node, zeros)]
-    for each in parts:
-        operands += [each.inputs[0], *_scale_and_zero(graph, each, zeros)]
-    made = concat.replace(
+    for conversion in dequantizers:
+        operands += [conversion.inputs[0], *_scale_and_zero(graph, conversion, zeros)]
+    on_integers = concat.replace(
         op_type="QLinearConcat", domain="com.microsoft", inputs=tuple(operands), outputs=node.outputs[:1]
     )
-    unique = list(dict.fromkeys(parts))
-    gone = [each for each in unique if {user.name for user in graph.users(each.outputs[0])} == {concat.name}]
-    gone = [each for each in gone if not graph.is_output(each.outputs[0])]
+    unique = list(dict.fromkeys(dequantizers))
+    dead_dequantizers = [
+        conversion
+        for conversion in unique
+        if {user.name for user in graph.users(conversion.outputs[0])} == {concat.name}
+    ]
+    dead_dequantizers = [conversion for conversion in dead_dequantizers if not graph.is_output(conversion.outputs[0])]
     matched = (*unique, concat, node)
     sentence = (
-        f"{matched[0]} to {node}, {len(matched)} nodes, are one kernel of ONNX Runtime on integers,"
-        f" com.microsoft.QLinearConcat of {len(parts)} values; {len(gone) + 1} less"
+        f"{matched[0]} to {node} ({len(matched)} nodes) become one kernel of ONNX Runtime on integers,"
+        f" com.microsoft.QLinearConcat of {len(dequantizers)} values;"
+        f" {counted(len(dead_dequantizers) + 1, 'node')} fewer"
     )
-    removed = (*(each.name for each in gone), concat.name, node.name)
-    return Rewrite(Edit(removed, (made,), constants=zeros), sentence, tuple(each.name for each in matched))
+    removed = (*(conversion.name for conversion in dead_dequantizers), concat.name, node.name)
+    return Rewrite(
+        Edit(removed, (on_integers,), constants=zeros), sentence, tuple(conversion.name for conversion in matched)
+    )
 
 
 def _scale_and_zero(graph: Graph, node: Node, zeros: dict[str, Constant]) -> tuple[str, str]:
-    """The operands of a conversion. zeros: gets the zero point that it omits."""
+    """The scale and the zero point of a conversion. zeros: gets a constant for a zero point that is omitted."""
     if len(node.inputs) > 2 and node.inputs[2]:
         return node.inputs[1], node.inputs[2]
     name = graph.fresh(f"{node.outputs[0]}_zero", zeros)
@@ -52,17 +60,22 @@ def _scale_and_zero(graph: Graph, node: Node, zeros: dict[str, Constant]) -> tup
 
 
 def _is_of_concat(graph: Graph, node: Node) -> bool:
-    made = graph.producer(node.inputs[0])
-    return made is not None and made.op == "Concat"
+    producer = graph.producer(node.inputs[0])
+    return producer is not None and producer.op == "Concat"
 
 
 @dataclass(frozen=True)
 class OrtQlinearConcat(Pass):
     """DequantizeLinear of each operand, Concat, and QuantizeLinear become com.microsoft.QLinearConcat.
 
-    Must not act if anything else reads the result of the Concat, nor unless all have one scale each and the same type,
-    uint8 or int8. A result may be the next integer, since the floats were rounded otherwise. The file then runs in ONNX
-    Runtime only.
+    Does not apply:
+
+    - if anything else reads the result of the Concat;
+    - if a value is quantized per axis;
+    - if types differ or are other than uint8 and int8.
+
+    A result may differ by one quantization step, since the float computation rounded differently. The file then runs in
+    ONNX Runtime only.
 
     Source: ONNX Runtime's QLinearConcat, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md;
     VariadicNodeGroupSelector in its onnxruntime/core/optimizer/qdq_transformer/selectors_actions/.
@@ -88,8 +101,8 @@ class OrtQlinearConcat(Pass):
                     y = com.microsoft.QLinearConcat<axis=1>(sy, zy, a, sa, za, b, sb, e_zero)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 4 nodes, are one"
-                    " kernel of ONNX Runtime on integers, com.microsoft.QLinearConcat of 2 values; 3 less",
+                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (4 nodes) become one"
+                    " kernel of ONNX Runtime on integers, com.microsoft.QLinearConcat of 2 values; 3 nodes fewer",
                 ),
             ),
             refusals=(
@@ -112,8 +125,7 @@ class OrtQlinearConcat(Pass):
                         d = DequantizeLinear(a, t)  e = DequantizeLinear(b, s)  c = Concat<axis=1>(d, e)
                         y = QuantizeLinear(c, s)
                     }""",
-                    "DequantizeLinear 'DequantizeLinear_d' has several scales, or integers of another type than uint8"
-                    " and int8",
+                    "DequantizeLinear 'DequantizeLinear_d' is quantized per axis, or not to uint8 or int8",
                 ),
                 Refusal(
                     """g (uint8[2,3] a, uint8[2,1] b) => (uint8[2,4] y, float[2,4] c) <float s = {0.1}> {

@@ -8,10 +8,10 @@ import numpy as np
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal
 from workbench.rewrite.analyses.quantized import (
+    have_one_scale_and_type,
     in_one_kernel,
-    of_one_type,
     quantization_at,
-    read_here_alone,
+    read_in_match_only,
     require_bias,
     require_weights,
     zero_point,
@@ -32,11 +32,12 @@ class OrtQlinearConv(Pass):
     """DequantizeLinear of image, weights and bias, Conv, and QuantizeLinear become QLinearConv, which is ONNX's own and
     sums products of integers.
 
-    Must not act if anything else reads the result of the Conv; unless the image has one scale and the type of the
-    result, the weights one scale or one for each output channel, and the bias, if there is one, is int32 in products
-    of their scales; nor on types for which ONNX Runtime's CPU provider has no kernel, such as int8 by uint8. A result
-    may be the next integer, since the floats were rounded otherwise. On processors without VNNI ONNX Runtime's sums of
-    uint8 by int8 saturate unless weights use 7 bits, also where its own optimizer makes them.
+    The image must have one scale and the type of the result, the weights one scale or one for each output channel, and
+    the bias, if there is one, must be int32 in products of their scales. Does not apply if anything else reads the
+    result of the Conv, nor to types for which ONNX Runtime's CPU provider has no kernel, such as int8 by uint8. A
+    result may differ by one quantization step, since the float computation rounded differently. On processors without
+    VNNI ONNX Runtime's sums of uint8 by int8 saturate unless weights use 7 bits, also where its own optimizer makes
+    them.
 
     Source: ONNX's QLinearConv; ConvNodeGroupSelector in ONNX Runtime's
     onnxruntime/core/optimizer/qdq_transformer/selectors_actions/.
@@ -74,8 +75,8 @@ class OrtQlinearConv(Pass):
                     y = QLinearConv<pads=[1,1,1,1]>(x, xs, xz, w, ws, wz, ys, yz, b)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y', 5 nodes, are one"
-                    " kernel of ONNX Runtime on integers, QLinearConv of 'x'; 4 less",
+                    "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y' (5 nodes) become one"
+                    " kernel of ONNX Runtime on integers, QLinearConv of 'x'; 4 nodes fewer",
                 ),
             ),
             refusals=(
@@ -147,7 +148,7 @@ class OrtQlinearConv(Pass):
                 ),
             ),
             constants=("xs", "xz", "ws", "wz", "bs", "bz", "ys", "yz"),
-            where=(read_here_alone("c"), of_one_type("image", "y"), takes_its_weights),
+            where=(read_in_match_only("c"), have_one_scale_and_type("image", "y"), takes_its_weights),
             computed={
                 "image_zero": zero_point("image"),
                 "weights_zero": zero_point("weights"),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal, Rule
 from workbench.rewrite.analyses.quantized import (
+    have_one_scale_and_type,
     in_one_kernel,
-    of_one_type,
-    read_here_alone,
+    read_in_match_only,
     rule_of_one_operand,
     zero_point,
 )
@@ -17,12 +17,12 @@ from workbench.rewrite.patterns.matching import Match
 
 
 def _opset(match: Match) -> int:
-    """QLinearSoftmax is told the opset of its Softmax, whose axis had another meaning before 13."""
+    """The opset of the model, which QLinearSoftmax needs: before 13, the axis of Softmax had another meaning."""
     return match.graph.opset_imports.get("", 0)
 
 
-def _of_two(op: str) -> Rule:
-    words = f"kernel of ONNX Runtime on integers, com.microsoft.QLinear{op} of 'a'"
+def _binary_rule(op: str) -> Rule:
+    kernel = f"kernel of ONNX Runtime on integers, com.microsoft.QLinear{op} of 'a'"
     return graph_rule(
         op.lower(),
         f"""
@@ -46,8 +46,8 @@ def _of_two(op: str) -> Rule:
                 y = com.microsoft.QLinear{op}(a, sa, za, b, sb, zb, sy, zy)
             }}""",
             sentences=(
-                f"DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 4 nodes, are one {words};"
-                " 3 less",
+                "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (4 nodes) become one"
+                f" {kernel}; 3 nodes fewer",
             ),
         ),
         refusals=(
@@ -68,7 +68,7 @@ def _of_two(op: str) -> Rule:
             ),
         ),
         constants=("sa", "za", "sb", "zb", "sy", "zy"),
-        where=(read_here_alone("c"), of_one_type("left", "right", "y")),
+        where=(read_in_match_only("c"), have_one_scale_and_type("left", "right", "y")),
         computed={
             "second": lambda match: match.node("right").inputs[0],
             "second_scale": lambda match: match.node("right").inputs[1],
@@ -81,14 +81,14 @@ def _of_two(op: str) -> Rule:
     )
 
 
-def _of_one(name: str, op: str, given: str, kept: str, text: str, text_after: str) -> Rule:
-    """given, kept: attributes in the two patterns; text, text_after: in the example."""
+def _unary_rule(name: str, op: str, attributes_before: str, attributes_after: str, text: str, text_after: str) -> Rule:
+    """attributes_before, attributes_after: in the two patterns; text, text_after: in the example."""
     new = f"com.microsoft.QLinear{op}"
     return rule_of_one_operand(
         name,
         op,
-        given,
-        kept,
+        attributes_before,
+        attributes_after,
         Example(
             before=f"""g (int8[N,3] x) => (int8[N,3] y)
                 <float sx = {{0.125}}, int8 zx = {{3}}, float sy = {{0.0041}}, int8 zy = {{-100}}> {{
@@ -101,8 +101,9 @@ def _of_one(name: str, op: str, given: str, kept: str, text: str, text_after: st
                 y = {new}{text_after}(x, sx, zx, sy, zy)
             }}""",
             sentences=(
-                "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 3 nodes, are one kernel of"
-                f" ONNX Runtime on integers, {new} of 'x'; 2 less",
+                "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (3 nodes) become one "
+                "kernel of"
+                f" ONNX Runtime on integers, {new} of 'x'; 2 nodes fewer",
             ),
         ),
         refusals=(
@@ -129,9 +130,14 @@ class OrtQlinearElementwise(Pass):
     """Five cases: between DequantizeLinear and QuantizeLinear, Add, Mul, Sigmoid, LeakyRelu and Softmax become
     com.microsoft.QLinearAdd, QLinearMul, QLinearSigmoid, QLinearLeakyRelu and QLinearSoftmax.
 
-    Must not act if anything else reads what the QuantizeLinear reads, nor unless all have one scale each and the same
-    type, uint8 or int8. A result may be the next integer, since the floats were rounded otherwise. The file then runs
-    in ONNX Runtime only.
+    Does not apply:
+
+    - if anything else reads what the QuantizeLinear reads;
+    - if a value is quantized per axis;
+    - if types differ or are other than uint8 and int8.
+
+    A result may differ by one quantization step, since the float computation rounded differently. The file then runs in
+    ONNX Runtime only.
 
     Source: these operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md;
     BinaryNodeGroupSelector and UnaryNodeGroupSelector in ONNX Runtime's
@@ -141,14 +147,14 @@ class OrtQlinearElementwise(Pass):
     title = "ONNX Runtime: quantized sums, products and activations"
 
     rules = (
-        _of_two("Add"),
-        _of_two("Mul"),
-        _of_one("sigmoid", "Sigmoid", "", "", "", ""),
-        _of_one("leaky relu", "LeakyRelu", ", alpha=alpha", ", alpha=alpha", "<alpha=0.25>", "<alpha=0.25>"),
-        _of_one("softmax", "Softmax", ", axis=axis", ", axis=axis, opset=opset", "<axis=1>", "<axis=1, opset=23>"),
+        _binary_rule("Add"),
+        _binary_rule("Mul"),
+        _unary_rule("sigmoid", "Sigmoid", "", "", "", ""),
+        _unary_rule("leaky relu", "LeakyRelu", ", alpha=alpha", ", alpha=alpha", "<alpha=0.25>", "<alpha=0.25>"),
+        _unary_rule("softmax", "Softmax", ", axis=axis", ", axis=axis, opset=opset", "<axis=1>", "<axis=1, opset=23>"),
     )
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A square",
             before="""g (uint8[N,3] x) => (uint8[N,3] y) <float s = {0.125}, float t = {0.19}, uint8 z = {20}> {
@@ -160,8 +166,9 @@ class OrtQlinearElementwise(Pass):
                 y = com.microsoft.QLinearMul(x, s, z, x, s, z, t, z)
             }""",
             sentences=(
-                "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y', 3 nodes, are one kernel of"
-                " ONNX Runtime on integers, com.microsoft.QLinearMul of 'x'; 2 less",
+                "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y' (3 nodes) become one "
+                "kernel of"
+                " ONNX Runtime on integers, com.microsoft.QLinearMul of 'x'; 2 nodes fewer",
             ),
         ),
     )

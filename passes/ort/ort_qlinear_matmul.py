@@ -9,10 +9,10 @@ import numpy as np
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
 from workbench.rewrite.analyses.quantized import (
     Quantization,
+    have_one_scale_and_type,
     in_one_kernel,
-    of_one_type,
     one_scale_of_8_bits,
-    read_here_alone,
+    read_in_match_only,
     require_bias,
     require_weights,
     zero_point,
@@ -34,7 +34,7 @@ _ZERO_OF_RESULT = {"result_zero": zero_point("y")}
 
 
 def is_product(match: Match) -> None:
-    """Scales of the second operand are for each column; ONNX Runtime takes several for a matrix only."""
+    """Raises NoMatch unless the second operand has one scale, or, if it is a matrix, one for each column."""
     left = one_scale_of_8_bits(match, "left")
     right = require_weights(match, "right", 1, left.dtype)
     ranks = (match.graph.rank_of(match["a"]), match.graph.rank_of(match["b"]))
@@ -55,7 +55,7 @@ def _unit(match: Match, left: Quantization, right: Quantization) -> np.ndarray:
 
 
 def is_not_quantized(match: Match) -> None:
-    """Where a QuantizeLinear reads the result, one of the other rules has all three."""
+    """Raises NoMatch if a QuantizeLinear reads the result: another rule then matches it too."""
     reader = next((user for user in match.graph.users(match["p"]) if user.op == "QuantizeLinear"), None)
     if reader is not None:
         raise NoMatch(f"{reader} quantizes the result of {match.root}")
@@ -70,12 +70,12 @@ class OrtQlinearMatmul(Pass):
     - a MatMul that nothing quantizes becomes com.microsoft.MatMulIntegerToFloat;
     - a Gemm that nothing quantizes becomes com.microsoft.QGemm with a result of floats.
 
-    Must not act if anything else reads what a QuantizeLinear reads; unless the first operand has one scale, and the
-    type of a quantized result, the second one scale or one for each column, and the bias of a Gemm, if there is one, is
-    int32 in products of their scales; nor on types for which ONNX Runtime's CPU provider has no kernel, such as int8 by
-    uint8. A quantized result may be the next integer, since the floats were rounded otherwise. On processors without
-    VNNI ONNX Runtime's sums of uint8 by int8 saturate unless weights use 7 bits, also where its own optimizer makes
-    them. The file then runs in ONNX Runtime only.
+    The first operand must have one scale and the type of a quantized result, the second one scale or one for each
+    column, and the bias of a Gemm, if there is one, must be int32 in products of their scales. Does not apply if
+    anything else reads what a QuantizeLinear reads, nor to types for which ONNX Runtime's CPU provider has no kernel,
+    such as int8 by uint8. A quantized result may differ by one quantization step, since the float computation rounded
+    differently. On processors without VNNI ONNX Runtime's sums of uint8 by int8 saturate unless weights use 7 bits,
+    also where its own optimizer makes them. The file then runs in ONNX Runtime only.
 
     Source: ONNX's QLinearMatMul; ONNX Runtime's QGemm and MatMulIntegerToFloat,
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md; MatMulNodeGroupSelector and
@@ -106,8 +106,8 @@ class OrtQlinearMatmul(Pass):
                     y = QLinearMatMul(a, sa, za, b, sb, y_right_zero, sy, zy)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 4 nodes, are one"
-                    " kernel of ONNX Runtime on integers, QLinearMatMul of 'a'; 3 less",
+                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (4 nodes) become one"
+                    " kernel of ONNX Runtime on integers, QLinearMatMul of 'a'; 3 nodes fewer",
                 ),
             ),
             refusals=(
@@ -143,7 +143,7 @@ class OrtQlinearMatmul(Pass):
                 ),
             ),
             constants=("sa", "za", "sb", "zb", "sy", "zy"),
-            where=(read_here_alone("p"), of_one_type("left", "y"), is_product),
+            where=(read_in_match_only("p"), have_one_scale_and_type("left", "y"), is_product),
             computed={**_ZEROS, **_ZERO_OF_RESULT},
             shared=True,
             exactness=Exactness.STEP,
@@ -174,8 +174,8 @@ class OrtQlinearMatmul(Pass):
                     y = com.microsoft.QGemm<alpha=1.0, transA=0, transB=1>(a, sa, za, b, sb, zb, c, sy, zy)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', 5 nodes, are one"
-                    " kernel of ONNX Runtime on integers, com.microsoft.QGemm of 'a'; 4 less",
+                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (5 nodes) become one"
+                    " kernel of ONNX Runtime on integers, com.microsoft.QGemm of 'a'; 4 nodes fewer",
                 ),
             ),
             refusals=(
@@ -199,7 +199,7 @@ class OrtQlinearMatmul(Pass):
                 ),
             ),
             constants=("sa", "za", "sb", "zb", "sc", "zc", "sy", "zy"),
-            where=(read_here_alone("p"), of_one_type("left", "y"), is_gemm),
+            where=(read_in_match_only("p"), have_one_scale_and_type("left", "y"), is_gemm),
             computed={**_ZEROS, **_ZERO_OF_RESULT},
             shared=True,
             exactness=Exactness.STEP,
@@ -221,8 +221,8 @@ class OrtQlinearMatmul(Pass):
                     p = com.microsoft.MatMulIntegerToFloat(a, b, sa, sb, za, zb)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to MatMul 'MatMul_p', 3 nodes, are one kernel of ONNX"
-                    " Runtime on integers, com.microsoft.MatMulIntegerToFloat of 'a'; 2 less",
+                    "DequantizeLinear 'DequantizeLinear_d' to MatMul 'MatMul_p' (3 nodes) become one kernel of ONNX"
+                    " Runtime on integers, com.microsoft.MatMulIntegerToFloat of 'a'; 2 nodes fewer",
                 ),
             ),
             refusals=(
@@ -259,8 +259,8 @@ class OrtQlinearMatmul(Pass):
                     p = com.microsoft.QGemm<alpha=1.0, transA=0, transB=0>(a, sa, za, b, sb, zb)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to Gemm 'Gemm_p', 3 nodes, are one kernel of ONNX Runtime"
-                    " on integers, com.microsoft.QGemm of 'a'; 2 less",
+                    "DequantizeLinear 'DequantizeLinear_d' to Gemm 'Gemm_p' (3 nodes) become one kernel of ONNX Runtime"
+                    " on integers, com.microsoft.QGemm of 'a'; 2 nodes fewer",
                 ),
             ),
             refusals=(

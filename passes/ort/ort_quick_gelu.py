@@ -8,7 +8,7 @@ from workbench.rewrite import Exactness, Example, Pass, Refusal
 from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.standard import is_float32
 
-_SAID = "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{x}'; {fewer} less"
+_SENTENCE = "{nodes[0]} and {root} become one kernel of ONNX Runtime, {new} of '{x}'; {fewer} fewer"
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class OrtQuickGelu(Pass):
     - x * sigmoid(x), which is SiLU, becomes com.microsoft.QuickGelu with alpha 1;
     - x * sigmoid(k * x), with a number k, becomes it with alpha k.
 
-    Must not act if anything else reads the Sigmoid. The file then runs in ONNX Runtime only.
+    Does not apply if anything else reads the Sigmoid. The file then runs in ONNX Runtime only.
 
     Source: ONNX Runtime's QuickGelu, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md;
     its QuickGeluFusion.
@@ -31,7 +31,7 @@ class OrtQuickGelu(Pass):
             "scaled",
             "a = Mul(x, k)\ns = Sigmoid(a)\ny = Mul(x, s)",
             "y = com.microsoft.QuickGelu(x, alpha=k)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[2,3] x) => (float[2,3] y) <float k = {1.5}> {
                     a = Mul(x, k)
@@ -42,8 +42,8 @@ class OrtQuickGelu(Pass):
                     y = com.microsoft.QuickGelu<alpha=1.5>(x)
                 }""",
                 sentences=(
-                    "Mul 'Mul_a' and Mul 'Mul_y' are one kernel of ONNX Runtime, com.microsoft.QuickGelu of 'x';"
-                    " 2 less",
+                    "Mul 'Mul_a' and Mul 'Mul_y' become one kernel of ONNX Runtime, com.microsoft.QuickGelu of 'x';"
+                    " 2 nodes fewer",
                 ),
             ),
             refusals=(
@@ -62,7 +62,7 @@ class OrtQuickGelu(Pass):
             "plain",
             "s = Sigmoid(x)\ny = Mul(x, s)",
             "y = com.microsoft.QuickGelu(x, alpha=1.0)",
-            _SAID,
+            _SENTENCE,
             Example(
                 before="""g (float[2,3] x) => (float[2,3] y) {
                     s = Sigmoid(x)
@@ -72,8 +72,8 @@ class OrtQuickGelu(Pass):
                     y = com.microsoft.QuickGelu<alpha=1.0>(x)
                 }""",
                 sentences=(
-                    "Sigmoid 'Sigmoid_s' and Mul 'Mul_y' are one kernel of ONNX Runtime, com.microsoft.QuickGelu of"
-                    " 'x'; 1 less",
+                    "Sigmoid 'Sigmoid_s' and Mul 'Mul_y' become one kernel of ONNX Runtime, com.microsoft.QuickGelu of"
+                    " 'x'; 1 node fewer",
                 ),
             ),
             refusals=(

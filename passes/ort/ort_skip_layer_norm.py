@@ -12,22 +12,22 @@ from workbench.rewrite.patterns.standard import is_float32
 
 
 def refuse_other_operands(match: Match) -> None:
-    """ONNX Runtime demands three axes, and parameters of the last one."""
+    """Raises NoMatch unless there are three axes and parameters of the last one, as ONNX Runtime requires."""
     shape = match.graph.shape(match["x"])
     if shape is None or len(shape) != 3:
-        raise NoMatch(f"'{match['x']}' of {match.node('s')} does not have three axes")
+        raise NoMatch(f"'{match['x']}' of {match.node('s')} is not known to have three axes")
     if not match.data["epsilon"] >= 0:
         raise NoMatch(
             f"{match.root} has epsilon={match.data['epsilon']:g}, which ONNX Runtime's kernel does not accept"
         )
     if shape[-1] == 0 or any(match.graph.shape(v) != shape[-1:] for v in (match["scale"], match.get("bias")) if v):
-        raise NoMatch(f"a parameter of {match.root} is not a vector of the last axis")
+        raise NoMatch(f"a parameter of {match.root} is not known to be a vector of the last axis")
 
 
 def refuse_other_biases(match: Match) -> None:
     shape = match.graph.shape(match["x"])
     if shape is None or match.graph.shape(match["added"]) != shape[-1:]:
-        raise NoMatch(f"'{match['added']}' of {match.node('b')} is not a vector of the last axis")
+        raise NoMatch(f"'{match['added']}' of {match.node('b')} is not known to be a vector of the last axis")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class OrtSkipLayerNorm(Pass):
     """Two cases: LayerNormalization over the last of three axes, of a sum of two values of one shape, in float32,
     becomes com.microsoft.SkipLayerNormalization; with a bias, a constant vector, that is added to one of them too.
 
-    Must not act if anything else reads the sum, nor if an operand is broadcast. The file then runs in ONNX Runtime
+    Does not apply if anything else reads the sum, nor if an operand is broadcast. The file then runs in ONNX Runtime
     only.
 
     Source: ONNX Runtime's SkipLayerNormalization,
@@ -53,8 +53,8 @@ class OrtSkipLayerNorm(Pass):
                 y = LayerNormalization(s, scale, bias | None, axis=-1, epsilon=epsilon)
             """,
             "y = com.microsoft.SkipLayerNormalization(x, skip, scale, bias, added, epsilon=epsilon)",
-            "{nodes[0]}, {nodes[1]} and {root} are one kernel of ONNX Runtime, {new} of '{x}' and '{skip}'; {fewer}"
-            " less",
+            "{nodes[0]}, {nodes[1]} and {root} become one kernel of ONNX Runtime, {new} of '{x}' and '{skip}'; {fewer}"
+            " fewer",
             Example(
                 before="""g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y)
                     <float[4] w = {0.5, 1, -1, 2}, float[4] v = {0, 1, 2, 3}, float[4] c = {4, 3, 2, 1}> {
@@ -67,8 +67,8 @@ class OrtSkipLayerNorm(Pass):
                     y = com.microsoft.SkipLayerNormalization<epsilon=0.001>(a, b, w, v, c)
                 }""",
                 sentences=(
-                    "Add 'Add_d', Add 'Add_s' and LayerNormalization 'LayerNormalization_y' are one kernel of ONNX"
-                    " Runtime, com.microsoft.SkipLayerNormalization of 'a' and 'b'; 2 less",
+                    "Add 'Add_d', Add 'Add_s' and LayerNormalization 'LayerNormalization_y' become one kernel of ONNX"
+                    " Runtime, com.microsoft.SkipLayerNormalization of 'a' and 'b'; 2 nodes fewer",
                 ),
             ),
             refusals=(
@@ -84,7 +84,7 @@ class OrtSkipLayerNorm(Pass):
                         <float[4] w = {0.5, 1, -1, 2}, float[1] c = {4}> {
                         d = Add(c, a)  s = Add(d, b)  y = LayerNormalization<axis=-1>(s, w)
                     }""",
-                    "'c' of Add 'Add_d' is not a vector of the last axis",
+                    "'c' of Add 'Add_d' is not known to be a vector of the last axis",
                 ),
             ),
             constants=("added",),
@@ -95,7 +95,7 @@ class OrtSkipLayerNorm(Pass):
             "layer",
             "s = Add(x, skip)\ny = LayerNormalization(s, scale, bias | None, axis=-1, epsilon=epsilon)",
             "y = com.microsoft.SkipLayerNormalization(x, skip, scale, bias, epsilon=epsilon)",
-            "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{x}' and '{skip}'; {fewer} less",
+            "{nodes[0]} and {root} become one kernel of ONNX Runtime, {new} of '{x}' and '{skip}'; {fewer} fewer",
             Example(
                 before="""g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y)
                     <float[4] w = {0.5, 1, -1, 2}, float[4] v = {0, 1, 2, 3}> {
@@ -107,8 +107,8 @@ class OrtSkipLayerNorm(Pass):
                     y = com.microsoft.SkipLayerNormalization<epsilon=0.001>(a, b, w, v)
                 }""",
                 sentences=(
-                    "Add 'Add_s' and LayerNormalization 'LayerNormalization_y' are one kernel of ONNX Runtime,"
-                    " com.microsoft.SkipLayerNormalization of 'a' and 'b'; 1 less",
+                    "Add 'Add_s' and LayerNormalization 'LayerNormalization_y' become one kernel of ONNX Runtime,"
+                    " com.microsoft.SkipLayerNormalization of 'a' and 'b'; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -129,13 +129,14 @@ class OrtSkipLayerNorm(Pass):
                     """g (float[3,4] a, float[3,4] b) => (float[3,4] y) <float[4] w = {0.5, 1, -1, 2}> {
                         s = Add(a, b)  y = LayerNormalization<axis=-1>(s, w)
                     }""",
-                    "'a' of Add 'Add_s' does not have three axes",
+                    "'a' of Add 'Add_s' is not known to have three axes",
                 ),
                 Refusal(
                     """g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y) <float[1] w = {0.5}> {
                         s = Add(a, b)  y = LayerNormalization<axis=-1>(s, w)
                     }""",
-                    "a parameter of LayerNormalization 'LayerNormalization_y' is not a vector of the last axis",
+                    "a parameter of LayerNormalization 'LayerNormalization_y' "
+                    "is not known to be a vector of the last axis",
                 ),
                 Refusal(
                     """g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y, float[2,3,4] s)

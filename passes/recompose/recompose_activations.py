@@ -39,8 +39,11 @@ class RecomposeActivations(Pass):
     - x * HardSigmoid(x) with alpha 1 / 6 and beta 1 / 2 becomes HardSwish;
     - x * sigmoid(alpha * x) becomes Swish, which ONNX has since opset 24.
 
-    Must not act if anything else reads an intermediate value, if a bound or number differs, nor before the operator's
-    opset.
+    Does not apply:
+
+    - if anything else reads an intermediate value;
+    - if a bound or number differs;
+    - before the operator's opset.
 
     Source: ONNX's definitions of HardSigmoid, HardSwish and Swish; Howard et al., "Searching for MobileNetV3".
     """
@@ -61,7 +64,7 @@ class RecomposeActivations(Pass):
                     y = Div(c, six)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = HardSwish(x) }",
-                sentences=("Add 'Add_a' to Div 'Div_y', 4 nodes, compute HardSwish of 'x'; 3 less",),
+                sentences=("Add 'Add_a' to Div 'Div_y', 4 nodes, compute HardSwish of 'x'; 3 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -96,7 +99,7 @@ class RecomposeActivations(Pass):
                     y = Div(d, m)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = HardSigmoid<alpha=0.25, beta=0.5>(x) }",
-                sentences=("Mul 'Mul_a' to Div 'Div_y', 4 nodes, compute HardSigmoid of 'x'; 3 less",),
+                sentences=("Mul 'Mul_a' to Div 'Div_y', 4 nodes, compute HardSigmoid of 'x'; 3 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -131,7 +134,9 @@ class RecomposeActivations(Pass):
                     y = Mul(a, x)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = HardSwish(x) }",
-                sentences=("HardSigmoid 'HardSigmoid_a' to Mul 'Mul_y', 2 nodes, compute HardSwish of 'x'; 1 less",),
+                sentences=(
+                    "HardSigmoid 'HardSigmoid_a' to Mul 'Mul_y', 2 nodes, compute HardSwish of 'x'; 1 node fewer",
+                ),
             ),
             refusals=(
                 Refusal(
@@ -156,19 +161,19 @@ class RecomposeActivations(Pass):
                 after="""<ir_version: 10, opset_import: ["": 24]> g (float[N,3] x) => (float[N,3] y) {
                     y = Swish<alpha=1.0>(x)
                 }""",
-                sentences=("Sigmoid 'Sigmoid_a' to Mul 'Mul_y', 2 nodes, compute Swish of 'x'; 1 less",),
+                sentences=("Sigmoid 'Sigmoid_a' to Mul 'Mul_y', 2 nodes, compute Swish of 'x'; 1 node fewer",),
             ),
             refusals=(
                 Refusal(
                     "g (float[2] x) => (float[2] y) { a = Sigmoid(x)  y = Mul(x, a) }",
-                    "Swish came with opset 24; this model is of opset 23",
+                    "Swish came with opset 24; this model has opset 23",
                 ),
                 Refusal(
                     """<ir_version: 10, opset_import: ["": 24]> g (float[2] x, float[2] z) => (float[2] y) {
                         a = Sigmoid(x)
                         y = Mul(z, a)
                     }""",
-                    "'x' of Sigmoid 'Sigmoid_a' is not 'z', as the pattern has it",
+                    "the pattern needs 'z' where Sigmoid 'Sigmoid_a' reads 'x'",
                 ),
             ),
             numbers=("alpha",),

@@ -14,20 +14,20 @@ from workbench.rewrite.patterns.standard import is_float32, recomposed
 
 _HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention treats the lowest float32 as minus infinity
 _PRODUCTS = """
-    scores = scale * MatMul(scale_of_query * query, scale_of_key * turned)
+    scores = scale * MatMul(scale_of_query * query, scale_of_key * key_t)
     y = MatMul(Softmax(Add(scores, mask) | scores, axis=-1), value)
 """
-_TURNED = f"""
+_TWO_RESHAPES = f"""
     flat = Reshape(key, shape)
-    turned = Transpose(key, perm=[0, 1, 3, 2]) | Reshape(Transpose(flat, perm=[0, 2, 1]), shape_back)
+    key_t = Transpose(key, perm=[0, 1, 3, 2]) | Reshape(Transpose(flat, perm=[0, 2, 1]), shape_back)
     {_PRODUCTS}
 """
 _TRANSPOSED = f"""
-    turned = Transpose(key, perm=perm)
+    key_t = Transpose(key, perm=perm)
     {_PRODUCTS}
 """
 _MERGED = f"""
-    turned = Reshape(Transpose(merged, perm=perm), shape_back, **others)
+    key_t = Reshape(Transpose(merged, perm=perm), shape_back, **others)
     {_PRODUCTS}
 """
 _SCALE = "scale * scale_of_query * scale_of_key"
@@ -35,7 +35,7 @@ _SCALE = "scale * scale_of_query * scale_of_key"
 
 def refuse_other_sizes(match: Match) -> None:
     """Raises NoMatch unless batch and heads are the same, and the sizes after the batch are known and not 0."""
-    shapes = [match.graph.shape(match[name]) or () for name in ("query", "turned", "value")]
+    shapes = [match.graph.shape(match[name]) or () for name in ("query", "key_t", "value")]
     if not all(map(_is_known, shapes)):
         raise NoMatch(
             f"the operands of {match.root} do not have four axes of known sizes (except for the batch);"
@@ -46,7 +46,7 @@ def refuse_other_sizes(match: Match) -> None:
 
 
 def _is_known(shape: tuple[Dim, ...]) -> bool:
-    """Whether it has four axes of sizes above 0; the batch may be symbolic."""
+    """Whether the shape has four axes of sizes above 0; the batch may be symbolic."""
     sizes = shape[1:] if shape and isinstance(shape[0], str) else shape
     return len(shape) == 4 and all(isinstance(size, int) and size > 0 for size in sizes)
 
@@ -55,9 +55,9 @@ def refuse_other_keys(match: Match) -> None:
     """Raises NoMatch if the two Reshapes do more than merge batch and heads and split them again."""
     if match.get("flat") is None:
         return
-    shape, flat, result = (match.graph.shape(match[name]) or () for name in ("key", "flat", "turned"))
+    shape, flat, result = (match.graph.shape(match[name]) or () for name in ("key", "flat", "key_t"))
     if len(shape) != 4 or result != (*shape[:2], shape[3], shape[2]) or flat[1:] != shape[2:]:
-        raise NoMatch(f"'{match['turned']}' is not known to be '{match['key']}' with its last axes exchanged")
+        raise NoMatch(f"'{match['key_t']}' is not known to be '{match['key']}' with its last axes exchanged")
 
 
 def refuse_other_scales(match: Match) -> None:
@@ -72,7 +72,7 @@ def refuse_other_masks(match: Match) -> None:
         return
     mask, shape = match.graph.constants[name].numpy(), match.graph.shape(match["scores"])
     if mask.ndim < 2 or not mask.size or shape is None or mask.shape[-2:] != shape[-2:]:
-        raise NoMatch(f"mask '{name}' does not hold a number for every query and key")
+        raise NoMatch(f"mask '{name}' is not known to hold a number for every query and key")
     if mask.ndim > len(shape) or any(m not in (1, n) for m, n in zip(mask.shape, shape[-mask.ndim :], strict=True)):
         raise NoMatch(f"mask '{name}' has more batches or heads than the scores to which it is added")
     mask = mask.astype(np.float64)
@@ -90,10 +90,10 @@ def order(match: Match) -> tuple[int, ...]:
 
 def refuse_other_merged_keys(match: Match) -> None:
     """Raises NoMatch unless the Reshape splits the first of three axes into batch and heads, and changes no other."""
-    transpose = match.graph.producer(match.node("turned").inputs[0])
+    transpose = match.graph.producer(match.node("key_t").inputs[0])
     flat = match.graph.shape(transpose.outputs[0] if transpose else "") or ()
-    if len(flat) != 3 or flat[1:] != (match.graph.shape(match["turned"]) or ())[2:]:
-        raise NoMatch(f"{match.node('turned')} does not split the first of three axes into batch and heads")
+    if len(flat) != 3 or flat[1:] != (match.graph.shape(match["key_t"]) or ())[2:]:
+        raise NoMatch(f"{match.node('key_t')} does not split the first of three axes into batch and heads")
 
 
 def order_of_merged(match: Match) -> tuple[int, ...]:
@@ -103,8 +103,8 @@ def order_of_merged(match: Match) -> tuple[int, ...]:
 
 
 def shape_of_keys(match: Match) -> np.ndarray:
-    """Batch, heads, length and size; the batch may be the one that is not known."""
-    batch, heads, size, length = match.graph.shape(match["turned"]) or ()
+    """Batch, heads, length and size of the keys; -1 for a batch that is not known."""
+    batch, heads, size, length = match.graph.shape(match["key_t"]) or ()
     return np.array([batch if isinstance(batch, int) else -1, heads, length, size], np.int64)
 
 
@@ -116,17 +116,21 @@ class RecomposeAttention(Pass):
     stays, and a Reshape, if batch and heads were merged before it. A constant that is added to the scores, with at
     least one number for every query and key, becomes the mask.
 
-    Must not act if a mask is computed, or hides all keys from a query, since Attention then returns zeros and Softmax
-    does not; if a size other than the batch is not known, since ONNX Runtime's Attention does not support axes of size
-    0 (nor an empty batch; a symbolic one is assumed not to be empty); if batch or heads are broadcast; if anything else
-    reads an intermediate value; nor before opset 23.
+    Does not apply:
+
+    - if a mask is computed, or hides all keys from a query, since Attention then returns zeros and Softmax does not;
+    - if a size other than the batch is not known, since ONNX Runtime's Attention does not support axes of size 0 (nor
+      an empty batch; a symbolic one is assumed not to be empty);
+    - if batch or heads are broadcast;
+    - if anything else reads an intermediate value;
+    - before opset 23.
 
     Source: ONNX's definition of Attention; Vaswani et al., "Attention Is All You Need".
     """
 
     title = "Recompose Attention"
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Masked by a constant",
             before="""g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
@@ -142,14 +146,16 @@ class RecomposeAttention(Pass):
                 <float[2,2] causal = {0, -1e38, 0, 0}> {
                 y = Attention<scale=0.5>(q, k, v, causal)
             }""",
-            sentences=("Transpose 'Transpose_t' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 less",),
+            sentences=(
+                "Transpose 'Transpose_t' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 nodes fewer",
+            ),
         ),
     )
 
     rules = (
         graph_rule(
             "attention",
-            _TURNED,
+            _TWO_RESHAPES,
             f"y = Attention(query, key, value, mask, scale={_SCALE})",
             recomposed("query"),
             Example(
@@ -165,7 +171,7 @@ class RecomposeAttention(Pass):
                 after="""g (float[2,1,3,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,3,5] y) {
                     y = Attention<scale=0.25>(q, k, v)
                 }""",
-                sentences=("Mul 'Mul_a' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 less",),
+                sentences=("Mul 'Mul_a' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -233,7 +239,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "mask 'm' does not hold a number for every query and key",
+                    "mask 'm' is not known to hold a number for every query and key",
                 ),
                 Refusal(
                     """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
@@ -249,7 +255,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "mask 'm' does not hold a number for every query and key",
+                    "mask 'm' is not known to hold a number for every query and key",
                 ),
                 Refusal(
                     """g (float[1,1,2,4] q, float[1,1,2,4] k, float[3,1,2,5] v) => (float[3,1,2,5] y)
@@ -284,7 +290,9 @@ class RecomposeAttention(Pass):
                     y_transpose = Transpose<perm=[0,2,1,3]>(k)
                     y = Attention<scale=0.5>(q, y_transpose, v)
                 }""",
-                sentences=("Transpose 'Transpose_t' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 3 less",),
+                sentences=(
+                    "Transpose 'Transpose_t' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 3 nodes fewer",
+                ),
             ),
             refusals=(
                 Refusal(
@@ -321,7 +329,9 @@ class RecomposeAttention(Pass):
                     y_reshape = Reshape(y_transpose, y_shape_of_keys)
                     y = Attention<scale=1.0>(q, y_reshape, v)
                 }""",
-                sentences=("Transpose 'Transpose_f' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 2 less",),
+                sentences=(
+                    "Transpose 'Transpose_f' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 2 nodes fewer",
+                ),
             ),
             refusals=(
                 Refusal(

@@ -17,8 +17,13 @@ class RecomposeGelu(Pass):
     - x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 becomes Gelu of the tanh form; the cube may be a Pow
       or products, and x may be factored out of the sum.
 
-    Must not act if anything else reads an intermediate value, if a number differs, nor before opset 20. Above 1.7e38,
-    x * (1 + erf(x / sqrt(2))) overflows before it is halved and gives infinity; Gelu gives x.
+    Does not apply:
+
+    - if anything else reads an intermediate value;
+    - if a number differs;
+    - before opset 20.
+
+    Above 1.7e38, x * (1 + erf(x / sqrt(2))) overflows before it is halved and gives infinity; Gelu gives x.
 
     Source: ONNX's definition of Gelu; Hendrycks and Gimpel, "Gaussian Error Linear Units".
     """
@@ -41,7 +46,7 @@ class RecomposeGelu(Pass):
                     y = Mul(d, half)
                 }""",
                 after='g (float[N,3] x) => (float[N,3] y) { y = Gelu<approximate="none">(x) }',
-                sentences=("Div 'Div_a' to Mul 'Mul_y', 5 nodes, compute Gelu of 'x'; 4 less",),
+                sentences=("Div 'Div_a' to Mul 'Mul_y', 5 nodes, compute Gelu of 'x'; 4 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -84,7 +89,7 @@ class RecomposeGelu(Pass):
                         <float r = {1.41421356}, float one = {1}, float half = {0.5}> {
                         a = Div(x, r)  b = Erf(a)  c = Add(b, one)  d = Mul(x, c)  y = Mul(d, half)
                     }""",
-                    "Gelu came with opset 20; this model is of opset 17",
+                    "Gelu came with opset 20; this model has opset 17",
                 ),
             ),
             where=(is_float32("x"),),
@@ -110,7 +115,7 @@ class RecomposeGelu(Pass):
                     y = Mul(x, i)
                 }""",
                 after='g (float[N,3] x) => (float[N,3] y) { y = Gelu<approximate="tanh">(x) }',
-                sentences=("Mul 'Mul_a' to Mul 'Mul_y', 9 nodes, compute Gelu of 'x'; 8 less",),
+                sentences=("Mul 'Mul_a' to Mul 'Mul_y', 9 nodes, compute Gelu of 'x'; 8 nodes fewer",),
             ),
             refusals=(
                 Refusal(

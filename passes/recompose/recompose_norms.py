@@ -48,22 +48,22 @@ def refuse_other_shape(match: Match) -> None:
 
 def count_of_groups(match: Match) -> int:
     """The number of groups into which the first Reshape splits the channels."""
-    wanted, shape = match.graph.constants[match["groups"]].numpy().tolist(), match.graph.shape(match["x"]) or ()
+    target, shape = match.graph.constants[match["groups"]].numpy().tolist(), match.graph.shape(match["x"]) or ()
     channels = shape[1] if len(shape) > 2 else None
-    keeps = len(wanted) == 3 and ((wanted[0] == 0 and not match.data["zeros"]) or wanted[0] == shape[0])
-    if not keeps or not isinstance(channels, int) or wanted[1] <= 0 or channels % wanted[1]:
+    keeps_batch = len(target) == 3 and ((target[0] == 0 and not match.data["zeros"]) or target[0] == shape[0])
+    if not keeps_batch or not isinstance(channels, int) or target[1] <= 0 or channels % target[1]:
         raise NoMatch(f"{match.node('split')} does not split the channels into groups")
-    return int(wanted[1])
+    return int(target[1])
 
 
-def numbers_by_channel(name: str, without: float) -> Callable[[Match], np.ndarray]:
-    """A constant of one number per channel without its other axes; `without` for each if there is no such operand."""
+def numbers_by_channel(name: str, default: float) -> Callable[[Match], np.ndarray]:
+    """A constant of one number per channel without its other axes; `default` for each if there is no such operand."""
 
     def numbers(match: Match) -> np.ndarray:
         shape = match.graph.shape(match["x"]) or ()
         value, channels = match.get(name), shape[1]
         if value is None and isinstance(channels, int):
-            return np.full(channels, without, np.float32)
+            return np.full(channels, default, np.float32)
         array = np.zeros(()) if value is None else match.graph.constants[value].numpy()
         full = (1,) * (len(shape) - array.ndim) + array.shape
         if value is None or full != (1, channels, *(1,) * (len(shape) - 2)):
@@ -100,7 +100,7 @@ class RecomposeNorms(Pass):
 
     title = "Recompose InstanceNormalization and GroupNormalization"
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Groups without scale and bias",
             before="""g (float[2,4,3] x) => (float[2,4,3] y)
@@ -115,7 +115,7 @@ class RecomposeNorms(Pass):
                 y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_factors, y_shifts)
             }""",
             sentences=(
-                "Reshape 'Reshape_g' to Reshape 'Reshape_y', 3 nodes, compute GroupNormalization of 'x'; 2 less",
+                "Reshape 'Reshape_g' to Reshape 'Reshape_y', 3 nodes, compute GroupNormalization of 'x'; 2 nodes fewer",
             ),
             mode="fast",
         ),
@@ -146,7 +146,8 @@ class RecomposeNorms(Pass):
                     y = InstanceNormalization<epsilon=0.5>(x, y_factors, y_shifts)
                 }""",
                 sentences=(
-                    "ReduceMean 'ReduceMean_m' to Add 'Add_y', 9 nodes, compute InstanceNormalization of 'x'; 8 less",
+                    "ReduceMean 'ReduceMean_m' to Add 'Add_y', 9 nodes, compute InstanceNormalization of 'x'; 8 nodes "
+                    "fewer",
                 ),
             ),
             refusals=(
@@ -206,7 +207,9 @@ class RecomposeNorms(Pass):
                     <float[4] y_factors = {1, 2, 1, -1}, float[4] y_shifts = {0, 1, 0, 2}> {
                     y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_factors, y_shifts)
                 }""",
-                sentences=("Reshape 'Reshape_g' to Add 'Add_y', 6 nodes, compute GroupNormalization of 'x'; 5 less",),
+                sentences=(
+                    "Reshape 'Reshape_g' to Add 'Add_y', 6 nodes, compute GroupNormalization of 'x'; 5 nodes fewer",
+                ),
                 mode="fast",
             ),
             refusals=(
@@ -245,7 +248,7 @@ class RecomposeNorms(Pass):
             constants=("groups", "ones", "nulls", "scale", "bias"),
             where=(refuse_scaled_groups, refuse_other_shape, is_float32("x")),
             computed={**_BY_CHANNEL, "count": count_of_groups},
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": 1e8}, 0, np.nan, "ONNX defines the variance as a difference of squares, which loses all digits"
             ),

@@ -20,18 +20,18 @@ second = Slice(x, starts_of_second, ends_of_second, axes_of_second, steps_of_sec
 _ROTATE_HALF = "y = Add(Mul(x, cos), Mul(Concat(Neg(second), first, axis=-1), sin))"
 _BY_HALVES = """real = Sub(Mul(first, cos), Mul(second, sin))
 y = Concat(real, Add(Mul(second, cos), Mul(first, sin)), axis=-1)"""
-_OF_WHOLE = """y = RotaryEmbedding(x, Slice(Squeeze(cos, heads), start, half, last),
+_WITH_WHOLE_TABLES = """y = RotaryEmbedding(x, Slice(Squeeze(cos, heads), start, half, last),
                     Slice(Squeeze(sin, heads), start, half, last))"""
-_OF_HALF = "y = RotaryEmbedding(x, Squeeze(cos, heads), Squeeze(sin, heads))"
+_WITH_HALF_TABLES = "y = RotaryEmbedding(x, Squeeze(cos, heads), Squeeze(sin, heads))"
 
 
 def are_halves(match: Match) -> None:
-    """`first` and `second` are the halves of the last axis of x, in order."""
+    """Raises NoMatch unless `first` and `second` are the halves of the last axis of x, in order."""
     graph, x = match.graph, match["x"]
     shape = graph.shape(x) or ()
     size = shape[-1] if len(shape) == 4 else None
     if not isinstance(size, int) or size < 2 or size % 2:
-        raise NoMatch(f"'{x}' does not have four axes, the last of an even size that is known")
+        raise NoMatch(f"'{x}' does not have four axes with a last axis of known, even size")
     for name, start in (("first", 0), ("second", size // 2)):
         node = match.node(name)
         if node.op == "Slice":
@@ -44,14 +44,14 @@ def _refuse_other_slice(graph: Graph, node: Node, start: int, size: int) -> None
     bounds = (require_constant(graph, value, node).reshape(-1).tolist() for value in node.inputs[1:])
     starts, ends, axes, *steps = bounds
     if [axis % 4 for axis in axes] == [3] and steps in ([], [[1]]):
-        cut = range(size)[slice(starts[0], ends[0])]
-        if cut == range(start, start + size // 2):
+        indices = range(size)[slice(starts[0], ends[0])]
+        if indices == range(start, start + size // 2):
             return
     raise NoMatch(f"{node} does not cut half of the last axis, from {start} on")
 
 
 def has_angles_of_x(size_of: str) -> Constraint:
-    """cos and sin are the same for all heads, and their last axis has the size of that of `size_of`."""
+    """A condition that cos and sin are the same for all heads, with the last axis of the value `size_of`."""
 
     def demand(match: Match) -> None:
         shape, angles = match.graph.shape(match["x"]) or (), match.graph.shape(match[size_of]) or ()
@@ -67,21 +67,21 @@ def has_angles_of_x(size_of: str) -> Constraint:
 def repeats_its_half(match: Match) -> None:
     for value in (match["cos"], match["sin"]):
         if not _is_repeated(match.graph, value):
-            raise NoMatch(f"the second half of '{value}' is not known to repeat the first, as RotaryEmbedding has it")
+            raise NoMatch(f"the second half of '{value}' is not known to repeat the first, as in RotaryEmbedding")
 
 
 def _is_repeated(graph: Graph, value: str) -> bool:
     """Whether the last axis is known to have two equal halves: a constant, or computed elementwise from a Concat."""
     while (node := graph.producer(value)) is not None:
         if node.op == "Concat":
-            same = len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
-            return same and is_same_axis(node.attr("axis"), -1, graph.rank_of(value))
+            is_twice = len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
+            return is_twice and is_same_axis(node.attr("axis"), -1, graph.rank_of(value))
         if node.op not in ("Cos", "Sin", "Cast", "Identity", "Unsqueeze", "Mul", "Gather"):
             return False
         source = node.inputs[0]
         if node.op == "Mul":
-            scaled = [operand for operand in node.inputs if graph.shape(operand) not in ((), (1,))]
-            source = scaled[0] if len(scaled) == 1 else ""
+            others = [operand for operand in node.inputs if graph.shape(operand) not in ((), (1,))]
+            source = others[0] if len(others) == 1 else ""
         if node.op == "Gather" and is_same_axis(node.attr("axis"), -1, graph.rank_of(source)):
             return False
         if not source or (graph.shape(source) or (None,))[-1] != (graph.shape(value) or ())[-1]:
@@ -142,8 +142,13 @@ class RecomposeRotary(Pass):
       they are constants, or computed elementwise from a Concat of a value with itself;
     - concat(x1 * cos - x2 * sin, x2 * cos + x1 * sin), with cos and sin of half the size.
 
-    Must not act if cos and sin are broadcast along the batch, if anything else reads an intermediate value, nor before
-    opset 23. Interleaved pairs, as in GPT-J, are not recomposed.
+    Does not apply:
+
+    - if cos and sin are broadcast along the batch;
+    - if anything else reads an intermediate value;
+    - before opset 23.
+
+    Interleaved pairs, as in GPT-J, are not recomposed.
 
     Source: ONNX's definition of RotaryEmbedding; Su et al., "RoFormer: Enhanced Transformer with Rotary Position
     Embedding", 2021, https://arxiv.org/abs/2104.09864
@@ -155,7 +160,7 @@ class RecomposeRotary(Pass):
         _rule(
             "rotate half",
             _ROTATE_HALF,
-            _OF_WHOLE,
+            _WITH_WHOLE_TABLES,
             (has_angles_of_x("x"), repeats_its_half),
             Example(
                 before="""g (float[N,5,3,4] x, float[N,3,2] f) => (float[N,5,3,4] y)
@@ -188,12 +193,12 @@ class RecomposeRotary(Pass):
                     y_slice_1 = Slice(y_squeeze_1, y_start, y_half, y_last)
                     y = RotaryEmbedding(x, y_slice, y_slice_1)
                 }""",
-                sentences=("Mul 'Mul_a' to Add 'Add_y', 7 nodes, compute RotaryEmbedding of 'x'; 2 less",),
+                sentences=("Mul 'Mul_a' to Add 'Add_y', 7 nodes, compute RotaryEmbedding of 'x'; 2 nodes fewer",),
             ),
             (
                 Refusal(
                     _rotate_graph(),
-                    "the second half of 'cos' is not known to repeat the first, as RotaryEmbedding has it",
+                    "the second half of 'cos' is not known to repeat the first, as in RotaryEmbedding",
                 ),
                 Refusal(
                     _rotate_graph("float[1,3,4] cos, float[1,3,4] sin"),
@@ -201,7 +206,7 @@ class RecomposeRotary(Pass):
                 ),
                 Refusal(
                     _rotate_graph(x="float[5,3,4] x"),
-                    "'x' does not have four axes, the last of an even size that is known",
+                    "'x' does not have four axes with a last axis of known, even size",
                 ),
                 Refusal(
                     _rotate_graph(halves="first, second = Split<axis=-2, num_outputs=2>(x)"),
@@ -212,7 +217,7 @@ class RecomposeRotary(Pass):
         _rule(
             "products of halves",
             _BY_HALVES,
-            _OF_HALF,
+            _WITH_HALF_TABLES,
             (has_angles_of_x("first"),),
             Example(
                 before="""g (float[2,5,3,4] x, float[2,3,2] c, float[2,3,2] s) => (float[2,5,3,4] y)
@@ -237,7 +242,7 @@ class RecomposeRotary(Pass):
                     y = RotaryEmbedding(x, y_squeeze, y_squeeze_1)
                 }""",
                 sentences=(
-                    "Split 'Split_first' to Concat 'Concat_y', 8 nodes, compute RotaryEmbedding of 'x'; 5 less",
+                    "Split 'Split_first' to Concat 'Concat_y', 8 nodes, compute RotaryEmbedding of 'x'; 5 nodes fewer",
                 ),
             ),
             (

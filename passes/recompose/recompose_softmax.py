@@ -10,7 +10,7 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32, recomposed
 
-_OPSET = 13  # before it, Softmax flattened all axes from its own on
+_OLDEST_OPSET = 13  # before it, Softmax flattened the axes from `axis` on
 _SHIFTED = """
     e = Exp(Sub(x, ReduceMax(x, axes=axes)))
     y = Div(e, ReduceSum(e, axes=axes))
@@ -22,7 +22,7 @@ _PLAIN = """
 
 
 def axis_of_sum(match: Match) -> int:
-    """The one axis of the sum, counted from the end."""
+    """The only axis of the sum, counted from the end."""
     axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
     if len(axes) != 1:
         raise NoMatch(f"{match.root} divides by a sum over {len(axes)} axes, and Softmax has one")
@@ -30,9 +30,9 @@ def axis_of_sum(match: Match) -> int:
 
 
 def since_13(match: Match) -> None:
-    has = match.graph.opset_imports.get("", 0)
-    if has < _OPSET:
-        raise NoMatch(f"Softmax came with opset {_OPSET}; this model is of opset {has}")
+    opset = match.graph.opset_imports.get("", 0)
+    if opset < _OLDEST_OPSET:
+        raise NoMatch(f"Softmax came with opset {_OLDEST_OPSET}; this model has opset {opset}")
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,11 @@ class RecomposeSoftmax(Pass):
     - exp(x - max(x)) / sum(exp(x - max(x))) becomes Softmax;
     - exp(x) / sum(exp(x)) becomes Softmax, in mode "fast" only, since exp(x) may overflow, and Softmax does not.
 
-    Must not act if the maximum and the sum are along different axes or along more than one, if they drop their axis,
-    nor if anything else reads an intermediate value.
+    Does not apply:
+
+    - if the maximum and the sum are along different axes or along more than one;
+    - if they drop their axis;
+    - if anything else reads an intermediate value.
 
     Source: ONNX's definition of Softmax.
     """
@@ -65,7 +68,7 @@ class RecomposeSoftmax(Pass):
                     y = Div(e, s)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Softmax<axis=-1>(x) }",
-                sentences=("ReduceMax 'ReduceMax_m' to Div 'Div_y', 5 nodes, compute Softmax of 'x'; 4 less",),
+                sentences=("ReduceMax 'ReduceMax_m' to Div 'Div_y', 5 nodes, compute Softmax of 'x'; 4 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -107,7 +110,7 @@ class RecomposeSoftmax(Pass):
                     y = Div(e, s)
                 }""",
                 after="g (float[N,3,2] x) => (float[N,3,2] y) { y = Softmax<axis=-2>(x) }",
-                sentences=("Exp 'Exp_e' to Div 'Div_y', 3 nodes, compute Softmax of 'x'; 2 less",),
+                sentences=("Exp 'Exp_e' to Div 'Div_y', 3 nodes, compute Softmax of 'x'; 2 nodes fewer",),
                 mode="fast",
             ),
             refusals=(
@@ -124,7 +127,7 @@ class RecomposeSoftmax(Pass):
             ),
             where=(since_13, is_float32("x")),
             computed={"axis": axis_of_sum},
-            exactness=Exactness.SIGNS,
+            exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 100}, nan, 1 / 3, "Exp overflows"),
             law="softmax(x) == exp(x) / sum(exp(x))",
         ),

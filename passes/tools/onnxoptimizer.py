@@ -20,12 +20,12 @@ class Onnxoptimizer(ToolPass):
     title = "onnxoptimizer"
     packages = ("onnxoptimizer",)
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A Cast to the type that a value has",
             before="g (float[2,3] x) => (float[2,3] y) { a = Cast<to=1>(x)  b = Exp(a)  y = Neg(b) }",
             after="g (float[2,3] x) => (float[2,3] y) { b = Exp(x)  y = Neg(b) }",
-            sentences=("Cast 'Cast_a' and Exp 'Exp_b' become Exp 'Exp_b'; 1 node less",),
+            sentences=("Cast 'Cast_a' and Exp 'Exp_b' become Exp 'Exp_b'; 1 node fewer",),
         ),
     )
 

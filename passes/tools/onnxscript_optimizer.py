@@ -20,7 +20,7 @@ class OnnxscriptOptimizer(ToolPass):
     title = "onnxscript's optimizer"
     packages = ("onnxscript",)
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Two Transposes that cancel",
             before="""g (float[2,3] x) => (float[2,3] y) {
@@ -30,7 +30,8 @@ class OnnxscriptOptimizer(ToolPass):
             }""",
             after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
             sentences=(
-                "Transpose 'Transpose_a', Transpose 'Transpose_b' and Relu 'Relu_y' become Relu 'Relu_y'; 2 nodes less",
+                "Transpose 'Transpose_a', Transpose 'Transpose_b' and Relu 'Relu_y' become Relu 'Relu_y';"
+                " 2 nodes fewer",
             ),
         ),
     )

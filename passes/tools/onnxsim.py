@@ -21,12 +21,12 @@ class Onnxsim(ToolPass):
     title = "onnxsim"
     packages = ("onnxsim",)
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Two Relus and an Identity",
             before="g (float[2,3] x) => (float[2,3] y) { a = Identity(x)  b = Relu(a)  y = Relu(b) }",
             after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
-            sentences=("Identity 'Identity_a', Relu 'Relu_b' and Relu 'Relu_y' become Relu 'Relu_y'; 2 nodes less",),
+            sentences=("Identity 'Identity_a', Relu 'Relu_b' and Relu 'Relu_y' become Relu 'Relu_y'; 2 nodes fewer",),
         ),
     )
 

@@ -20,7 +20,7 @@ class Onnxslim(ToolPass):
     title = "onnxslim"
     packages = ("onnxslim",)
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="A sum of constants",
             before="""g (float[2,3] x) => (float[2,3] y) <float[1] one = {1}, float[1] two = {2}> {
@@ -28,7 +28,7 @@ class Onnxslim(ToolPass):
                 y = Mul(x, three)
             }""",
             after="g (float[2,3] x) => (float[2,3] y) <float[1] three = {3}> { y = Mul(x, three) }",
-            sentences=("Add 'Add_three' becomes constant 'three'; 1 node less",),
+            sentences=("Add 'Add_three' becomes constant 'three'; 1 node fewer",),
         ),
     )
 

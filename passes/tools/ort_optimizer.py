@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.external.files import MOST_INSIDE, logged
+from workbench.external.files import MAX_INSIDE, logged
 from workbench.external.tool_pass import ToolPass
 from workbench.rewrite import Example, option
 
@@ -53,7 +53,7 @@ class OrtOptimizer(ToolPass):
     level: str = option("basic", "How far its optimizations go.", choices=tuple(_LEVELS))
     without: str = option("", "Names of its optimizers that are switched off, separated by commas.")
 
-    own_examples = (
+    extra_examples = (
         Example(
             title="Transposes around a Relu",
             before="""g (float[2,3] x) => (float[2,3] y) {
@@ -63,7 +63,8 @@ class OrtOptimizer(ToolPass):
             }""",
             after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
             sentences=(
-                "Transpose 'Transpose_a', Relu 'Relu_b' and Transpose 'Transpose_y' become Relu 'Relu_b'; 2 nodes less",
+                "Transpose 'Transpose_a', Relu 'Relu_b' and Transpose 'Transpose_y' become Relu 'Relu_b';"
+                " 2 nodes fewer",
             ),
         ),
     )
@@ -75,17 +76,22 @@ class OrtOptimizer(ToolPass):
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[self.level])
         options.optimized_model_filepath = str(target)
         options.log_severity_level = 0  # its optimizers tell what they did
-        if sum(file.stat().st_size for file in source.parent.glob("model*")) > MOST_INSIDE:
-            beside = "session.optimized_model_external_initializers_file_name"
-            options.add_session_config_entry(beside, f"{target.name}.data")
-        off = [name.strip() for name in self.without.split(",") if name.strip()]
+        if sum(file.stat().st_size for file in source.parent.glob("model*")) > MAX_INSIDE:
+            key = "session.optimized_model_external_initializers_file_name"
+            options.add_session_config_entry(key, f"{target.name}.data")
+        disabled = [name.strip() for name in self.without.split(",") if name.strip()]
         cpu = ["CPUExecutionProvider"]
         with logged() as lines:
-            onnxruntime.InferenceSession(str(source), options, providers=cpu, disabled_optimizers=off or None)
+            onnxruntime.InferenceSession(str(source), options, providers=cpu, disabled_optimizers=disabled or None)
         acted = dict.fromkeys(_ACTED.findall("".join(lines)))
         return f"these of its optimizers changed the model: {', '.join(acted)}" if acted else ""
 
     @classmethod
-    def switches(cls, message: str) -> list[str]:
-        acted = message.partition(": ")[2].split(", ")
-        return [name for one in acted if one for name in (_RULES if one.endswith("RuleBasedTransformer") else (one,))]
+    def switches(cls, report: str) -> list[str]:
+        acted = report.partition(": ")[2].split(", ")
+        return [
+            name
+            for optimizer in acted
+            if optimizer
+            for name in (_RULES if optimizer.endswith("RuleBasedTransformer") else (optimizer,))
+        ]

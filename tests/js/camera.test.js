@@ -23,7 +23,7 @@ test("what is under the pointer stays there when one zooms, and zooming has its 
   seen.zoomAt(0, 0, 1e9);
   assert.equal(seen.zoom, 4);
   seen.zoomAt(0, 0, 1e-9);
-  assert.equal(seen.zoom, seen.smallest);
+  assert.equal(seen.zoom, seen.minZoom);
 });
 
 test("fit shows all of the scene, however large it is", () => {
@@ -32,6 +32,20 @@ test("fit shows all of the scene, however large it is", () => {
     seen.fit({ width, height });
     assert.ok(seen.seesMost({ width, height }, 0.999), `${width} x ${height}`);
   }
+});
+
+test("a frame shows all that can be read, else the boxes as large as they fit, and nothing empty beside them", () => {
+  const seen = camera();
+  const placed = (y) => ({ ...box("a", 200, y), left: 150, top: y - 20 });
+  const [boxes, low] = [[placed(700), placed(800)], placed(975)];
+  seen.frame({ width: 300, height: 200 }, []);
+  assert.ok(seen.zoom > READING_ZOOM && seen.screenX(0) >= 0 && seen.screenX(300) <= 400);
+  seen.frame({ width: 400, height: 1000 }, boxes);
+  assert.ok(seen.zoom >= READING_ZOOM && boxes.every((one) => seen.sees(one)));
+  seen.frame({ width: 400, height: 1000 }, [low]);
+  assert.ok(Math.abs(seen.sceneY(300) - 1000) < 1e-6);
+  seen.frame({ width: 400, height: 1000 }, []);
+  assert.ok(seen.zoom < READING_ZOOM && seen.screenY(1000) <= 300);
 });
 
 test("a jump from afar comes so near that one can read; a box larger than the pane shows its upper left", () => {
@@ -54,7 +68,7 @@ test("the scene is never lost", () => {
 });
 
 test("where another scene comes, most of what is seen stays where it is", () => {
-  const view = { anchor: null, selected: "", stage: { camera: Object.assign(camera(), { y: 350 }) } };
+  const view = { opening: { anchor: null }, selected: "", stage: { camera: Object.assign(camera(), { y: 350 }) } };
   const old = chain();
   const moved = chain({ boxes: old.boxes.map((one, place) => box(one.id, one.x + 70, one.y + 10 * place, { v: one.v })) });
   const anchor = findAnchor(view, moved, old.boxes);

@@ -12,7 +12,7 @@ const STEPS = [
 
 function clock() {
   const made = new Clock();
-  made.take(STEPS);
+  made.setSteps(STEPS);
   return made;
 }
 
@@ -58,8 +58,8 @@ test("each moment belongs to the step that made it", () => {
 test("a shorter history keeps the place as far as it exists", () => {
   const at = clock();
   at.goToStep(3);
-  at.take(STEPS.slice(0, 2));
+  at.setSteps(STEPS.slice(0, 2));
   assert.deepEqual([at.step, at.t], [1, 2]);
-  at.take([]);
+  at.setSteps([]);
   assert.deepEqual([at.step, at.t, at.last], [0, 0, 0]);
 });

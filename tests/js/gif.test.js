@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Gif, reduced } from "../../workbench/view/component/gif.js";
+import { Gif, quantized } from "../../workbench/view/component/gif.js";
 
 const [WIDTH, HEIGHT] = [120, 90];
 
@@ -82,10 +82,10 @@ test("pictures come back as they were, of few colours and of many, over many tab
 
 test("of more colours than a palette holds each pixel gets a near one", () => {
   const pixels = picture(512, 3);
-  const { palette, places } = reduced(pixels);
+  const { palette, indices } = quantized(pixels);
   assert.equal(palette.length, 256);
-  places.forEach((place, at) => {
-    const colour = palette[place];
+  indices.forEach((index, at) => {
+    const colour = palette[index];
     [16, 8, 0].forEach((shift, part) => assert.ok(Math.abs(((colour >> shift) & 255) - pixels[at * 4 + part]) <= 96));
   });
 });

@@ -7,14 +7,18 @@ import { stubAt } from "../../workbench/view/component/edges.js";
 import { alongEdge, inOrder, nearestToMiddle, within } from "../../workbench/view/component/navigation.js";
 import { AFTER, BEFORE, BOTH, Pane } from "../../workbench/view/component/pane.js";
 import { boxAt } from "../../workbench/view/component/pick.js";
+import { Regions } from "../../workbench/view/component/regions.js";
 import { Rows } from "../../workbench/view/component/rows.js";
 import { unpack, versionAt } from "../../workbench/view/component/scene.js";
 import { box, chain } from "./scenes.js";
 
 const EVERYTHING = { left: 0, top: 0, right: 400, bottom: 1000 };
 
+// Node has no canvas: a letter is 7 px wide.
+globalThis.document = { createElement: () => ({ getContext: () => ({ measureText: (text) => ({ width: 7 * text.length }) }) }) };
+
 function pane(scene, side, a, b) {
-  return new Pane({ scene, comparison: new Comparison(scene, a, b) }, side, EVERYTHING, 1);
+  return new Pane({ scene, comparison: new Comparison(scene, a, b), regions: new Regions(), theme: { font: "sans-serif" } }, side, EVERYTHING, 1);
 }
 
 test("a scene is unpacked as Python packs it", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { colouringsOf, fillBy, legendOf, wordsOf } from "../../workbench/view/component/colouring.js";
+import { colouringsOf, colourText, fillBy, legendOf } from "../../workbench/view/component/colouring.js";
 import { Comparison } from "../../workbench/view/component/comparison.js";
 import { dotOf } from "../../workbench/view/component/dot.js";
 import { KEYS } from "../../workbench/view/component/keys.js";
@@ -10,7 +10,7 @@ import { AFTER, Pane } from "../../workbench/view/component/pane.js";
 import { duration, megabytes, printable, thousands } from "../../workbench/view/component/text_metrics.js";
 import { box, chain } from "./scenes.js";
 
-const THEME = { fills: ["#EEE8AA", "#FFDAB9", "#D3D3D3"], borders: [], many: ["#111111", "#222222"], neutral: "#fff", fused: "#333333" };
+const THEME = { fills: ["#EEE8AA", "#FFDAB9", "#D3D3D3"], borders: [], palette: ["#111111", "#222222"], neutral: "#fff", fused: "#333333" };
 
 function dot(scene, t, colouring = "layout", fill = fillBy(colouring, scene, THEME)) {
   const view = { scene, comparison: new Comparison(scene, 0, t), theme: THEME, fill, colouring, marks: new Marks() };
@@ -35,12 +35,34 @@ test("latency and memory colour only what was measured", () => {
   assert.ok(colouringsOf(chain({ measured: { us: [1, 10], mb: [1, 2] } })).some(([key]) => key === "us"));
 });
 
+test("modules colour where the model has them, and say how many share a colour", () => {
+  assert.ok(!colouringsOf(chain()).some(([key]) => key === "module"));
+  const modules = Array.from({ length: 14 }, (_, index) => `layer.${index}`);
+  const scene = chain({ modules });
+  assert.ok(colouringsOf(scene).some(([key]) => key === "module"));
+  const look = { ...scene.looks[0], m: 1 };
+  assert.equal(fillBy("module", scene, THEME)(look), legendOf("module", scene, THEME)[1].fill);
+  assert.equal(colourText("module", look, scene), "layer.1");
+  assert.equal(fillBy("module", scene, THEME)({ ...look, m: -1 }), THEME.neutral);
+  assert.equal(legendOf("module", scene, THEME).at(-1).text, "no module; 2 more modules share these colours");
+});
+
+test("ONNX Runtime's providers colour once they are asked", () => {
+  assert.ok(!colouringsOf(chain({ providers: [] })).some(([key]) => key === "provider"));
+  const scene = chain({ providers: ["CPUExecutionProvider", "fused or folded by ONNX Runtime"] });
+  assert.ok(colouringsOf(scene).some(([key]) => key === "provider"));
+  const look = { ...scene.looks[0], e: 1 };
+  assert.equal(fillBy("provider", scene, THEME)(look), legendOf("provider", scene, THEME)[1].fill);
+  assert.equal(colourText("provider", look, scene), "fused or folded by ONNX Runtime");
+  assert.equal(colourText("provider", { ...look, e: -1 }, scene), "not asked");
+});
+
 test("fill, legend and words say the same of a look", () => {
   const scene = chain();
   const look = scene.looks[1];
   assert.equal(fillBy("layout", scene, THEME)(look), THEME.fills[1]);
   assert.equal(fillBy("category", scene, THEME)(look), legendOf("category", scene, THEME)[1].fill);
-  assert.equal(wordsOf("category", look, scene), legendOf("category", scene, THEME)[1].words);
+  assert.equal(colourText("category", look, scene), legendOf("category", scene, THEME)[1].text);
 });
 
 test("no key has two meanings", () => {
@@ -77,21 +99,21 @@ test("hits hold from moment to moment, and only for the query that was asked las
   const scene = chain("a", "b");
   const marks = new Marks();
   const data = { found: { query: "op:A", hits: [], fault: "" }, marks: [[0, 0, 1, 1], [0, 1, 2, 1], [1, 1, 2, 3]] };
-  marks.take(data, "op:A", scene);
+  marks.update(data, "op:A", scene);
   assert.deepEqual([marks.hitsAt(0, 0), marks.hitsAt(1, 0), marks.hitsAt(1, 1)], [1, 0, 3]);
   assert.deepEqual(marks.colourings, [["query", "Query"]]);
-  assert.ok(marks.legendOf("query", { hit: "#123456", neutral: "#fff" })[0].words.startsWith(HIT_SIGN));
-  marks.take(data, "op:B", scene);
+  assert.ok(marks.legendOf("query", { hit: "#123456", neutral: "#fff" })[0].text.startsWith(HIT_SIGN));
+  marks.update(data, "op:B", scene);
   assert.deepEqual([marks.hits.size, marks.query], [0, ""]); // its hits are still on their way
 });
 
 test("one's own numbers are shaded between the ends, and said with their unit", () => {
   const marks = new Marks();
   const column = { title: "latency", unit: "us", low: 2, high: 4, boxes: [[0, 2], [1, 4]] };
-  marks.take({ own: { file: "a.csv", columns: [column, { title: "none", unit: "", boxes: [] }], fault: "", n: 1 } }, "", chain("a"));
+  marks.update({ own: { file: "a.csv", columns: [column, { title: "none", unit: "", boxes: [] }], fault: "", n: 1 } }, "", chain("a"));
   assert.deepEqual(marks.colourings, [["own:0", "latency (us)"]]);
-  assert.deepEqual([0, 1, 2].map((index) => marks.wordsOf("own:0", index)), ["2 us", "4 us", ""]);
-  assert.equal(marks.wordsOf("layout", 0), "");
-  const { low, high, words } = marks.legendOf("own:0", { heat: [] })[0];
-  assert.deepEqual([low, high, words], ["2 us", "4 us", "latency, from a.csv"]);
+  assert.deepEqual([0, 1, 2].map((index) => marks.numberText("own:0", index)), ["2 us", "4 us", ""]);
+  assert.equal(marks.numberText("layout", 0), "");
+  const { low, high, text } = marks.legendOf("own:0", { heat: [] })[0];
+  assert.deepEqual([low, high, text], ["2 us", "4 us", "latency, from a.csv"]);
 });

@@ -1,4 +1,4 @@
-"""Writes the evidence of a history as a file, which `workbench/checker` re-checks without any code of this side.
+"""Writes the evidence of a history as a file, which `workbench/checker` re-checks without any code of the engine.
 
 `flat.py` has nodes and constants as JSON, `edits.py` the log, `bounds.py` the evidence of layouts, groupings and
 orders, `writing.py` the file.

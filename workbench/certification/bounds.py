@@ -1,4 +1,4 @@
-"""The evidence of a step that minimizes something: a cut with its flow, a linear program with its duals, an order."""
+"""The evidence of a step that minimizes a cost: a cut with its flow, a linear program with its duals, an order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from workbench.certification.flat import Json, node_key
 from workbench.fusion.fusion_facts import FusionFacts
-from workbench.fusion.minimum import grouping_program
+from workbench.fusion.minimum_traffic import grouping_program
 from workbench.fusion.problem import fusion_problem
 from workbench.fusion.rules import RULES
 from workbench.fusion.traffic import is_view, stored_values
@@ -20,14 +20,14 @@ from workbench.solvers.binary_program import DENOMINATOR, BinaryProgram, dual_va
 from workbench.solvers.integer_program import linear_form
 from workbench.solvers.minimum_cut import SINK, SOURCE, maximum_flow
 
-MOST_COEFFICIENTS = 500_000  # in the rows of a program; of a larger one only the solver's word is kept
-RELAXATION_SECONDS = 60  # for a linear relaxation
+MAX_COEFFICIENTS = 500_000  # the most in the rows of a program; for a larger one only the solver's claim is kept
+RELAXATION_SECONDS = 60  # the time limit of a linear relaxation
 
 
 def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
-    """What the step can show besides its rewrites, or the word of its pass; None if it says nothing.
+    """The evidence of a step besides its rewrites, or the claim of its pass; None if there is neither.
 
-    before, after: the graph at its ends.
+    before, after: the graph before and after the step.
     """
     facts, result = step.facts, None
     if isinstance(facts, LayoutFacts) and facts.solved is not None:
@@ -86,7 +86,7 @@ def _layout_program(solved: SolvedProgram | None) -> Json | None:
 
 def _program(kind: str, program: BinaryProgram, constant: int, bound: int) -> Json | None:
     """The program with its solution and duals; None if it is too large to be written."""
-    if sum(len(row.coefficients) for row in program.rows) > MOST_COEFFICIENTS:
+    if sum(len(row.coefficients) for row in program.rows) > MAX_COEFFICIENTS:
         return None
     rows = [scaled_row(row) for row in program.rows]
     chosen = [column for column, value in enumerate(program.solution) if value > 0.5]
@@ -98,8 +98,8 @@ def _program(kind: str, program: BinaryProgram, constant: int, bound: int) -> Js
             {
                 "columns": list(row.coefficients),
                 "numbers": list(row.coefficients.values()),
-                **({} if row.least is None else {"least": row.least}),
-                **({} if row.most is None else {"most": row.most}),
+                **({} if row.lower is None else {"least": row.lower}),
+                **({} if row.upper is None else {"most": row.upper}),
             }
             for row in rows
         ],
@@ -115,20 +115,20 @@ def _program(kind: str, program: BinaryProgram, constant: int, bound: int) -> Js
 
 
 def _grouping(step: Step, facts: FusionFacts, before: Graph) -> Json | None:
-    place = {node.name: i for i, node in enumerate(before.nodes)}
-    last_of = {place[name]: max(place[m] for m in group.members) for group in facts.groups for name in group.members}
+    index = {node.name: i for i, node in enumerate(before.nodes)}
+    last_of = {index[name]: max(index[m] for m in group.members) for group in facts.groups for name in group.members}
     group = [last_of[i] for i in range(len(before.nodes))]
     options: Mapping[str, object] = step.options
-    rules, most = RULES[str(options["rules"])], int(str(options["max_operators"]))
-    result = grouping_program(fusion_problem(before), stored_values(before), rules, most, group)
+    rules, max_operators = RULES[str(options["rules"])], int(str(options["max_operators"]))
+    result = grouping_program(fusion_problem(before), stored_values(before), rules, max_operators, group)
     bound = facts.traffic.bound_bytes or 0
-    message = _program("grouping program", result.program, result.constant, bound)
+    program = _program("grouping program", result.program, result.constant, bound)
     keys = [node_key(node) for node in before.nodes]
-    return None if message is None else {**message, "operators": keys, "together": [list(t) for t in result.together]}
+    return None if program is None else {**program, "operators": keys, "together": [list(t) for t in result.together]}
 
 
 def _order(facts: OrderFacts, after: Graph) -> Json | None:
-    """Each operator in turn: the bytes of its results, unless it is a view, and which operands it may overwrite."""
+    """The operators in order, each with the bytes of its results, unless it is a view, and overwritable operands."""
     try:
         problem = scheduling_problem(after)
     except UnknownSizeError:
@@ -136,20 +136,20 @@ def _order(facts: OrderFacts, after: Graph) -> Json | None:
     memory: dict[str, int] = {}
     operators = []
     for node, operator in zip(after.nodes, problem.operators, strict=True):
-        message: Json = {"node": node_key(node)}
+        record: Json = {"node": node_key(node)}
         if is_view(after, node):
             if node.inputs[0] in memory:
                 memory[node.outputs[0]] = memory[node.inputs[0]]
         else:
-            made = dict(zip(filter(None, node.outputs), operator.makes, strict=True))
-            message["sizes"] = {value: problem.sizes[number] for value, number in made.items()}
-            memory |= made
-        if over := [value for value in node.inputs if memory.get(value) in operator.over]:
-            message["over"] = over
-        operators.append(message)
+            results = dict(zip(filter(None, node.outputs), operator.writes, strict=True))
+            record["sizes"] = {value: problem.sizes[number] for value, number in results.items()}
+            memory |= results
+        if overwritable := [value for value in node.inputs if memory.get(value) in operator.overwritable]:
+            record["over"] = overwritable
+        operators.append(record)
     return {
         "kind": "order",
-        "operators": [message for message in operators if message["node"]],
+        "operators": [record for record in operators if record["node"]],
         "peak": facts.after_bytes,
         "bound": facts.bound_bytes,
     }

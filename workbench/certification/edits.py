@@ -1,7 +1,7 @@
-"""The log's edits: what an applied rewrite changed, and how two graphs differ, as nodes out and nodes in.
+"""The log's edits: what an applied rewrite changed, and how two graphs differ, as removed and inserted nodes.
 
-`Edit.replace` is spelled out: a node that reads another value is removed and inserted again, so that whoever follows
-the log needs to know nothing but nodes.
+`Edit.replace` is written out: a node that reads another value is removed and inserted again, so that a reader of the
+log needs nodes only.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from workbench.ir.to_proto import is_large
 
 
 def logged_rewrite(after: Graph, inverse: Edit) -> Json:
-    """What was changed by the edit that `inverse` undoes. after: the graph after it."""
-    come = {node.name: node for node in map(after.node, inverse.remove)}
+    """The edit that `inverse` undoes. after: the graph after the edit."""
+    inserted = {node.name: node for node in map(after.node, inverse.remove)}
     removed = {node.name: node for node in inverse.insert}
-    inside = [told for name in removed.keys() & come.keys() if (told := _inside(removed[name], come[name]))]
-    whole = {told["node"] for told in inside}
-    fresh = sorted(come.values(), key=lambda node: after.position(node.name))
+    inside = [
+        body_edit for name in removed.keys() & inserted.keys() if (body_edit := _inside(removed[name], inserted[name]))
+    ]
+    in_place = {body_edit["node"] for body_edit in inside}
+    in_order = sorted(inserted.values(), key=lambda node: after.position(node.name))
     values = inverse.constants
-    named = {*after.inputs, *after.outputs}
+    interface = {*after.inputs, *after.outputs}
     return _without_empty(
         {
-            "remove": flat_nodes(node for node in removed.values() if node_key(node) not in whole),
-            "insert": flat_nodes(node for node in fresh if node_key(node) not in whole),
-            "inside": sorted(inside, key=lambda told: str(told["node"])),
+            "remove": flat_nodes(node for node in removed.values() if node_key(node) not in in_place),
+            "insert": flat_nodes(node for node in in_order if node_key(node) not in in_place),
+            "inside": sorted(inside, key=lambda body_edit: str(body_edit["node"])),
             "drop": {value: flat_constant(tensor) for value, tensor in values.items() if tensor is not None},
             "constants": {v: flat_constant(after.constants[v]) for v in values if v in after.constants},
-            "types": {value: flat_type(after.types.get(value)) for value in inverse.types if value in named},
+            "types": {value: flat_type(after.types.get(value)) for value in inverse.types if value in interface},
             "functions": [_function(key, after.functions.get(key)) for key in inverse.functions],
         }
     )
@@ -56,14 +58,18 @@ def difference_of(before: Graph, after: Graph) -> Json:
     )
 
 
-def _inside(node: Node, come: Node) -> Json | None:
-    """How the bodies of a node changed; None if more than their nodes and constants did."""
-    if not node.bodies or node.bodies.keys() != come.bodies.keys():
+def _inside(node: Node, changed_node: Node) -> Json | None:
+    """The edits of a node's bodies; None if more than their nodes and constants changed."""
+    if not node.bodies or node.bodies.keys() != changed_node.bodies.keys():
         return None
-    changed = {key: (body, come.bodies[key]) for key, body in node.bodies.items() if body is not come.bodies[key]}
+    changed = {
+        key: (body, changed_node.bodies[key])
+        for key, body in node.bodies.items()
+        if body is not changed_node.bodies[key]
+    }
     if any(one.inputs != other.inputs or one.outputs != other.outputs for one, other in changed.values()):
         return None
-    if flat_nodes([_without_bodies(node)]) != flat_nodes([_without_bodies(come)]):
+    if flat_nodes([_without_bodies(node)]) != flat_nodes([_without_bodies(changed_node)]):
         return None
     edits = [
         {"body": key, "edit": _without_empty(_nodes_and_constants(*pair, body=True))} for key, pair in changed.items()
@@ -72,25 +78,28 @@ def _inside(node: Node, come: Node) -> Json | None:
 
 
 def _without_bodies(node: Node) -> Node:
-    held = {key.partition("[")[0] for key in node.bodies}
-    return node.replace(attributes={name: value for name, value in node.attributes.items() if name not in held})
+    body_attributes = {key.partition("[")[0] for key in node.bodies}
+    return node.replace(
+        attributes={name: value for name, value in node.attributes.items() if name not in body_attributes}
+    )
 
 
 def _nodes_and_constants(before: Graph, after: Graph, body: bool = False) -> Json:
-    """body: then the checker has only the constants that something reads."""
+    """The nodes and constants that differ. body: whether the graphs are bodies, of which the checker has used
+    constants."""
     old, new = ({node_key(node): flat_nodes([node]) for node in graph.nodes} for graph in (before, after))
-    there = set(before.constants)
+    known = set(before.constants)
     if body:
-        there &= {value for node in before.nodes for value in node.operands} | set(before.outputs)
+        known &= {value for node in before.nodes for value in node.operands} | set(before.outputs)
     changed = {
         name: tensor
         for name, tensor in after.constants.items()
-        if name not in there or not _same(before.constants.get(name), tensor)
+        if name not in known or not _same(before.constants.get(name), tensor)
     }
-    removed = [name for name in before.constants if name in there and (name in changed or name not in after.constants)]
+    removed = [name for name in before.constants if name in known and (name in changed or name not in after.constants)]
     return {
-        "remove": [node for key, message in old.items() if message != new.get(key) for node in message],
-        "insert": [node for key, message in new.items() if message != old.get(key) for node in message],
+        "remove": [node for key, nodes in old.items() if nodes != new.get(key) for node in nodes],
+        "insert": [node for key, nodes in new.items() if nodes != old.get(key) for node in nodes],
         "drop": {value: flat_constant(before.constants[value]) for value in removed},
         "constants": {name: flat_constant(tensor) for name, tensor in changed.items()},
     }
@@ -108,9 +117,9 @@ def _differ(one: Function | None, other: Function | None) -> bool:
 
 def _function(key: tuple[str, str, str], function: Function | None) -> Json:
     domain, name, overload = key
-    message = {} if function is None else flat_function(function)
-    return {"domain": domain, "name": name, "overload": overload, **message}
+    content = {} if function is None else flat_function(function)
+    return {"domain": domain, "name": name, "overload": overload, **content}
 
 
 def _without_empty(edit: Mapping[str, object]) -> Json:
-    return {name: message for name, message in edit.items() if message}
+    return {name: content for name, content in edit.items() if content}

@@ -16,17 +16,17 @@ from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node, Val
 from workbench.ir.to_proto import write_value
 
 _IN_FULL = (DataType.INT32, DataType.INT64)
-_MOST_IN_FULL = 16  # elements
+_MAX_IN_FULL = 16  # elements
 Json = dict[str, Any]
 
 
 def node_key(node: Node) -> str:
-    """The node's first result, by which the certificate knows it; "" if it has none."""
+    """The node's first result, which identifies it in the certificate; "" if it has none."""
     return next(filter(None, node.outputs), "")
 
 
 def flat_node(node: Node) -> Json:
-    """Its name and metadata, which compute nothing, are left out."""
+    """The node without its name and metadata, which compute nothing."""
     optional = {"domain": node.domain, "overload": node.overload}
     return {
         "op": node.op_type,
@@ -38,12 +38,12 @@ def flat_node(node: Node) -> Json:
 
 
 def flat_nodes(nodes: Iterable[Node]) -> list[Json]:
-    """Those with a result."""
+    """The nodes that have a result."""
     return [flat_node(node) for node in nodes if node_key(node)]
 
 
 def flat_constant(tensor: Constant) -> Json:
-    """Element type, shape and the SHA-256 of the elements; a few whole numbers in full."""
+    """Element type, shape and the SHA-256 of the elements; a few integers in full."""
     if tensor.dtype == DataType.STRING:
         texts = tensor.string_data() if isinstance(tensor, onnx_ir.StringTensor) else tensor.numpy().ravel().tolist()
         encoded = [text if isinstance(text, bytes) else str(text).encode() for text in texts]
@@ -52,7 +52,7 @@ def flat_constant(tensor: Constant) -> Json:
         data = tensor.tobytes()
     shape = constant_shape(tensor)
     result: Json = {"type": int(tensor.dtype), "shape": list(shape), "sha256": hashlib.sha256(data).hexdigest()}
-    if tensor.dtype in _IN_FULL and math.prod(shape) <= _MOST_IN_FULL:
+    if tensor.dtype in _IN_FULL and math.prod(shape) <= _MAX_IN_FULL:
         result["values"] = tensor.numpy().ravel().tolist()
     return result
 
@@ -68,7 +68,8 @@ def flat_function(function: Function) -> Json:
 
 
 def flat_type(type_: ValueType | None) -> list[Any] | None:
-    """Of a tensor the number of its element type and its dims, else its kind and what it is of; None if unknown."""
+    """For a tensor, the number of its element type and its dims; else its kind and its element type; None if
+    unknown."""
     written = ValueInfoProto()
     write_value(written, "", type_)
     return _flat_type(written.type)
@@ -78,16 +79,16 @@ def _flat_type(proto: TypeProto) -> list[Any] | None:
     kind = proto.WhichOneof("value")
     if kind is None:
         return None
-    held = getattr(proto, kind)
+    type_ = getattr(proto, kind)
     if kind == "map_type":
-        return [kind, [held.key_type, _flat_type(held.value_type)]]
+        return [kind, [type_.key_type, _flat_type(type_.value_type)]]
     if kind != "tensor_type":
-        return [kind, _flat_type(held.elem_type)]
-    if not held.elem_type:
+        return [kind, _flat_type(type_.elem_type)]
+    if not type_.elem_type:
         return None
-    if not held.HasField("shape"):
-        return [held.elem_type, None]
-    return [held.elem_type, [getattr(dim, dim.WhichOneof("value") or "", None) for dim in held.shape.dim]]
+    if not type_.HasField("shape"):
+        return [type_.elem_type, None]
+    return [type_.elem_type, [getattr(dim, dim.WhichOneof("value") or "", None) for dim in type_.shape.dim]]
 
 
 def _flat_graph(graph: Graph) -> Json:
@@ -130,7 +131,7 @@ def _list(values: tuple[Any, ...]) -> Mapping[str, Any]:
 
 
 def _float(value: float) -> float | str:
-    """As files hold it, in float32; what is no number of JSON as text."""
+    """The number as files store it, in float32; infinities and NaN, which JSON does not have, as text."""
     with np.errstate(over="ignore"):
         single = float(np.float32(value))
     return single if math.isfinite(single) else str(single)

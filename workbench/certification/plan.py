@@ -1,4 +1,4 @@
-"""A plan of memory as evidence: the steps, and each value's lifetime and place in the arena."""
+"""A memory plan as evidence: the steps, and each value's lifetime and offset in the arena."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workbench.memory.planning import MemoryPlan
 
 
 def plan_evidence(plan: MemoryPlan) -> Json:
-    """Values of bodies and functions have a path as their name, and their steps no node of the graph."""
+    """The plan as JSON. Values of bodies and functions have paths as names, and None stands for steps in bodies."""
     lifetimes = plan.sharing.lifetimes
     steps = list(zip(lifetimes.steps, lifetimes.scopes, strict=True))
     values = [value for value in plan.values if value.offset is not None and value.block is not None]

@@ -1,4 +1,4 @@
-"""A history's certificate as a file: what was read, the log with the evidence of each step, what was written."""
+"""A history's certificate as a file: the model, the log with the evidence of each step, and the output."""
 
 from __future__ import annotations
 
@@ -22,11 +22,17 @@ from workbench.io.proto_file import open_proto
 from workbench.ir import Graph
 from workbench.ir.from_proto import from_proto
 from workbench.memory.planning import MemoryPlan
-from workbench.rewrite import History
+from workbench.rewrite import Exactness, History
 from workbench.rewrite.core.rule import AppliedRewrite
 from workbench.support.files import write_text
 
 WRITTEN_VERSION = 2
+_EXACTNESS = {  # the names in certificates
+    Exactness.BIT_EXACT: "bits",
+    Exactness.ROUNDING: "rounding",
+    Exactness.STEP: "step",
+    Exactness.FAST_MATH: "signs",
+}
 
 
 class NoCertificateError(UserError):
@@ -37,9 +43,9 @@ def check_certifiable(model: str | None) -> None:
     """Raises NoCertificateError if a certificate cannot name this model's file."""
     kind = TORCH if model is None else kind_of(Path(model))
     if kind not in (ONNX, TEXT):
-        what = "a torch program" if kind == TORCH else f"packed as {kind}"
+        form = "a torch program" if kind == TORCH else f"packed as {kind}"
         raise NoCertificateError(
-            f"a certificate begins with the nodes of an ONNX file, and this model is {what}; export it as .onnx first"
+            f"a certificate begins with the nodes of an ONNX file, and this model is {form}; export it as .onnx first"
         )
 
 
@@ -48,7 +54,7 @@ def write_certificate(
 ) -> int:
     """Write the certificate of a history from the file `model` to the file `output`; returns its bytes.
 
-    plan: of the memory of `history.graph`.
+    plan: the plan of the memory of `history.graph`.
     Raises NoCertificateError if a step failed its verification, and UserError if the file cannot be written.
     """
     if history.failed is not None:
@@ -70,7 +76,7 @@ def _content(history: History, model: Path, output: Path, plan: MemoryPlan | Non
         before, rewrites = graph.copy(), []
         for rewrite in step.rewrites:
             inverse = graph.apply(rewrite.edit)
-            rewrites.append({**_told(rewrite, rules), "edit": logged_rewrite(graph, inverse)})
+            rewrites.append({**_record(rewrite, rules), "edit": logged_rewrite(graph, inverse)})
         evidence = step_evidence(step, before, graph)
         steps.append(
             {
@@ -97,27 +103,27 @@ def _content(history: History, model: Path, output: Path, plan: MemoryPlan | Non
 
 
 def _frame(name: str, edit: Json) -> Json:
-    """What happened before the first pass, or after the last."""
+    """The step of loading, before the first pass, or of exporting, after the last."""
     return {"pass": name, "rewrites": [{"edit": edit}] if edit else []}
 
 
-def _told(rewrite: AppliedRewrite, rules: Json) -> Json:
-    """What a rewrite says of itself; its rule is entered in `rules`."""
-    exactness = rewrite.exactness.name.lower()
+def _record(rewrite: AppliedRewrite, rules: Json) -> Json:
+    """The rule, sentence and exactness of a rewrite; its rule is added to `rules`."""
+    exactness = _EXACTNESS[rewrite.exactness]
     entries = {"sentence": rewrite.sentence, "exactness": exactness}
     if rewrite.rule is None:
         return entries
     entry = {"law": rewrite.rule.law, "exactness": exactness}
-    name = own = f"{rewrite.pass_name}.{rewrite.rule.name}"
+    name = base = f"{rewrite.pass_name}.{rewrite.rule.name}"
     number = 1
-    while rules.setdefault(name, entry) != entry:  # `repeat` runs rules of several passes, which may have one name
+    while rules.setdefault(name, entry) != entry:  # `repeat` runs rules of several passes, which may have the same name
         number += 1
-        name = f"{own} ({number})"
+        name = f"{base} ({number})"
     return {"rule": name, **entries}
 
 
 def _as_written(path: Path, frozen: bool) -> Graph:
-    """The file's own nodes, before anything that loading does to them. frozen: whether default values are constants."""
+    """The graph of the file before loading changes it. frozen: whether default values of inputs are constants."""
     if kind_of(path) == TEXT:
         return from_proto(parser.parse_model(path.read_text(encoding="utf-8")))
     opened = open_proto(path)
@@ -126,7 +132,7 @@ def _as_written(path: Path, frozen: bool) -> Graph:
 
 
 def _file(path: Path) -> dict[str, Any]:
-    """Its name and SHA-256, and those of the files with its weights."""
+    """The name and SHA-256 of a file and of its external weight files."""
     external = {location: _sha256(path.parent / location) for location in sorted(weight_locations(path))}
     return {"file": path.name, "sha256": _sha256(path), "external": external}
 

@@ -10,11 +10,12 @@ from workbench.memory.planning import MemoryPlan
 
 MOST_DRAWN = 40  # blocks
 _FREE = "#aaaaaa"
+_NAME = 13  # pixels of a value's name
 
 
 def arena_drawing(plan: MemoryPlan) -> str:
     """Steps from left to right, bytes from bottom to top; a colour and a number for each block."""
-    wide, high, left, top = 560, 190, 14, 12
+    wide, high, left, top = 560, 190, 14, 18
     steps = plan.sharing.lifetimes.steps
     drawn = [value for value in plan.values if value.offset is not None and value.bytes and value.dies > value.born]
     labels = labels_of(plan.packed)
@@ -34,7 +35,9 @@ def arena_drawing(plan: MemoryPlan) -> str:
         words = [f"{value.bytes:,} B", *([str(value.how)] if value.how else []), f"{word} {label}"]
         room = int((height - 18) // 12)
         first = middle[1] + 4 - 6 * min(room, len(words)) if room > 0 else middle[1] + 4
-        parts.append(text(middle[0], first, value.name, 13, "middle", bold=True))
+        if height < _NAME:
+            first = place[1] - 4  # above the rectangle, which would strike it through
+        parts.append(text(middle[0], first, value.name, _NAME, "middle", bold=True))
         for row, message in enumerate(words[: max(room, 0)], 1):
             parts.append(text(middle[0], first + 1 + 12 * row, message, 10, "middle"))
     for number, step in enumerate(steps):

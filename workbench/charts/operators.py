@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.charts.variants import COLOURS, GREY, empty_figure, log_ticks, plain_label
 from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profiled import OperatorRun
+from workbench.run.profiling.profile_result import OperatorRun
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_MOST_TYPES = 6  # operator types with a separate colour
+_MAX_TYPES = 6  # operator types with a separate colour
 _OTHERS = "other operators"
 _ROWS = 3  # scopes shown above the operators
 _ROW, _AROUND = 32, 160  # pixels: of a row of bars, of the axis and two lines of legend
@@ -149,7 +149,7 @@ def _by_type(operators: Sequence[OperatorRun]) -> Iterator[tuple[str, str, list[
     total: defaultdict[str, float] = defaultdict(float)
     for op in operators:
         total[op.op] += op.time_ms
-    named = sorted(total, key=lambda name: -total[name])[:_MOST_TYPES]
+    named = sorted(total, key=lambda name: -total[name])[:_MAX_TYPES]
     for name, colour in zip(named, COLOURS, strict=False):
         yield name.removeprefix("workbench."), colour, [op for op in operators if op.op == name]
     rest = [op for op in operators if op.op not in named]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.charts.variants import COLOURS, DASHES, byte_unit, empty_figure, plain_label
-from workbench.run.verdict_words import error_words
+from workbench.run.verdict_words import relative_error_text
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -15,24 +15,25 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 
 
 def pareto_chart(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
-    """Latency against memory, a trace for each thing that peaks count, since only those can be compared.
+    """Relative latency against memory, a trace for each thing that peaks count, since only those can be compared.
 
-    rows: as `Evidence.row` gives them; those without a latency or a peak are left out. Points that no other beats are
+    rows: as `Evidence.row` gives them; those without a latency or a peak are left out. Latencies are ratios to the
+    best, since medians of different rounds are of different moments. Points that no other beats are
     filled and joined, in the order of their latencies; others are open. The error of each is told beside it.
     """
-    shown = [row for row in rows if row["median_ms"] is not None and row["peak_bytes"] is not None]
+    shown = [row for row in rows if row["latency_ratio"] is not None and row["peak_bytes"] is not None]
     scale, unit = byte_unit(max((row["peak_bytes"] for row in shown), default=0))
-    figure = empty_figure("latency of one run (ms)", f"peak memory ({unit})")
+    figure = empty_figure("latency, times that of the best", f"peak memory ({unit})")
     for index, counted in enumerate(dict.fromkeys(row["peak_counted"] for row in shown)):
-        own = sorted((row for row in shown if row["peak_counted"] == counted), key=lambda row: row["median_ms"])
+        own = sorted((row for row in shown if row["peak_counted"] == counted), key=lambda row: row["latency_ratio"])
         colour, symbol = COLOURS[index % len(COLOURS)], _SYMBOLS[index % len(_SYMBOLS)]
         for front in (True, False):
             part = [row for row in own if row["pareto"] is front]
             figure.add_scatter(
-                x=[row["median_ms"] for row in part],
+                x=[row["latency_ratio"] for row in part],
                 y=[row["peak_bytes"] / scale for row in part],
                 text=[_words(row) for row in part],
-                hovertemplate=f"%{{text}}<br>%{{x:,.3f}} ms, %{{y:,.2f}} {unit}<extra></extra>",
+                hovertemplate=f"%{{text}}<br>%{{x:,.3f}} times the best, %{{y:,.2f}} {unit}<extra></extra>",
                 name=f"{counted}, {'not beaten' if front else 'beaten'}",
                 mode="lines+markers" if front else "markers",
                 marker={"color": colour, "size": 9, "symbol": symbol if front else f"{symbol}-open"},
@@ -43,4 +44,4 @@ def pareto_chart(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
 
 def _words(row: Mapping[str, Any]) -> str:
     error = row["max_rel_error"]
-    return plain_label(row["label"]) + ("" if error is None else f"<br>error {error_words(error)}")
+    return plain_label(row["label"]) + ("" if error is None else f"<br>error {relative_error_text(error)}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _BESIDE_A_BAR, _IN_THE_LEGEND = 40, 70  # characters
-_SHORTEST = timedelta(minutes=1)  # that the axis of time shows
+_SHORTEST = timedelta(minutes=1)  # the shortest span that the axis of time shows
 
 
 @dataclass(frozen=True)

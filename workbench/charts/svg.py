@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 TINTS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Tol's, for the colour-blind
-INK = "#888888"  # of lines
+INK = "#888888"  # the colour of lines
 _INK = ".wb-ink {fill: #24262b} @media (prefers-color-scheme: dark) {.wb-ink {fill: #f0f1f3}}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.run.profiling.profiled import LiveMemory
+from workbench.run.profiling.profile_result import LiveMemory
 
 COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
 DASHES = ("solid", "dash", "dot", "dashdot")

@@ -1,7 +1,8 @@
 """Re-checks the evidence of a result: two models and a certificate, without any code of the engine.
 
-It needs the standard library, numpy and onnx. `messages.py` and `form.py` refuse what nothing reads; `files.py` reads
-models, `records.py` the certificate and `written.py` the nodes in it; `replay.py` follows the log; `inference.py`
-infers sizes; `flow.py`, `linear.py`, `moved.py`, `groups.py`, `order.py` and `arena.py` check bounds; `running.py` runs
-both models, for which it imports onnxruntime; `checking.py` puts them together.
+It needs the standard library, numpy and onnx. `messages.py` and `certificate_fields.py` refuse fields that no check
+reads; `files.py` reads models, `records.py` the certificate and `certificate_nodes.py` the nodes in it; `replay.py`
+follows the log; `inference.py` infers sizes; `flow.py`, `linear_program_bound.py`, `transpose_traffic.py`, `groups.py`,
+`order.py` and `arena.py` check bounds; `running.py` runs both models, for which it imports onnxruntime; `checking.py`
+puts them together.
 """

@@ -1,4 +1,4 @@
-"""The checker as a command of its own: `python -m workbench.checker MODEL OUT.onnx C.json`, which loads no engine."""
+"""The checker as a separate command without the engine: `python -m workbench.checker MODEL OUT.onnx C.json`."""
 
 from __future__ import annotations
 

@@ -12,13 +12,16 @@ from workbench.checker.replay import LoggedEdit, Replay
 from workbench.checker.types import PlainType, in_words, is_tensor, with_numbers
 
 LOADING, EXPORTING = "loading", "exporting"
-_MOST_NAMED = 6  # operators in a statement
-_OWN = "workbench"  # the domain of the engine's own functions, whose calls a file may have without their bodies
-_OTHERS_DOMAINS = ("", "ai.onnx", "com.microsoft", "com.ms")
+_MAX_NAMED = 6  # operators in a statement
+_WORKBENCH_DOMAIN = "workbench"  # the engine's functions, which a file may call without having their bodies
+_RUNTIME_DOMAINS = ("", "ai.onnx", "com.microsoft", "com.ms")
 
 
 def check_functions(edit: LoggedEdit, graph: Replay, model: PlainModel, frame: bool, where: str) -> None:
-    """Raises DoesNotHold if a function takes the place of an operator or, in a pass, of a function."""
+    """Raises DoesNotHold if a function takes the place of an operator or, in a pass, of a function.
+
+    frame: whether the edit is of loading or exporting, not of a pass.
+    """
     for key, function in edit.functions.items():
         if function is None:
             continue
@@ -27,9 +30,9 @@ def check_functions(edit: LoggedEdit, graph: Replay, model: PlainModel, frame: b
             raise DoesNotHold(f"{where} gives the function {name} another body")
         if key in graph.functions:
             continue
-        if key[0] in _OTHERS_DOMAINS or key[0].startswith("ai.onnx."):
+        if key[0] in _RUNTIME_DOMAINS or key[0].startswith("ai.onnx."):
             raise DoesNotHold(f"{where} adds the function {name} in a domain whose operators are defined elsewhere")
-        if not (frame and key[0] == _OWN) and key in _called(model):
+        if not (frame and key[0] == _WORKBENCH_DOMAIN) and key in _called(model):
             raise DoesNotHold(f"{where} adds the function {name}, which the model calls as an operator of its runtime")
 
 
@@ -39,21 +42,21 @@ def _called(model: PlainModel) -> set[FunctionKey]:
 
 
 def check_pass(edit: LoggedEdit, graph: Replay, dims: Mapping[str, int], where: str) -> Iterator[Statement]:
-    """What a pass did to inputs and outputs, in words. Raises DoesNotHold for what only loading and exporting do.
+    """Statements of what an edit changes at inputs and outputs. Raises DoesNotHold if a pass may not change it.
 
-    dims: the sizes that the certificate is of; one of them may become a symbol that no input had.
+    dims: the certificate's numbers for symbols. A pass may replace such a number by its symbol.
     """
     if edit.opsets is not None:
         raise DoesNotHold(f"{where} changes the opset, which only {LOADING} and {EXPORTING} do")
     named = {dim for value in graph.inputs for dim in _sizes(graph.types.get(value)) if isinstance(dim, str)}
     for value, type_ in edit.types.items():
         before = graph.types.get(value)
-        if type_ is None and value in edit.constants:  # an output that became a constant is of that constant's type
+        if type_ is None and value in edit.constants:  # an output that became a constant has that constant's type
             continue
         numbers = {symbol: size for symbol, size in dims.items() if symbol not in named}
-        if not _is_other_order(_with_open_sizes(before, named), with_numbers(type_, numbers)):
+        if not _is_permuted(_with_open_sizes(before, named), with_numbers(type_, numbers)):
             raise DoesNotHold(
-                f"{where} makes {in_quotes(value)} {in_words(type_)}, no permutation of {in_words(before)}, which it is"
+                f"{where} makes {in_quotes(value)} {in_words(type_)}, which is not a permutation of {in_words(before)}"
             )
         yield Statement(f"{where}: {in_quotes(value)} is {in_words(type_)}, and was {in_words(before)}", proven=False)
 
@@ -63,13 +66,13 @@ def _sizes(type_: PlainType) -> Sequence[object]:
 
 
 def _with_open_sizes(type_: PlainType, named: Collection[str]) -> PlainType:
-    """The type with what no input names left open: such a symbol says only that the size is not known."""
+    """The type without symbols that no input has; such a symbol stands for an unknown size."""
     if not is_tensor(type_) or type_[1] is None:
         return type_
     return (type_[0], tuple(dim if isinstance(dim, int) or dim in named else None for dim in type_[1]))
 
 
-def _is_other_order(before: PlainType, after: PlainType) -> bool:
+def _is_permuted(before: PlainType, after: PlainType) -> bool:
     """Whether both have the same sizes in some order; sizes may have become known."""
     if before is None or after is None or not is_tensor(before) or not is_tensor(after) or before[0] != after[0]:
         return bool(before == after)
@@ -77,37 +80,41 @@ def _is_other_order(before: PlainType, after: PlainType) -> bool:
         return bool(before[1] is None)
     if len(before[1]) != len(after[1]):
         return False
-    left = Counter(after[1])
-    left.subtract(dim for dim in before[1] if dim is not None)
-    return all(count >= 0 for count in left.values())
+    remaining = Counter(after[1])
+    remaining.subtract(dim for dim in before[1] if dim is not None)
+    return all(count >= 0 for count in remaining.values())
 
 
-def frame_statements(name: str, edit: LoggedEdit, before: Replay) -> Iterator[Statement]:
-    """What loading or exporting changed, in words; nothing of it is checked."""
+def load_export_statements(name: str, edit: LoggedEdit, before: Replay) -> Iterator[Statement]:
+    """What an edit of loading or exporting changed, as one unchecked statement."""
     opsets = {} if edit.opsets is None else edit.opsets
-    moved = [
+    changed_opsets = [
         f"opset{f' of {escaped(domain)}' if domain else ''} {before.opsets.get(domain, 'absent')} to"
         f" {opsets.get(domain, 'absent')}"
         for domain in {**before.opsets, **opsets}
         if edit.opsets is not None and opsets.get(domain) != before.opsets.get(domain)
     ]
-    inside = [(key, body, inner) for key, bodies in edit.inside for body, inner in bodies]
+    bodies = [(key, body, inner) for key, bodies in edit.inside for body, inner in bodies]
     dropped = edit.drop.keys() - edit.constants.keys()
     parts = [
-        *moved,
+        *changed_opsets,
         *_nodes_and_constants(edit),
         *(
-            f"in {escaped(body)} of the node that computes {in_quotes(key)}: {', '.join(_deep(inner)) or 'nothing'}"
-            for key, body, inner in inside
+            f"in {escaped(body)} of the node that computes {in_quotes(key)}:"
+            f" {', '.join(_with_nested(inner)) or 'nothing'}"
+            for key, body, inner in bodies
         ),
         f"constants taken out: {len(dropped):,}" if dropped else "",
-        *(f"function {in_quotes('.'.join(filter(None, key)))} {_how(key, edit, before)}" for key in edit.functions),
+        *(
+            f"function {in_quotes('.'.join(filter(None, key)))} {_function_change(key, edit, before)}"
+            for key in edit.functions
+        ),
         *(
             f"{in_quotes(value)} is {in_words(type_)}, and was {in_words(before.types.get(value))}"
             for value, type_ in edit.types.items()
         ),
     ]
-    yield Statement(f"{name}: {'; '.join(filter(None, parts)) or 'nothing that computes'}", proven=False)
+    yield Statement(f"{name}: {'; '.join(filter(None, parts)) or 'nothing that is computed'}", proven=False)
 
 
 def _nodes_and_constants(edit: LoggedEdit) -> list[str]:
@@ -119,13 +126,13 @@ def _nodes_and_constants(edit: LoggedEdit) -> list[str]:
     return [part for part in results if part]
 
 
-def _deep(edit: LoggedEdit) -> list[str]:
-    """The same, with what happened in the bodies of its nodes."""
-    inner = [part for _, bodies in edit.inside for _, message in bodies for part in _deep(message)]
+def _with_nested(edit: LoggedEdit) -> list[str]:
+    """The changes of nodes and constants, with those in bodies of the nodes."""
+    inner = [part for _, bodies in edit.inside for _, body_edit in bodies for part in _with_nested(body_edit)]
     return [*_nodes_and_constants(edit), *inner]
 
 
-def _how(key: FunctionKey, edit: LoggedEdit, before: Replay) -> str:
+def _function_change(key: FunctionKey, edit: LoggedEdit, before: Replay) -> str:
     if edit.functions[key] is None:
         return "taken out"
     return "changed" if key in before.functions else "added"
@@ -134,5 +141,5 @@ def _how(key: FunctionKey, edit: LoggedEdit, before: Replay) -> str:
 def _operators(calls: Iterable[PlainNode]) -> str:
     """How many of each operator, the most frequent first."""
     counts = Counter(call.operator for call in calls).most_common()
-    more = f" and {len(counts) - _MOST_NAMED:,} other operators" if len(counts) > _MOST_NAMED else ""
-    return ", ".join(f"{count:,} {operator}" for operator, count in counts[:_MOST_NAMED]) + more
+    more = f" and {len(counts) - _MAX_NAMED:,} other operators" if len(counts) > _MAX_NAMED else ""
+    return ", ".join(f"{count:,} {operator}" for operator, count in counts[:_MAX_NAMED]) + more

@@ -1,4 +1,4 @@
-"""Checks what a step carries besides its rewrites, against the file that was written."""
+"""Checks the evidence of a step, such as a bound or a memory plan, against the written file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from workbench.checker.arena import ArenaChecked, checked_plan
 from workbench.checker.flow import checked_flow
 from workbench.checker.groups import checked_groups
-from workbench.checker.linear import LinearBound, checked_bound
+from workbench.checker.linear_program_bound import LinearBound, checked_bound
 from workbench.checker.order import checked_order
 from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escaped, in_quotes, one_line
 from workbench.checker.output import Output
@@ -16,57 +16,57 @@ from workbench.checker.plain import PlainModel
 from workbench.checker.rebuilding import rebuilt_proto
 from workbench.checker.records import Fields
 
-OF_THE_GRAPH = ("order", "plan")  # kinds of evidence whose sizes are of the graph after the step
+GRAPH_EVIDENCE_KINDS = ("order", "plan")  # kinds of evidence about the graph after the step
 UNITS = {"bytes": "bytes", "count": "Transposes", "time": "nanoseconds"}
 
 
 @dataclass(frozen=True)
-class StepDone:
-    """A step after its rewrites. replaced: the nodes that each of them removed. later: whether later steps change the
-    graph; before: the graph after this one then, if its evidence is of that."""
+class CompletedStep:
+    """A step after its rewrites. replaced: the nodes that each rewrite removed, by key. later: whether later steps
+    change the graph. graph_after: the graph after this step, if they do and the evidence is about it."""
 
     name: str
     replaced: Sequence[frozenset[str]]
-    before: PlainModel | None
+    graph_after: PlainModel | None
     later: bool
 
 
 @dataclass(frozen=True)
 class EvidenceChecked:
-    """bound: whether the step says that nothing is less; proven: whether that is proven of the output itself."""
+    """bound: whether the step claims a minimum. proven: whether that minimum is proven for the output."""
 
     statements: Sequence[Statement]
     bound: bool = True
     proven: bool = False
 
 
-def checked_evidence(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+def checked_evidence(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     """Raises DoesNotHold with the first statement of the evidence that does not hold."""
     kind = record.text("kind")
     if kind not in _CHECKS:
-        raise Unreadable(f"the certificate's {record.where} is of the unknown kind {in_quotes(kind)}")
-    if kind in OF_THE_GRAPH:
+        raise Unreadable(f"the certificate's {record.where} has the unknown kind {in_quotes(kind)}")
+    if kind in GRAPH_EVIDENCE_KINDS:
         try:
-            output = output if step.before is None else _graph_after(step.before, output)
+            output = output if step.graph_after is None else _graph_after(step.graph_after, output)
         except Unreadable as error:
             return EvidenceChecked([Statement(f"{step.name}: {error}: its {kind} is not checked", proven=False)])
-        why = _unchecked(output)
+        why = _why_unchecked(output)
         if why:
             return EvidenceChecked([Statement(f"{step.name}: {why}: its {kind} is not checked", proven=False)])
     result = _CHECKS[kind](record, step, output)
     return replace(result, proven=result.proven and not step.later)
 
 
-def _graph_after(before: PlainModel, output: Output) -> Output:
-    """That of the step, if later ones changed it. Raises Unreadable if sizes in it cannot be inferred."""
-    model = replace(before, proto=rebuilt_proto(before))
+def _graph_after(graph: PlainModel, output: Output) -> Output:
+    """The graph after a step, which later steps change. Raises Unreadable if its sizes cannot be inferred."""
+    model = replace(graph, proto=rebuilt_proto(graph))
     return Output(model, output.dims, "the graph after it, which later steps change,", is_file=False)
 
 
-def _unchecked(output: Output) -> str:
-    """Why nothing can be said of sizes."""
+def _why_unchecked(output: Output) -> str:
+    """Why sizes cannot be checked; "" if they can."""
     if any(size < 1 for size in output.dims.values()):
-        return f"its sizes are those{output.with_dims}, and where nothing is computed nothing is proven"
+        return f"its sizes are those{output.with_dims}, with which nothing is computed"
     if output.inferred.why:
         return f"sizes cannot be inferred ({escaped(output.inferred.why, 200)})"
     return ""
@@ -75,7 +75,7 @@ def _unchecked(output: Output) -> str:
 # ---- layouts ---------------------------------------------------------------------------------
 
 
-def _cut(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+def _cut(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     unit = record.whole("unit")
     if unit < 1:
         raise Unreadable(f"the certificate's {record.where} has a unit below 1")
@@ -86,78 +86,75 @@ def _cut(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
     edges, name = len(record.items("edges")), _unit(record)
     paid = f", and {always // unit:,} {name} that no cut changes" if always // unit else ""
     sentence = (
-        f"{step.name}: of the network in the certificate ({edges:,} edges{paid}), no cut costs less than {bound:,}"
+        f"{step.name}: no cut of the network in the certificate ({edges:,} edges{paid}) costs less than {bound:,}"
         f" {name}: a flow through it has the value of the cut"
     )
-    return EvidenceChecked([Statement(sentence), *_network(step), *_reached(record, step, output, bound)])
+    return EvidenceChecked([Statement(sentence), _cost_claim(step), *_reached(record, step, output, bound)])
 
 
-def _layout_program(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+def _layout_program(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     linear_bound = checked_bound(record)
     bound = _bound_statement(record, step.name, linear_bound, _unit(record))
-    return EvidenceChecked([bound, *_network(step), *_reached(record, step, output, linear_bound.cost)])
+    return EvidenceChecked([bound, _cost_claim(step), *_reached(record, step, output, linear_bound.cost)])
 
 
-def _network(step: StepDone) -> Iterator[Statement]:
-    yield Statement(
-        f"{step.name}: that what the certificate minimizes is what layouts of this graph cost is the engine's word",
-        False,
-    )
+def _cost_claim(step: CompletedStep) -> Statement:
+    return Statement(f"{step.name}: that the certificate minimizes the cost of this graph's layouts", proven=False)
 
 
-def _reached(record: Fields, step: StepDone, output: Output, least: int) -> Iterator[Statement]:
-    """Whether the Transposes of the output are those of the solution, of this cost."""
+def _reached(record: Fields, step: CompletedStep, output: Output, cost: int) -> Iterator[Statement]:
+    """Whether the Transposes of the output cost what the solution costs. cost: of the solution."""
     weigh, name = record.text("weigh"), _unit(record)
     if weigh == "time":
         yield Statement(f"{step.name}: the times are those that the engine measured", proven=False)
         return
-    moved, claims = output.moved, record.fields.get("certified") is True
-    if moved.why or moved.unknown:
-        yield Statement(f"{step.name}: whether the output reaches that is not known; sizes cannot be inferred", False)
+    transposed, certified = output.moved, record.fields.get("certified") is True
+    if transposed.why or transposed.unknown:
+        yield Statement(f"{step.name}: the cost of the output is not known; its sizes cannot be inferred", False)
         return
-    result = moved.bytes if weigh == "bytes" else moved.transposes
-    if result != least and claims and not step.later:
+    result = transposed.bytes if weigh == "bytes" else transposed.transposes
+    if result != cost and certified and not step.later:
         raise DoesNotHold(
-            f"{step.name} is claimed to reach {least:,} {name}, but the output's Transposes make {result:,}"
+            f"{step.name} is claimed to reach {cost:,} {name}, but the output's Transposes make {result:,}"
         )
-    if result != least:
+    if result != cost:
         why = "the engine does not claim it" if not step.later else "later steps changed the graph"
-        yield Statement(f"{step.name}: the output's Transposes make {result:,} {name}, and not that; {why}", False)
+        yield Statement(f"{step.name}: the output's Transposes make {result:,} {name} instead; {why}", False)
         return
-    yield Statement(f"{step.name}: the output's own Transposes make exactly {least:,} {name}{output.with_dims}")
-    if not claims:
+    yield Statement(f"{step.name}: the output's own Transposes make exactly {cost:,} {name}{output.with_dims}")
+    if not certified:
         yield Statement(f"{step.name}: the engine claims no minimum", proven=False)
 
 
 def transposes(output: Output) -> Iterator[Statement]:
     """What the file's Transposes move for a runtime with kernels for the workbench's functions, and for any other."""
-    own, all_ = output.moved, output.moved_inlined
-    if own.why or all_.why:
+    native, inlined = output.moved, output.moved_inlined
+    if native.why or inlined.why:
         yield Statement(
-            f"what its Transposes move cannot be inferred ({escaped(own.why or all_.why, 200)})", proven=False
+            f"what its Transposes move cannot be inferred ({escaped(native.why or inlined.why, 200)})", proven=False
         )
         return
-    if own == all_:
-        yield Statement(f"in any runtime {output.name} runs {own}{output.with_dims}")
+    if native == inlined:
+        yield Statement(f"in {output.name}, any runtime runs {native}{output.with_dims}")
         return
     yield Statement(
-        f"a runtime with kernels for the functions of the domain 'workbench', as the workbench's own, runs in"
-        f" {output.name} {own}{output.with_dims}"
+        f"in {output.name}, a runtime with kernels for the functions of the domain 'workbench', such as the workbench,"
+        f" runs {native}{output.with_dims}"
     )
-    yield Statement(f"any other, as ONNX Runtime, puts their bodies in place of the calls, and runs {all_}")
+    yield Statement(f"any other runtime, such as ONNX Runtime, inlines these functions and runs {inlined}")
 
 
 # ---- groupings -------------------------------------------------------------------------------
 
 
-def _grouping(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+def _grouping(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     linear_bound = checked_bound(record)
     count = checked_groups(record, linear_bound.chosen, step.replaced)
     return EvidenceChecked(
         [
             Statement(f"{step.name}: the solution's {count:,} groups are those that the log made"),
             _bound_statement(record, step.name, linear_bound, "bytes of memory traffic"),
-            Statement(f"{step.name}: that the program states what groups cost is the engine's word", proven=False),
+            Statement(f"{step.name}: that the program states the cost of this graph's groups", proven=False),
         ]
     )
 
@@ -166,27 +163,27 @@ def _bound_statement(record: Fields, name: str, linear_bound: LinearBound, unit:
     rows = f"{len(record.items('rows')):,} rows"
     paid = f", {record.whole('constant'):,} {unit} that no choice changes" if record.whole("constant") else ""
     reached = (
-        f"{name}: of the program in the certificate ({rows}{paid}), the solution costs {linear_bound.cost:,} {unit}"
+        f"{name}: the solution of the program in the certificate ({rows}{paid}) costs {linear_bound.cost:,} {unit}"
     )
     if linear_bound.proven is not None and linear_bound.proven >= linear_bound.cost:
         return Statement(f"{reached}; proven by the linear program: none costs less")
-    message = (
+    claim = (
         "the solver says that none costs less"
         if linear_bound.claimed >= linear_bound.cost
         else f"the solver says that none costs less than {linear_bound.claimed:,}"
     )
-    proves = (
-        "its duals are not here"
+    proof = (
+        "the certificate has no duals"
         if linear_bound.proven is None
         else f"the linear program proves only {linear_bound.proven:,}"
     )
-    return Statement(f"{reached}; {message}, {proves}", proven=False)
+    return Statement(f"{reached}; {claim}, {proof}", proven=False)
 
 
 # ---- orders and plans ------------------------------------------------------------------------
 
 
-def _order(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+def _order(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     peak = checked_order(record, output)
     if peak.bytes != record.whole("peak"):
         raise DoesNotHold(
@@ -197,52 +194,52 @@ def _order(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
         f" {peak.bytes:,} bytes at most{output.with_dims}, with views in place and elementwise results over an operand"
     )
     if peak.unknown:
-        word = f"{reached}; of {peak.unknown:,} sizes that is the engine's word"
-        return EvidenceChecked([Statement(word, proven=False)])
-    if peak.bytes == peak.least:
+        claim = f"{reached}; the engine claims {peak.unknown:,} of the sizes"
+        return EvidenceChecked([Statement(claim, proven=False)])
+    if peak.bytes == peak.lower_bound:
         return EvidenceChecked(
             [Statement(f"{reached}; proven: one operator alone needs as much in any order")], proven=True
         )
     bound = record.whole("bound")
-    message = "that no order has less" if bound >= peak.bytes else f"that none has less than {bound:,}"
-    word = f"{step.name}: the search says {message}; one operator alone needs {peak.least:,}"
-    return EvidenceChecked([Statement(reached), Statement(word, proven=False)])
+    minimum = "that no order has less" if bound >= peak.bytes else f"that none has less than {bound:,}"
+    claim = f"{step.name}: the search says {minimum}; one operator alone needs {peak.lower_bound:,}"
+    return EvidenceChecked([Statement(reached), Statement(claim, proven=False)])
 
 
-def _plan(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+def _plan(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     arena = checked_plan(record, output)
-    values = f"{arena.values:,} of the {arena.of:,} values that {output.name} computes"
+    values = f"{arena.values:,} of the {arena.computed:,} values that {output.name} computes"
     placed = (
-        f"{step.name}: {values} lie in an arena of {arena.total:,} bytes{output.with_dims}, and no two of them on the"
-        f" same bytes while in use, but as views, parts of a Concat, or elementwise results over an operand"
+        f"{step.name}: {values} lie in an arena of {arena.total:,} bytes{output.with_dims}, and no two of them share"
+        f" bytes while in use, except as views, parts of a Concat, or elementwise results over an operand"
     )
-    statements = [Statement(placed, proven=not arena.open)]
+    statements = [Statement(placed, proven=not arena.unchecked)]
     if arena.shared:
-        word = f"{step.name}: {arena.shared:,} pairs of values share bytes; that kernels exist which run so is"
-        statements.append(Statement(f"{word} the engine's word", proven=False))
-    if arena.open:
-        word = f"{step.name}: of {arena.open:,} sizes, or pairs of unknown shape, that is the engine's word"
-        statements.append(Statement(word, proven=False))
+        claim = f"{step.name}: that kernels exist for the {arena.shared:,} pairs of values that share bytes"
+        statements.append(Statement(claim, proven=False))
+    if arena.unchecked:
+        claim = f"{step.name}: that {arena.unchecked:,} sizes, or pairs of unknown shape, are as the plan says"
+        statements.append(Statement(claim, proven=False))
     if arena.inside:
-        word = f"{step.name}: where the {arena.inside:,} values of bodies and functions lie is the engine's word"
-        statements.append(Statement(word, proven=False))
-    if arena.nowhere:
-        statements.append(Statement(f"{step.name}: {arena.nowhere:,} computed values have no place", proven=False))
-    if arena.total == arena.least and not arena.open:
-        proof = "proven: so placed on each other, its values need as much at one step, so no arena for them is smaller"
+        claim = f"{step.name}: where the {arena.inside:,} values of bodies and functions lie"
+        statements.append(Statement(claim, proven=False))
+    if arena.unplaced:
+        statements.append(Statement(f"{step.name}: {arena.unplaced:,} computed values have no place", proven=False))
+    if arena.total == arena.lower_bound and not arena.unchecked:
+        proof = "proven: with this sharing, its values need as much at one step, so no arena for them is smaller"
         return EvidenceChecked(
             [*statements, Statement(f"{step.name}: {proof}")],
-            proven=not (arena.nowhere or arena.inside),
+            proven=not (arena.unplaced or arena.inside),
         )
-    return EvidenceChecked([*statements, Statement(f"{step.name}: {_said(record, arena)}", proven=False)])
+    return EvidenceChecked([*statements, Statement(f"{step.name}: {_planner_claim(record, arena)}", proven=False)])
 
 
-def _said(record: Fields, arena: ArenaChecked) -> str:
+def _planner_claim(record: Fields, arena: ArenaChecked) -> str:
     certified = record.fields.get("certified") is True
-    message = (
+    bound = (
         "that no arena is smaller" if certified else f"that every arena has at least {record.whole('bound'):,} bytes"
     )
-    return f"the planner says {message}; its values need {arena.least:,} at one step"
+    return f"the planner says {bound}; its values need {arena.lower_bound:,} at one step"
 
 
 def _unit(record: Fields) -> str:
@@ -252,15 +249,15 @@ def _unit(record: Fields) -> str:
     return UNITS[weigh]
 
 
-def _word(record: Fields, step: StepDone, output: Output) -> EvidenceChecked:
+def _claim(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     return EvidenceChecked([Statement(f"{step.name}: {one_line(record.text('sentence'))}", proven=False)], bound=False)
 
 
-_CHECKS: Mapping[str, Callable[[Fields, StepDone, Output], EvidenceChecked]] = {
+_CHECKS: Mapping[str, Callable[[Fields, CompletedStep, Output], EvidenceChecked]] = {
     "minimum cut": _cut,
     "layout program": _layout_program,
     "grouping program": _grouping,
     "order": _order,
     "plan": _plan,
-    "word": _word,
+    "word": _claim,
 }

@@ -31,15 +31,15 @@ from workbench.checker.types import declared_type, plain_type
 
 LARGEST_MODEL = 2**31 - 1  # bytes of a message of protobuf
 _TEXT_SUFFIXES = (".onnxtxt", ".txt")
-_PIECE = 2**20
-_FIRST_WITH_DEFAULTS = 4  # before this version of the IR, weights are inputs too, and no one may give others
+_CHUNK = 2**20
+_FIRST_WITH_DEFAULTS = 4  # version of the IR; before it, every initializer is an input that callers cannot set
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -47,11 +47,11 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
     """The message in a file, ONNX or its textual syntax; external weights stay outside. Raises Unreadable."""
     name = os.path.basename(path)
     try:
-        result = os.stat(path)
-        if not stat.S_ISREG(result.st_mode):
-            raise Unreadable(f"{in_quotes(name)} is no plain file")
-        if result.st_size > LARGEST_MODEL:
-            raise Unreadable(f"{in_quotes(name)} has {result.st_size:,} bytes, and the onnx package reads up to 2 GB")
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable(f"{in_quotes(name)} is not a regular file")
+        if status.st_size > LARGEST_MODEL:
+            raise Unreadable(f"{in_quotes(name)} has {status.st_size:,} bytes, and the onnx package reads at most 2 GB")
         data = Path(path).read_bytes()
         if name.lower().endswith(_TEXT_SUFFIXES):
             return onnx.parser.parse_model(data.decode())
@@ -72,42 +72,42 @@ def plain_model(model: ModelProto, folder: Path, name: str) -> PlainModel:
     expanded_nodes(model)
     reader = _Reader(str(folder), name)
     graph = model.graph
-    beside = _external_files(model, folder, name)
-    held = {tensor.name for tensor in graph.initializer}
+    weight_files = _external_files(model, folder, name)
+    initialized = {tensor.name for tensor in graph.initializer}
     inputs = {value.name: plain_type(value.type, name) for value in graph.input}
     if len(inputs) < len(graph.input):
         raise DoesNotHold(f"in {in_quotes(name)}, two inputs have one name")
     keys = [_key(function) for function in model.functions]
-    _check_once(keys, f"{in_quotes(name)} has two functions of one name")
-    odd = next((key[1] for key in keys if key[0] in ("", "ai.onnx.ml")), None)
-    if odd is not None:
-        raise Unreadable(f"{in_quotes(name)} has a function {in_quotes(odd)} in a domain of ONNX's own operators")
+    _check_unique(keys, f"{in_quotes(name)} has two functions of one name")
+    refused = next((key[1] for key in keys if key[0] in ("", "ai.onnx.ml")), None)
+    if refused is not None:
+        raise Unreadable(f"{in_quotes(name)} has a function {in_quotes(refused)} in a domain of ONNX's own operators")
     return PlainModel(
         graph=reader.graph(graph, in_quotes(name), keep=True),
         types={
-            **{value: type_ for value, type_ in inputs.items() if value not in held},
+            **{value: type_ for value, type_ in inputs.items() if value not in initialized},
             **{value.name: plain_type(value.type, name) for value in graph.output},
         },
         functions={key: reader.function(proto) for key, proto in zip(keys, model.functions, strict=True)},
         opsets=_opsets(model.opset_import, in_quotes(name)),
         order=tuple(filter(None, (next(filter(None, n.output), "") for n in graph.node if not _holds_constant(n)))),
-        given={value: type_ for value, type_ in inputs.items() if _is_given(value, held, model)},
-        defaults=frozenset(held.intersection(inputs)),
+        feed_inputs={value: type_ for value, type_ in inputs.items() if _is_given(value, initialized, model)},
+        defaults=frozenset(initialized.intersection(inputs)),
         silent=tuple(reader.call(node) for node in graph.node if not any(node.output)),
         declared=tuple(_declared(model, name)),
-        beside=beside,
+        weight_files=weight_files,
         proto=model,
         folder=folder,
     )
 
 
-def _is_given(value: str, held: set[str], model: ModelProto) -> bool:
+def _is_given(value: str, initialized: set[str], model: ModelProto) -> bool:
     """Whether a caller may give the input, which may have a default."""
-    return value not in held or model.ir_version >= _FIRST_WITH_DEFAULTS
+    return value not in initialized or model.ir_version >= _FIRST_WITH_DEFAULTS
 
 
 def _external_files(model: ModelProto, folder: Path, name: str) -> dict[str, Path]:
-    """By location, the files that hold weights of the model, all in its folder. Raises Unreadable."""
+    """For each location, the files that hold weights of the model, all in its folder. Raises Unreadable."""
     results: dict[str, Path] = {}
     for tensor in _every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
@@ -118,7 +118,7 @@ def _external_files(model: ModelProto, folder: Path, name: str) -> dict[str, Pat
 
 
 def _declared(model: ModelProto, name: str) -> Iterator[tuple[str, str, Any]]:
-    """Where, value and type of everything that is declared of values that are no inputs or results of the model."""
+    """Where, value and type of each declaration of an inner value."""
     yield from (("", value.name, declared_type(value, name)) for value in model.graph.value_info)
     for function in model.functions:
         where = f"function {'.'.join(filter(None, _key(function)))}"
@@ -132,13 +132,13 @@ def _declared(model: ModelProto, name: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def read_constants(model: PlainModel) -> dict[PlainConstant, TensorProto]:
-    """The messages of the main graph's constants, by what they hold."""
+    """The messages of the main graph's constants, by their plain form; those of external files are left out."""
     tensors = {tensor.name: tensor for tensor in model.proto.graph.initializer}
     for node in model.proto.graph.node:
         if _holds_constant(node):
             tensors[node.output[0]] = as_tensor(node.attribute[0])
-    named = ((held, tensors[name]) for name, held in model.graph.constants.items() if name in tensors)
-    return {held: tensor for held, tensor in named if tensor.data_location != TensorProto.EXTERNAL}
+    pairs = ((constant, tensors[name]) for name, constant in model.graph.constants.items() if name in tensors)
+    return {constant: tensor for constant, tensor in pairs if tensor.data_location != TensorProto.EXTERNAL}
 
 
 def float_bits(value: float) -> bytes:
@@ -158,20 +158,20 @@ class _Reader:
         names = [tensor.name for tensor in proto.initializer]
         if "" in names:
             raise Unreadable(f"in {where}, a constant has no name")
-        _check_once(names, f"in {where}, two constants have one name")
+        _check_unique(names, f"in {where}, two constants have one name")
         constants = {tensor.name: self.contents(tensor) for tensor in proto.initializer}
         inputs = [value.name for value in proto.input]
         if keep:
             inputs = [value for value in inputs if value not in constants]
         outputs = [value.name for value in proto.output]
-        held = constants | self._constant_nodes(proto, constants)
-        return graph_from(inputs, outputs, self.calls(proto), held, where, keep)
+        all_constants = constants | self._constant_nodes(proto, constants)
+        return graph_from(inputs, outputs, self.calls(proto), all_constants, where, keep)
 
     def function(self, proto: FunctionProto) -> PlainFunction:
         constants = self._constant_nodes(proto, {})
         where = f"the function {in_quotes(proto.name)} of {in_quotes(self.name)}"
-        defaults = [attribute.name for attribute in proto.attribute_proto]
-        _check_once([*proto.attribute, *defaults], f"{where} has two parameters of one name")
+        with_default = [attribute.name for attribute in proto.attribute_proto]
+        _check_unique([*proto.attribute, *with_default], f"{where} has two parameters of one name")
         return PlainFunction(
             graph_from(proto.input, proto.output, self.calls(proto), constants, where),
             _opsets(proto.opset_import, where),
@@ -185,7 +185,7 @@ class _Reader:
 
     def call(self, node: NodeProto) -> PlainNode:
         names = [attribute.name for attribute in node.attribute]
-        _check_once(names, f"a {in_quotes(node.op_type)} of {in_quotes(self.name)} has two attributes of one name")
+        _check_unique(names, f"a {in_quotes(node.op_type)} of {in_quotes(self.name)} has two attributes of one name")
         return PlainNode(
             _domain(node.domain),
             node.op_type,
@@ -213,47 +213,45 @@ class _Reader:
         return plain_constant(tensor, self.folder, self.name)
 
     def _attribute(self, proto: AttributeProto) -> tuple[str, Any]:
-        kind, there = proto.type, filled(proto) - {"name", "type"}
+        kind, fields = proto.type, filled(proto) - {"name", "type"}
         if kind not in _FIELDS:
-            raise Unreadable(
-                f"attribute {in_quotes(proto.name)} in {in_quotes(self.name)} is of a kind that is not read"
-            )
+            raise Unreadable(f"attribute {in_quotes(proto.name)} in {in_quotes(self.name)} has a kind that is not read")
         if proto.ref_attr_name:
-            there -= {"ref_attr_name", _FIELDS[kind]} if not getattr(proto, _FIELDS[kind]) else {"ref_attr_name"}
-            self._check_none(there, proto)
+            fields -= {"ref_attr_name", _FIELDS[kind]} if not getattr(proto, _FIELDS[kind]) else {"ref_attr_name"}
+            self._check_no_others(fields, proto)
             return ("reference", (proto.ref_attr_name, kind))
-        self._check_none(there - {_FIELDS[kind]}, proto)
-        held = getattr(proto, _FIELDS[kind])
-        if kind in _LISTS and not held:
-            return ("ints", ())  # in memory an empty list is one of nothing
+        self._check_no_others(fields - {_FIELDS[kind]}, proto)
+        value = getattr(proto, _FIELDS[kind])
+        if kind in _LISTS and not value:
+            return ("ints", ())  # an empty list in memory has no element type
         if kind == AttributeProto.INT:
-            return ("int", held)
+            return ("int", value)
         if kind == AttributeProto.FLOAT:
-            return ("float", float_bits(held))
+            return ("float", float_bits(value))
         if kind == AttributeProto.STRING:
-            return ("text", held)
+            return ("text", value)
         if kind == AttributeProto.INTS:
-            return ("ints", tuple(held))
+            return ("ints", tuple(value))
         if kind == AttributeProto.FLOATS:
-            return ("floats", tuple(map(float_bits, held)))
+            return ("floats", tuple(map(float_bits, value)))
         if kind == AttributeProto.STRINGS:
-            return ("texts", tuple(held))
+            return ("texts", tuple(value))
         if kind == AttributeProto.TENSOR:
-            return ("tensor", self.contents(held))
+            return ("tensor", self.contents(value))
         if kind == AttributeProto.GRAPH:
-            return ("graph", self.graph(held, in_quotes(self.name)))
+            return ("graph", self.graph(value, in_quotes(self.name)))
         if kind == AttributeProto.GRAPHS:
-            return ("graphs", tuple(self.graph(body, in_quotes(self.name)) for body in held))
-        return ("type", held.SerializeToString(deterministic=True))
+            return ("graphs", tuple(self.graph(body, in_quotes(self.name)) for body in value))
+        return ("type", value.SerializeToString(deterministic=True))
 
-    def _check_none(self, there: set[str], proto: AttributeProto) -> None:
-        if there:
-            held = ", ".join(sorted(there))
-            raise Unreadable(f"attribute {in_quotes(proto.name)} in {in_quotes(self.name)} also has {held}")
+    def _check_no_others(self, others: set[str], proto: AttributeProto) -> None:
+        if others:
+            names = ", ".join(sorted(others))
+            raise Unreadable(f"attribute {in_quotes(proto.name)} in {in_quotes(self.name)} also has {names}")
 
 
 def trimmed(names: tuple[str, ...], domain: str, op_type: str = "") -> tuple[str, ...]:
-    """Without the omitted names at the end; a Split counts them, and so may operators that are not known here."""
+    """The names without omitted ones at the end, which count only for a Split and for operators of unknown domains."""
     if (not domain and op_type == "Split") or domain not in _KNOWN_DOMAINS:
         return names
     while names and not names[-1]:
@@ -261,15 +259,15 @@ def trimmed(names: tuple[str, ...], domain: str, op_type: str = "") -> tuple[str
     return names
 
 
-def _check_once(names: Iterable[Any], sentence: str) -> None:
-    result = list(names)
-    if len(set(result)) < len(result):
+def _check_unique(names: Iterable[Any], sentence: str) -> None:
+    entries = list(names)
+    if len(set(entries)) < len(entries):
         raise Unreadable(sentence)
 
 
 def _opsets(entries: Iterable[OperatorSetIdProto], where: str) -> dict[str, int]:
     results = [(_domain(entry.domain), entry.version) for entry in entries]
-    _check_once([domain for domain, _ in results], f"{where} has two opsets of one domain")
+    _check_unique([domain for domain, _ in results], f"{where} has two opsets of one domain")
     return dict(results)
 
 

@@ -1,4 +1,4 @@
-"""Shape arithmetic of a message, evaluated by onnx's reference, where its shape inference does not follow it."""
+"""Evaluates shape arithmetic that onnx's shape inference does not follow, by onnx's reference evaluator."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from workbench.checker.types import PlainType, sizes_of
 
-FOLDED = "workbench.checker: folded"  # the name of a node that was no constant in the file
+FOLDED = "workbench.checker: folded"  # the name of a Constant node in place of a computation of the file
 _SMALL = 1_024  # elements of an operand or a result
-_LARGEST = 65_536  # elements of a result, if every operand were broadcast along axes of its own
-# Operators whose results are no larger than what their operands, broadcast, have.
+_LARGEST = 65_536  # elements of a result, if no two operands shared an axis
+# Operators whose results are at most as large as their operands, broadcast.
 _ARITHMETIC = """
 Abs Add And Cast CastLike Ceil Concat Div Equal Floor Gather Greater GreaterOrEqual Identity Less LessOrEqual Max Min
 Mod Mul Neg Not Or ReduceMax ReduceMin ReduceProd ReduceSum Reshape Slice Sqrt Squeeze Sub Transpose Unsqueeze Where
@@ -25,16 +25,16 @@ _Array = npt.NDArray[Any]
 
 
 def fold_arithmetic(model: ModelProto, types: Mapping[str, PlainType]) -> bool:
-    """Put constants in place of nodes of the main graph that compute numbers from numbers and known shapes; whether
-    there were any. types: by value, as inferred."""
+    """Put constants in place of nodes of the main graph that compute numbers from constants and known shapes. Returns
+    whether there were any. types: the inferred types, by value."""
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if _is_small(t)}
     versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
     folded = False
     for node in model.graph.node:
         if node.op_type == "Constant":
-            known |= _held(node)
+            known |= _elements(node)
             continue
-        result = _value(node, known, types, versions)
+        result = _result(node, known, types, versions)
         if result is None or result.size > _SMALL:
             continue
         known[node.output[0]] = result
@@ -50,31 +50,33 @@ def _is_small(tensor: TensorProto) -> bool:
     return math.prod(tensor.dims) <= _SMALL and tensor.data_type != TensorProto.STRING
 
 
-def _held(node: NodeProto) -> dict[str, _Array]:
+def _elements(node: NodeProto) -> dict[str, _Array]:
     attribute = node.attribute[0] if len(node.attribute) == 1 else None
     if attribute is None or attribute.name not in ("value", "value_int", "value_ints", "value_float", "value_floats"):
         return {}
     if attribute.name == "value":
         return {node.output[0]: numpy_helper.to_array(attribute.t)} if _is_small(attribute.t) else {}
-    held = helper.get_attribute_value(attribute)
-    kind = np.int64 if attribute.name.startswith("value_int") else np.float32
-    return {node.output[0]: np.array(held, kind)} if np.size(held) <= _SMALL else {}
+    elements = helper.get_attribute_value(attribute)
+    dtype = np.int64 if attribute.name.startswith("value_int") else np.float32
+    return {node.output[0]: np.array(elements, dtype)} if np.size(elements) <= _SMALL else {}
 
 
-def _value(
+def _result(
     node: NodeProto, known: Mapping[str, _Array], types: Mapping[str, PlainType], versions: Mapping[str, int]
 ) -> _Array | None:
-    """What the node computes; None if that is not known, or no number of sizes."""
+    """The result of the node; None if it is not known, or is not shape arithmetic."""
     if node.domain not in ("", "ai.onnx") or len(node.output) != 1 or not node.input:
         return None
-    entries = {attribute.name: attribute.i for attribute in node.attribute}
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
     if node.op_type in ("Shape", "Size"):
         shape = sizes_of(types.get(node.input[0]))
         if shape is None:
             return None
         size = np.array(math.prod(shape), np.int64)
         return (
-            size if node.op_type == "Size" else np.array(shape[entries.get("start", 0) : entries.get("end")], np.int64)
+            size
+            if node.op_type == "Size"
+            else np.array(shape[attributes.get("start", 0) : attributes.get("end")], np.int64)
         )
     operands = [known[value] for value in node.input if value in known]
     if len(operands) < len([value for value in node.input if value]):
@@ -94,16 +96,16 @@ def _value(
 def _evaluated(node: NodeProto, known: Mapping[str, _Array], versions: Mapping[str, int]) -> _Array | None:
     from onnx.reference import ReferenceEvaluator
 
-    alone = GraphProto(name="alone")
-    alone.node.add().CopyFrom(node)
+    graph = GraphProto(name="graph")
+    graph.node.add().CopyFrom(node)
     names = list(dict.fromkeys(value for value in node.input if value))
     for value in names:
-        kind = helper.np_dtype_to_tensor_dtype(known[value].dtype)
-        alone.input.append(helper.make_tensor_value_info(value, kind, known[value].shape))
-    alone.output.add().name = node.output[0]
-    model = helper.make_model(alone, opset_imports=[helper.make_opsetid(*entry) for entry in versions.items()])
+        element_type = helper.np_dtype_to_tensor_dtype(known[value].dtype)
+        graph.input.append(helper.make_tensor_value_info(value, element_type, known[value].shape))
+    graph.output.add().name = node.output[0]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(*entry) for entry in versions.items()])
     try:
         (result,) = ReferenceEvaluator(model).run(None, {value: known[value] for value in names})
-    except Exception:  # of any class: then its size is not known
+    except Exception:  # of any class; the result stays unknown
         return None
     return np.asarray(result) if isinstance(result, np.ndarray | np.generic) else None

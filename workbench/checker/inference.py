@@ -1,6 +1,6 @@
 """Types and shapes of a file's values, inferred by onnx from its nodes, inputs and constants alone.
 
-What the file declares of inner values and of its results is taken out before: it is for comparison only.
+Declared types of inner values and outputs are removed first; they are only compared.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from workbench.checker.plain import PlainModel
 from workbench.checker.tensors import ELEMENT_BITS
 from workbench.checker.types import PlainType, declared_type, sizes_of, symbol_of, with_numbers
 
-MOST_EXPANDED = 50_000  # more nodes than the file has, with all functions expanded
-_ROUNDS = 30  # of shape arithmetic, where sizes depend on sizes that are not known before
-_FOLLOWS = "workbench.checker: the size that follows from the others"
+MAX_EXPANDED = 50_000  # nodes that expanding all functions adds
+_ROUNDS = 30  # rounds of shape arithmetic: each may find sizes on which others depend
+_INFERRED_SIZE = "workbench.checker: the size that follows from the others"
 _SMALL = 4_096  # elements of a constant that inference may read
 
 
 @dataclass(frozen=True)
 class Inferred:
-    """Of a file: types by value of the main graph, with dims bound; proto: the message with all that was inferred.
+    """types: by value of the main graph, with numbers for symbols. proto: the message with all inferred types.
 
-    why: if nothing could be inferred, the reason, in words.
+    why: if nothing could be inferred, the reason as a phrase.
     """
 
     types: Mapping[str, PlainType] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Inferred:
 
 
 def size_in_bytes(type_: PlainType) -> int | None:
-    """None if it is not known, or not fixed."""
+    """The bytes of a value of the type; None if they are not known, or not fixed."""
     shape = sizes_of(type_)
     if shape is None or type_[0] not in ELEMENT_BITS:
         return None
@@ -58,21 +58,21 @@ def size_in_bytes(type_: PlainType) -> int | None:
 
 
 def inferred(model: PlainModel, dims: Mapping[str, int], inline: Sequence[tuple[str, str]] = ()) -> Inferred:
-    """inline: functions, by domain and name, whose bodies are put in place of their calls."""
+    """Infers types and shapes. dims: numbers for symbols. inline: functions to inline first, by domain and name."""
     why = _refusal(model.proto)
     if why:
         return Inferred(why=why)
-    alone = _prepared(model, dims)
+    prepared = _prepared(model, dims)
     try:
         if inline:
-            alone = inliner.inline_selected_functions(alone, list(inline))
-        result = onnx.shape_inference.infer_shapes(alone, data_prop=True)
+            prepared = inliner.inline_selected_functions(prepared, list(inline))
+        result = onnx.shape_inference.infer_shapes(prepared, data_prop=True)
         for _ in range(_ROUNDS):
             types = types_in(result.graph, dims)
-            if _all_known(result.graph, types) or not fold_arithmetic(alone, types):
+            if _all_known(result.graph, types) or not fold_arithmetic(prepared, types):
                 break
-            result = onnx.shape_inference.infer_shapes(alone, data_prop=True)
-    except Exception as error:  # of many classes, by onnx's own C++
+            result = onnx.shape_inference.infer_shapes(prepared, data_prop=True)
+    except Exception as error:  # of many classes, from onnx's C++
         return Inferred(why=f"onnx's shape inference says: {' '.join(str(error).split())[:160]}")
     return Inferred(types_in(result.graph, dims), result)
 
@@ -82,14 +82,14 @@ def _all_known(graph: GraphProto, types: Mapping[str, PlainType]) -> bool:
 
 
 def types_in(graph: GraphProto, dims: Mapping[str, int]) -> dict[str, PlainType]:
-    """Of the values of one graph, without those of its bodies."""
+    """The types of one graph's values, without those of its bodies. dims: numbers for symbols."""
     values = (*graph.input, *graph.value_info, *graph.output)
     results = {value.name: with_numbers(declared_type(value), dims) for value in values}
     return results | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
 
 
 def bodies_of(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """With the name under which the node has each."""
+    """The bodies of a node, each with the name of its attribute."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
@@ -97,7 +97,7 @@ def bodies_of(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
 
 
 def nodes_within(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
-    """Those of bodies too."""
+    """The nodes of a graph and of all bodies in it."""
     waiting = [graph]
     while waiting:
         for node in waiting.pop().node:
@@ -106,12 +106,12 @@ def nodes_within(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
 
 
 def called_operator(node: NodeProto) -> tuple[str, str, str]:
-    """Of the function that a node calls, if there is one."""
+    """Domain, name and overload of the function that a node calls, if there is one."""
     return (_domain(node.domain), node.op_type, node.overload)
 
 
 def expanded_nodes(model: ModelProto) -> int:
-    """The number of nodes with each call of a function in its place. Raises Unreadable if a function calls itself."""
+    """The number of nodes with all calls of functions expanded. Raises Unreadable if a function calls itself."""
     functions = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
     known: dict[tuple[str, str, str], int | None] = {}
 
@@ -137,16 +137,16 @@ def _domain(name: str) -> str:
 
 
 def _refusal(model: ModelProto) -> str:
-    """Why inference would not end, or end the process (onnx 1.23: EyeLike, LabelEncoder, Split, GatherND)."""
+    """Why inference would not end, or would crash the process (onnx 1.23: EyeLike, LabelEncoder, Split, GatherND)."""
     graphs = (model.graph, *model.functions)
-    if expanded_nodes(model) > MOST_EXPANDED + sum(1 for graph in graphs for _ in nodes_within(graph)):
-        return f"with its functions expanded it has more than {MOST_EXPANDED:,} nodes more"
+    if expanded_nodes(model) > MAX_EXPANDED + sum(1 for graph in graphs for _ in nodes_within(graph)):
+        return f"expanding its functions adds more than {MAX_EXPANDED:,} nodes"
     for node in (n for graph in (model.graph, *model.functions) for n in nodes_within(graph)):
         if not (node.input and node.input[0]) and _needs_first(node):
             return f"a {in_quotes(node.op_type)} has no first operand"
         numbers = {attribute.name: attribute.i for attribute in node.attribute}
         if node.op_type == "Split" and numbers.get("num_outputs", len(node.output)) != len(node.output):
-            return "a Split has another number of results than it says"
+            return "a Split has another number of results than its num_outputs"
         if node.op_type == "GatherND" and numbers.get("batch_dims", 0) < 0:
             return "a GatherND has a negative number of batch dims"
     return ""
@@ -166,9 +166,9 @@ def _prepared(model: PlainModel, dims: Mapping[str, int]) -> ModelProto:
     large = [tensor for tensor in model.proto.graph.initializer if _elements(tensor) > _SMALL]
     for name in ("ir_version", "opset_import", "functions"):
         _copy_field(model.proto, result, name)
-    given = {tensor.name for tensor in large}
+    large_names = {tensor.name for tensor in large}
     for value in model.proto.graph.input:
-        if value.name not in given:
+        if value.name not in large_names:
             result.graph.input.add().CopyFrom(value)
     for tensor in large:
         result.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
@@ -177,8 +177,8 @@ def _prepared(model: PlainModel, dims: Mapping[str, int]) -> ModelProto:
     for value in model.proto.graph.output:
         result.graph.output.add().name = value.name
     for tensor in model.proto.graph.initializer:
-        if tensor.name not in given:
-            result.graph.initializer.add().CopyFrom(_inside(tensor, str(model.folder)))
+        if tensor.name not in large_names:
+            result.graph.initializer.add().CopyFrom(_with_data(tensor, str(model.folder)))
     for value in result.graph.input:
         if value.type.WhichOneof("value") == "tensor_type":
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -186,7 +186,7 @@ def _prepared(model: PlainModel, dims: Mapping[str, int]) -> ModelProto:
                 if symbol in dims:
                     dim.dim_value = dims[symbol]
     for graph in (result.graph, *result.functions):
-        _let_sizes_follow(graph)
+        _infer_quotients(graph)
         for node in nodes_within(graph):
             for _, body in bodies_of(node):
                 _undeclare(body)
@@ -202,33 +202,33 @@ def _copy_field(source: ModelProto, target: ModelProto, name: str) -> None:
     getattr(target, name).extend(getattr(source, name))
 
 
-def _let_sizes_follow(graph: GraphProto | FunctionProto) -> None:
-    """Of a Reshape, a size that is a quotient is the one that follows from the others, which inference can say.
+def _infer_quotients(graph: GraphProto | FunctionProto) -> None:
+    """Write -1 for a size of a Reshape that is a quotient, so that inference finds it from the other sizes.
 
     onnx does not propagate quotients. In a model that runs, the size is the same.
     """
     producers = {value: node for node in graph.node for value in node.output}
-    one = [
+    quotients = [
         value
         for value, node in producers.items()
-        if node.op_type == "Div" and _is_one_size(producers.get(node.input[0]))
+        if node.op_type == "Div" and _is_single_size(producers.get(node.input[0]))
     ]
     for node in [node for node in graph.node if node.op_type == "Reshape" and len(node.input) > 1]:
-        joined = producers.get(node.input[1])
-        if joined is None or joined.op_type != "Concat" or any(a.name == "allowzero" and a.i for a in node.attribute):
+        concat = producers.get(node.input[1])
+        if concat is None or concat.op_type != "Concat" or any(a.name == "allowzero" and a.i for a in node.attribute):
             continue
-        places = [place for place, value in enumerate(joined.input) if value in one]
-        if len(places) == 1:
-            joined.input[places[0]] = _FOLLOWS
-    if any(_FOLLOWS in node.input for node in graph.node):
-        graph.node.insert(0, onnx.helper.make_node("Constant", [], [_FOLLOWS], value_ints=[-1]))
+        positions = [position for position, value in enumerate(concat.input) if value in quotients]
+        if len(positions) == 1:
+            concat.input[positions[0]] = _INFERRED_SIZE
+    if any(_INFERRED_SIZE in node.input for node in graph.node):
+        graph.node.insert(0, onnx.helper.make_node("Constant", [], [_INFERRED_SIZE], value_ints=[-1]))
 
 
-def _is_one_size(node: NodeProto | None) -> bool:
+def _is_single_size(node: NodeProto | None) -> bool:
     if node is None or node.op_type != "Shape":
         return False
-    entries = {attribute.name: attribute.i for attribute in node.attribute}
-    return bool(entries.get("end") == entries.get("start", 0) + 1)
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    return bool(attributes.get("end") == attributes.get("start", 0) + 1)
 
 
 def _undeclare(body: GraphProto) -> None:
@@ -244,10 +244,10 @@ def _elements(tensor: TensorProto) -> int:
     return count
 
 
-def _inside(tensor: TensorProto, folder: str) -> TensorProto:
+def _with_data(tensor: TensorProto, folder: str) -> TensorProto:
     if tensor.data_location != TensorProto.EXTERNAL:
         return tensor
-    alone = TensorProto()
-    alone.CopyFrom(tensor)
-    load_external_data_for_tensor(alone, folder)
-    return alone
+    copy = TensorProto()
+    copy.CopyFrom(tensor)
+    load_external_data_for_tensor(copy, folder)
+    return copy

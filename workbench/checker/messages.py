@@ -1,7 +1,6 @@
-"""Every field of a model's message is read, or known to compute nothing, or refused.
+"""Refuses a model with a field that is neither read nor known to compute nothing.
 
-The message is walked by its descriptors, so that a field of which this file does not know is refused, in whatever
-version of ONNX it came.
+The message is walked by its descriptors, so that a field of a later version of ONNX is refused too.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from onnx import ModelProto
 
 from workbench.checker.outcome import Unreadable, in_quotes
 
-# By message, the fields that are compared, or walked through.
+# By message, the fields that are compared or walked through.
 _READ: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
     for name, fields in {
@@ -37,14 +36,14 @@ _READ: dict[str, frozenset[str]] = {
         "StringStringEntryProto": "key value",
     }.items()
 }
-# Those that compute nothing; only the SHA-256 of the file covers them. Devices say where a node runs, not what.
-_NOTHING = frozenset(
+# Fields that compute nothing; only the SHA-256 of the file covers them. Devices say where a node runs, not what.
+_COMPUTE_NOTHING = frozenset(
     (
         *("doc_string", "metadata_props", "denotation", "producer_name", "producer_version", "model_version"),
         *("configuration", "device_configurations", "quantization_annotation"),
     )
 )
-_NAMES = {"ModelProto": "domain", "GraphProto": "name", "NodeProto": "name"}
+_NAME_FIELDS = {"ModelProto": "domain", "GraphProto": "name", "NodeProto": "name"}
 
 
 def check_fields(model: ModelProto, file: str) -> None:
@@ -55,19 +54,19 @@ def check_fields(model: ModelProto, file: str) -> None:
         kind = message.DESCRIPTOR.name
         if len(UnknownFieldSet(message)):
             raise Unreadable(f"{in_quotes(file)} has a field in its {kind} that the onnx package here does not know")
-        for field, held in message.ListFields():
-            if field.name in _NOTHING or field.name == _NAMES.get(kind):
+        for field, value in message.ListFields():
+            if field.name in _COMPUTE_NOTHING or field.name == _NAME_FIELDS.get(kind):
                 continue
             if field.name not in _READ.get(kind, ()):
                 raise Unreadable(f"{in_quotes(file)} has {kind}.{field.name}, which is not read")
             if field.message_type is not None:
-                waiting += _messages(field, held)
+                waiting += _messages(field, value)
 
 
 def filled(message: Message) -> set[str]:
-    """The names of the fields that are there, without those that compute nothing."""
-    return {field.name for field, _ in message.ListFields()} - _NOTHING
+    """The names of the fields that are set, without those that compute nothing."""
+    return {field.name for field, _ in message.ListFields()} - _COMPUTE_NOTHING
 
 
-def _messages(field: Any, held: Any) -> list[Message]:
-    return list(held) if field.is_repeated else [held]
+def _messages(field: Any, value: Any) -> list[Message]:
+    return list(value) if field.is_repeated else [value]

@@ -1,7 +1,7 @@
-"""What a check ends with: statements that hold, the first that does not, or a file that cannot be read.
+"""Outcomes of a check: statements that hold, the first that does not, or a file that cannot be read.
 
-Names come from files that others wrote. `in_quotes`, `escaped` and `one_line` are the only ways into a sentence, so
-that none of them ends the line, hides it, or closes its own quotation marks.
+Names come from untrusted files. They enter a sentence only through `in_quotes`, `escaped` or `one_line`, so that no
+name ends the line, hides it, or closes its quotation marks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class DoesNotHold(Exception):
 
 
 class Unreadable(Exception):
-    """A file that is no certificate or no model; the message is one sentence: what is wrong, where."""
+    """A file is not a certificate or not a model; the message is one sentence: what is wrong, and where."""
 
 
 @dataclass(frozen=True)
@@ -30,31 +30,31 @@ class Statement:
     proven: bool = True
 
 
-def escaped(text: str, most: int = _LONGEST) -> str:
-    """A text from a file as part of one line: what is not printed, and quotation marks, as their codes."""
-    cut = text if len(text) <= most else f"{text[:most]}..."
-    return "".join(map(_character, cut))
+def escaped(text: str, limit: int = _LONGEST) -> str:
+    """A text from a file as part of one line, with unprintable characters and quotation marks escaped."""
+    cut = text if len(text) <= limit else f"{text[:limit]}..."
+    return "".join(map(_escaped_character, cut))
 
 
-def one_line(text: str, most: int = 300) -> str:
-    """A sentence from a file, which stays one line."""
-    return escaped(text, most).replace("\\'", "'")
+def one_line(text: str, limit: int = 300) -> str:
+    """A sentence from a file on one line, with its apostrophes."""
+    return escaped(text, limit).replace("\\'", "'")
 
 
 def in_quotes(name: str) -> str:
     return f"'{escaped(name)}'"
 
 
-def listed(names: Iterable[str], most: int = 6) -> str:
-    """The names in quotation marks: the first `most` of them, and how many more there are."""
-    result = list(names)
-    more = f" and {len(result) - most:,} more" if len(result) > most else ""
-    return ", ".join(map(in_quotes, result[:most])) + more
+def listed(names: Iterable[str], limit: int = 6) -> str:
+    """The names in quotation marks: the first `limit` of them, and how many more there are."""
+    entries = list(names)
+    more = f" and {len(entries) - limit:,} more" if len(entries) > limit else ""
+    return ", ".join(map(in_quotes, entries[:limit])) + more
 
 
-def _character(one: str) -> str:
-    if one in "'\\":
-        return f"\\{one}"
-    if one != " " and unicodedata.category(one)[0] in _HIDDEN:
-        return one.encode("unicode_escape").decode()
-    return one
+def _escaped_character(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if character != " " and unicodedata.category(character)[0] in _HIDDEN:
+        return character.encode("unicode_escape").decode()
+    return character

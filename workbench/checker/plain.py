@@ -1,7 +1,7 @@
 """What the checker compares: nodes, constants, bodies, functions, as plain values.
 
-Names of nodes, documentation and metadata compute nothing and are not here. A Constant node is the constant that it
-holds, and the optional names at the end of a node's operands and results are cut.
+Names of nodes, documentation and metadata compute nothing and are left out. A Constant node is read as a constant, and
+omitted names at the end of a node's operands and results are cut.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from workbench.checker.types import PlainType, is_tensor, symbol_of
 
 @dataclass(frozen=True)
 class PlainConstant:
-    """Of a constant: the number of its element type in ONNX, its shape, the SHA-256 of its elements' bytes (little
-    endian, as in raw_data; a text is its length in 8 bytes and its bytes). data: these bytes, if they are few and no
-    texts."""
+    """dtype: ONNX's number of the element type. sha256: of the elements' bytes (little endian, as in raw_data; a text
+    is its length in 8 bytes and its bytes). data: these bytes, if they are few and not texts."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -44,12 +43,12 @@ class PlainNode:
 
     @property
     def operator(self) -> str:
-        """For sentences."""
+        """Domain and type, for sentences."""
         return escaped(f"{self.domain}.{self.op_type}" if self.domain else self.op_type)
 
     @property
     def key(self) -> str:
-        """Its first result, by which it is known; "" if it has none."""
+        """Its first result, which identifies it; "" if it has none."""
         return next(filter(None, self.outputs), "")
 
     @property
@@ -62,12 +61,12 @@ class PlainNode:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The values that it reads, with those that its bodies take from outside."""
+        """The values that it reads, with those that its bodies capture."""
         return frozenset(filter(None, self.inputs)).union(*(body.captured for body in self.bodies))
 
     @cached_property
     def size(self) -> int:
-        """Names and bodies that whoever follows it has to look at."""
+        """The number of names in it and its bodies, as a measure of work."""
         return 1 + len(self.inputs) + len(self.outputs) + sum(body.size for body in self.bodies)
 
     def __str__(self) -> str:
@@ -94,14 +93,14 @@ class PlainGraph:
 
     @cached_property
     def captured(self) -> frozenset[str]:
-        """Values of the graphs around it."""
-        own = {*self.inputs, *self.constants, *(v for call in self.nodes.values() for v in call.outputs)}
-        return frozenset(self.outputs).union(*(call.reads for call in self.nodes.values())) - own
+        """The values that it reads from graphs around it."""
+        defined = {*self.inputs, *self.constants, *(v for call in self.nodes.values() for v in call.outputs)}
+        return frozenset(self.outputs).union(*(call.reads for call in self.nodes.values())) - defined
 
 
 @dataclass(frozen=True)
 class PlainFunction:
-    """A function of the model. parameters: of attributes without default. defaults: of the others."""
+    """A function of the model. parameters: its attributes without default. defaults: the other attributes, by name."""
 
     graph: PlainGraph
     opsets: Mapping[str, int]
@@ -115,30 +114,30 @@ Declared = tuple[str, str, PlainType]  # where, value, type
 
 @dataclass
 class PlainModel:
-    """order: keys of the nodes as the file lists them. types: of inputs without default and of outputs. given: the
-    inputs that a caller may give, with their types, in order; defaults: those inputs that have one, which count as
-    constants. silent: nodes without results. declared: where, value and type, of inner values. beside: the files with
-    its weights, by location. proto: the message, folder: where it lies."""
+    """order: keys of the nodes as the file lists them. types: of inputs without default and of outputs. feed_inputs:
+    the inputs that a caller may feed, with their types, in order; defaults: inputs with a default, which count as
+    constants. silent: nodes without results. declared: of inner values. weight_files: the external files, by location.
+    proto: the message. folder: of the file."""
 
     graph: PlainGraph
     types: dict[str, PlainType]
     functions: dict[FunctionKey, PlainFunction]
     opsets: dict[str, int]
     order: tuple[str, ...] = ()
-    given: dict[str, PlainType] = field(default_factory=dict)
+    feed_inputs: dict[str, PlainType] = field(default_factory=dict)
     defaults: frozenset[str] = frozenset()
     silent: tuple[PlainNode, ...] = ()
     declared: tuple[Declared, ...] = ()
-    beside: dict[str, Path] = field(default_factory=dict)
+    weight_files: dict[str, Path] = field(default_factory=dict)
     proto: ModelProto = field(default_factory=ModelProto)
     folder: Path = Path()
 
     @property
     def symbols(self) -> set[str]:
         """Names of sizes of its inputs."""
-        types = ((value, type_) for value, type_ in self.given.items() if is_tensor(type_))
-        results = {symbol_of(value, axis, dim) for value, type_ in types for axis, dim in enumerate(type_[1] or ())}
-        return results - {""}
+        types = ((value, type_) for value, type_ in self.feed_inputs.items() if is_tensor(type_))
+        symbols = {symbol_of(value, axis, dim) for value, type_ in types for axis, dim in enumerate(type_[1] or ())}
+        return symbols - {""}
 
 
 def graph_from(
@@ -157,10 +156,10 @@ def graph_from(
         raise DoesNotHold(f"in {where}, a {silent.operator} has no result")
     calls = [call for call in calls if call.key]
     inputs, outputs = tuple(inputs), tuple(outputs)
-    made = Counter([*inputs, *constants, *(v for call in calls for v in call.outputs if v)])
-    twice = next((value for value, count in made.items() if count > 1), None)
-    if twice is not None:
-        raise DoesNotHold(f"in {where}, {in_quotes(twice)} has two producers")
+    counts = Counter([*inputs, *constants, *(v for call in calls for v in call.outputs if v)])
+    duplicate = next((value for value, count in counts.items() if count > 1), None)
+    if duplicate is not None:
+        raise DoesNotHold(f"in {where}, {in_quotes(duplicate)} has two producers")
     graph = PlainGraph(inputs, outputs, {call.key: call for call in calls}, constants)
     if keep:
         return graph
@@ -169,12 +168,12 @@ def graph_from(
 
 
 def _check_order(graph: PlainGraph, where: str) -> None:
-    later = {value for call in graph.nodes.values() for value in call.outputs if value}
+    pending = {value for call in graph.nodes.values() for value in call.outputs if value}
     for call in graph.nodes.values():
-        early = call.reads & later
+        early = call.reads & pending
         if early:
-            raise DoesNotHold(f"in {where}, the {call} stands before what computes {in_quotes(min(early))}")
-        later.difference_update(call.outputs)
+            raise DoesNotHold(f"in {where}, the {call} is before the node that computes {in_quotes(min(early))}")
+        pending.difference_update(call.outputs)
 
 
 # ---- differences in words ------------------------------------------------------------------------
@@ -185,19 +184,20 @@ def first_difference(one: PlainNode, other: PlainNode) -> str:
     if one.operator != other.operator or one.overload != other.overload:
         return f"the operator is {one.operator}, not {other.operator}"
     if one.inputs != other.inputs:
-        return f"it reads {_listed(one.inputs)}, not {_listed(other.inputs)}"
+        return f"it reads {_names_text(one.inputs)}, not {_names_text(other.inputs)}"
     if one.outputs != other.outputs:
-        return f"it computes {_listed(one.outputs)}, not {_listed(other.outputs)}"
+        return f"it computes {_names_text(one.outputs)}, not {_names_text(other.outputs)}"
     for name in sorted({*one.attributes, *other.attributes}):
-        mine, theirs = one.attributes.get(name), other.attributes.get(name)
-        if mine != theirs:
-            return f"its attribute {in_quotes(name)} is {_shown(mine)}, not {_shown(theirs)}{_inside(mine, theirs)}"
+        value, other_value = one.attributes.get(name), other.attributes.get(name)
+        if value != other_value:
+            texts = f"{_attribute_text(value)}, not {_attribute_text(other_value)}"
+            return f"its attribute {in_quotes(name)} is {texts}{_body_difference(value, other_value)}"
     return ""
 
 
-def _inside(mine: tuple[str, Any] | None, theirs: tuple[str, Any] | None) -> str:
-    """Where two bodies differ."""
-    one, other = (None if message is None else message[1] for message in (mine, theirs))
+def _body_difference(attribute: tuple[str, Any] | None, other_attribute: tuple[str, Any] | None) -> str:
+    """Where two bodies differ, as the end of a sentence; "" if the attributes are not bodies."""
+    one, other = (None if entry is None else entry[1] for entry in (attribute, other_attribute))
     if not (isinstance(one, PlainGraph) and isinstance(other, PlainGraph)):
         return ""
     for key in [*one.nodes, *other.nodes]:
@@ -209,14 +209,14 @@ def _inside(mine: tuple[str, Any] | None, theirs: tuple[str, Any] | None) -> str
     return ": their constants, inputs or outputs differ"
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _names_text(names: tuple[str, ...]) -> str:
     return f"({escaped(', '.join(names), 200)})"
 
 
-def _shown(entries: tuple[str, Any] | None) -> str:
-    if entries is None:
+def _attribute_text(attribute: tuple[str, Any] | None) -> str:
+    if attribute is None:
         return "absent"
-    kind, value = entries
+    kind, value = attribute
     if kind in ("graph", "graphs"):
         return "one body"
     return f"{kind} {escaped(str(list(value) if isinstance(value, tuple) else value), 80)}"

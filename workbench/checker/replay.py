@@ -1,4 +1,4 @@
-"""Follows the log: begins with the model's own nodes and makes each edit, which must fit."""
+"""Follows the log: begins with the model's nodes and applies each edit, which must fit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workbench.checker.certificate_nodes import (
+    written_constants,
+    written_function,
+    written_node,
+    written_opsets,
+    written_type,
+)
 from workbench.checker.inference import called_operator, nodes_within
 from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes, listed
 from workbench.checker.plain import (
@@ -21,23 +28,15 @@ from workbench.checker.plain import (
 )
 from workbench.checker.records import Fields
 from workbench.checker.types import in_words
-from workbench.checker.written import (
-    written_constants,
-    written_function,
-    written_node,
-    written_opsets,
-    written_type,
-)
 
-MOST_VISITS = 5_000_000  # of names of values, in all of a log; that of a UNet of 4,545 nodes takes 372,000
-FOR_EACH_NAME = 100  # more of them for each that the model itself has
+MAX_VISITS = 5_000_000  # the most names of values that a log may visit; the log of a UNet of 4,545 nodes takes 372,000
+VISITS_PER_NAME = 100  # further visits that are allowed for each name in the model
 
 
 @dataclass(frozen=True)
 class LoggedEdit:
-    """inside: key of a node, and edits of its bodies by attribute ("branches[0]" in a list). drop: constants that are
-    removed. types: of inputs and outputs, those that change. opsets: all, if they
-    change; only loading and exporting change them."""
+    """inside: pairs of a node's key and edits of its bodies by attribute ("branches[0]" in a list). drop: constants
+    that are removed. types: new types of inputs and outputs. opsets: all of them if one changes, else None."""
 
     remove: tuple[PlainNode, ...]
     insert: tuple[PlainNode, ...]
@@ -54,40 +53,38 @@ def logged_edit(record: Fields) -> LoggedEdit:
     return LoggedEdit(
         tuple(written_node(node) for node in record.records("remove", "removed node")),
         tuple(written_node(node) for node in record.records("insert", "new node")),
-        tuple(_inner_edits(message) for message in record.records("inside", "node with bodies")),
+        tuple(_inner_edits(entry) for entry in record.records("inside", "node with bodies")),
         written_constants(record, "drop"),
         written_constants(record, "constants"),
-        {name: written_type(message, f"{record.where}, type of {in_quotes(name)}") for name, message in types.items()},
+        {name: written_type(entry, f"{record.where}, type of {in_quotes(name)}") for name, entry in types.items()},
         dict(written_function(function) for function in record.records("functions", "function")),
         written_opsets(record) if record.has("opsets") else None,
     )
 
 
 def _inner_edits(record: Fields) -> tuple[str, tuple[tuple[str, LoggedEdit], ...]]:
-    edits = (
-        (message.text("body"), logged_edit(message.record("edit"))) for message in record.records("bodies", "body")
-    )
+    edits = ((entry.text("body"), logged_edit(entry.record("edit"))) for entry in record.records("bodies", "body"))
     return record.text("node"), tuple(edits)
 
 
 class Replay:
     """The graph at one moment of the log: every value has one producer, every operand is defined, nothing is in a
-    cycle. What an edit costs depends on its size, unless it turns the order of nodes around."""
+    cycle. The cost of an edit depends on its size, unless it reverses the order of nodes."""
 
     def __init__(self, model: PlainModel) -> None:
-        """Raises DoesNotHold if the model itself is no such graph."""
+        """Raises DoesNotHold if the model itself is not such a graph."""
         self._visits = 0
-        self._most = MOST_VISITS + FOR_EACH_NAME * model.graph.size
+        self._max_visits = MAX_VISITS + VISITS_PER_NAME * model.graph.size
         self.inputs = model.graph.inputs
         self.outputs = model.graph.outputs
-        self._ends = frozenset(self.inputs), frozenset(self.outputs)
+        self._input_names, self._output_names = frozenset(self.inputs), frozenset(self.outputs)
         self.nodes = dict(model.graph.nodes)
         self.constants = dict(model.graph.constants)
         self.types = dict(model.types)
         self.functions = dict(model.functions)
         self.opsets = dict(model.opsets)
-        self.began_with = frozenset(model.functions)
-        self.given, self.defaults, self.silent = model.given, model.defaults, model.silent
+        self.first_functions = frozenset(model.functions)
+        self.feed_inputs, self.defaults, self.silent = model.feed_inputs, model.defaults, model.silent
         self._producer = {value: key for key, call in self.nodes.items() for value in call.outputs if value}
         self._users: dict[str, set[str]] = {}
         self._rank: dict[str, float] = {}
@@ -98,123 +95,132 @@ class Replay:
         self._sort("the model")
 
     def spend(self, visits: int) -> None:
-        """Count names of values that are looked at, so that no certificate takes without end. Raises Unreadable."""
+        """Count visits of names of values, so that no certificate takes forever. Raises Unreadable."""
         self._visits += visits
-        if self._visits > self._most:
-            raise Unreadable(f"following it takes more than {self._most:,} looks at names of values")
+        if self._visits > self._max_visits:
+            raise Unreadable(f"following it takes more than {self._max_visits:,} visits of names of values")
 
     def as_model(self) -> PlainModel:
         """The graph at this moment."""
         self.spend(len(self.nodes))
         nodes = {key: self.nodes[key] for key in sorted(self.nodes, key=self._rank.__getitem__)}
         graph = PlainGraph(self.inputs, self.outputs, nodes, dict(self.constants))
-        return PlainModel(graph, dict(self.types), dict(self.functions), dict(self.opsets), tuple(nodes), self.given)
+        return PlainModel(
+            graph, dict(self.types), dict(self.functions), dict(self.opsets), tuple(nodes), self.feed_inputs
+        )
 
-    def maker(self, value: str) -> PlainNode | None:
-        """The node that computes a value."""
+    def producer(self, value: str) -> PlainNode | None:
+        """The node that computes a value; None for an input or a constant."""
         key = self._producer.get(value)
         return None if key is None else self.nodes[key]
 
     def apply(self, edit: LoggedEdit, where: str) -> None:
-        """Make the edit. where: the rewrite, in words. Raises DoesNotHold with the first thing that does not fit."""
+        """Apply the edit. where: the rewrite, for sentences. Raises DoesNotHold if a part of the edit does not fit."""
         removed: set[str] = set()
         self.spend(sum(call.size for call in (*edit.remove, *edit.insert)))
         changed = [self._changed_inside(key, edits, where) for key, edits in edit.inside]
         insert = [*edit.insert, *(new for _, new in changed)]
         for call in (*edit.remove, *(old for old, _ in changed)):
-            result = self.nodes.get(call.key)
-            if result is None:
-                raise DoesNotHold(f"{where} removes the {call}, which the graph has not")
-            if result != call:
-                raise DoesNotHold(f"{where} removes the {call}, and in the graph {first_difference(result, call)}")
+            present = self.nodes.get(call.key)
+            if present is None:
+                raise DoesNotHold(f"{where} removes the {call}, which the graph does not have")
+            if present != call:
+                raise DoesNotHold(f"{where} removes the {call}, and in the graph {first_difference(present, call)}")
             removed.update(self._unlink(self.nodes.pop(call.key)))
         for name, contents in edit.drop.items():
             if name not in self.constants:
-                raise DoesNotHold(f"{where} removes the constant {in_quotes(name)}, which the graph has not")
+                raise DoesNotHold(f"{where} removes the constant {in_quotes(name)}, which the graph does not have")
             if self.constants.pop(name) != contents:
-                raise DoesNotHold(f"{where} removes the constant {in_quotes(name)}, and the graph's is another")
+                raise DoesNotHold(
+                    f"{where} removes the constant {in_quotes(name)}, which has other elements in the graph"
+                )
             removed.add(name)
         for name, contents in edit.constants.items():
-            if name in self._producer or name in self._ends[0]:
+            if name in self._producer or name in self._input_names:
                 raise DoesNotHold(f"in {where}, {in_quotes(name)} has two producers, one of them a constant")
             if name in self.constants:
-                raise DoesNotHold(f"{where} writes over the constant {in_quotes(name)} without removing it")
+                raise DoesNotHold(f"{where} replaces the constant {in_quotes(name)} without removing it")
             self.constants[name] = contents
         for call in insert:
             self._link(call, where)
         self._check_defined(insert, where)
         self._check_still_defined(removed, where)
-        if not all(self._placed(call) for call in insert):
+        if not all(self._rank_between(call) for call in insert):
             self._sort(where)
         for name, type_ in edit.types.items():
             if name not in self.types:
                 raise DoesNotHold(f"{where} types {in_quotes(name)}, which is no input or output")
             self.types[name] = type_
-        for named, function in edit.functions.items():
+        for function_key, function in edit.functions.items():
             if function is None:
-                self.functions.pop(named, None)
+                self.functions.pop(function_key, None)
             else:
-                self.functions[named] = function
+                self.functions[function_key] = function
         if edit.opsets is not None:
             self.opsets = dict(edit.opsets)
 
     def difference(self, written: PlainModel) -> str:
         """The first thing in which the written model differs from this graph, as a sentence; "" if they are equal."""
-        result = written.graph
-        for key in (*self.nodes, *result.nodes):
-            mine, theirs = self.nodes.get(key), result.nodes.get(key)
-            if theirs is None:
-                what = mine.operator if mine else ""
+        written_graph = written.graph
+        for key in (*self.nodes, *written_graph.nodes):
+            logged, in_file = self.nodes.get(key), written_graph.nodes.get(key)
+            if in_file is None:
+                what = logged.operator if logged else ""
                 return f"after the log {in_quotes(key)} is computed by {what}, in the output by nothing"
-            if mine is None:
-                return f"in the output {in_quotes(key)} is computed by {theirs.operator}, after the log by nothing"
-            if mine != theirs:
-                return f"of the {mine}, after the log {first_difference(mine, theirs)} as in the output"
-        theirs_used = result.used_constants
-        for name in (*self._used_constants(), *theirs_used):
-            ours, own = self.constants.get(name), theirs_used.get(name)
-            if ours != own:
-                return f"constant {in_quotes(name)} {_contents_differ(ours, own)}"
+            if logged is None:
+                return f"in the output {in_quotes(key)} is computed by {in_file.operator}, after the log by nothing"
+            if logged != in_file:
+                return f"of the {logged}, after the log {first_difference(logged, in_file)} as in the output"
+        used_in_file = written_graph.used_constants
+        for name in (*self._used_constants(), *used_in_file):
+            constant, constant_in_file = self.constants.get(name), used_in_file.get(name)
+            if constant != constant_in_file:
+                return f"constant {in_quotes(name)} {_constant_difference(constant, constant_in_file)}"
         for what, one, other in (
-            ("inputs", self.inputs, result.inputs),
-            ("outputs", self.outputs, result.outputs),
+            ("inputs", self.inputs, written_graph.inputs),
+            ("outputs", self.outputs, written_graph.outputs),
         ):
             if one != other:
                 return f"after the log the {what} are {listed(one)}, in the output {listed(other)}"
         for name in self.types:
-            held = self.constants.get(name)  # of an output that is a constant, which has its own type
-            type_ = self.types[name] if held is None else (held.dtype, held.shape)
+            output_constant = self.constants.get(name)  # a constant that is an output, which has its own type
+            type_ = self.types[name] if output_constant is None else (output_constant.dtype, output_constant.shape)
             if type_ != written.types.get(name):
                 sentence = f"{in_words(type_)} after the log, and {in_words(written.types.get(name))} in the output"
-                return f"{in_quotes(name)} is of another type or shape: {sentence}"
-        for named in {**self.functions, **written.functions}:
-            if self.functions.get(named) != written.functions.get(named):
-                name = in_quotes(".".join(filter(None, named)))
-                return f"the function {name} is another in the output than after the log"
+                return f"{in_quotes(name)} has another type or shape: {sentence}"
+        for function in {**self.functions, **written.functions}:
+            if self.functions.get(function) != written.functions.get(function):
+                name = in_quotes(".".join(filter(None, function)))
+                return f"the function {name} differs between the output and the log"
         if self.opsets != written.opsets:
             return f"the opsets are {_opsets(written.opsets)} in the output, and {_opsets(self.opsets)} after the log"
-        return self._other_ends(written)
+        return self._interface_difference(written)
 
-    def _other_ends(self, written: PlainModel) -> str:
-        """What differs in inputs with a default, and in nodes without results."""
-        without = self.began_with - written.functions.keys()
-        graphs = (written.proto.graph, *written.proto.functions) if without else ()
+    def _interface_difference(self, written: PlainModel) -> str:
+        """The first difference in functions, nodes without results or inputs with a default, as a sentence; or ""."""
+        missing = self.first_functions - written.functions.keys()
+        graphs = (written.proto.graph, *written.proto.functions) if missing else ()
         lost = next(
-            (node for graph in graphs for node in nodes_within(graph) if called_operator(node) in without), None
+            (node for graph in graphs for node in nodes_within(graph) if called_operator(node) in missing), None
         )
         if lost is not None:
-            return f"the output calls {in_quotes(lost.op_type)}, which is a function in the model, and has not its body"
-        odd = next((call for call in written.silent if call not in self.silent), None)
-        if odd is not None:
-            return f"the output has a {odd.operator} without a result, and the model has none like it"
-        ours = {name: type_ for name, type_ in self.given.items() if name in written.given or name not in self.defaults}
-        if tuple(ours) != tuple(written.given):
-            return f"a caller may give {listed(written.given)} to the output, and after the log {listed(ours)}"
-        for name in self.defaults & written.given.keys():
+            return f"the output calls {in_quotes(lost.op_type)}, which is a function in the model, without its body"
+        added = next((call for call in written.silent if call not in self.silent), None)
+        if added is not None:
+            return f"the output has a {added.operator} without a result, and the model does not have it"
+        feed_inputs = {
+            name: type_
+            for name, type_ in self.feed_inputs.items()
+            if name in written.feed_inputs or name not in self.defaults
+        }
+        if tuple(feed_inputs) != tuple(written.feed_inputs):
+            feeds = f"{listed(written.feed_inputs)} to the output, and after the log {listed(feed_inputs)}"
+            return f"a caller may feed {feeds}"
+        for name in self.defaults & written.feed_inputs.keys():
             if name not in written.defaults:
                 return f"the input {in_quotes(name)} has a default in the model, and none in the output"
-            if ours[name] != written.given[name]:
-                return f"the input {in_quotes(name)} is of another type or shape in the output than in the model"
+            if feed_inputs[name] != written.feed_inputs[name]:
+                return f"the input {in_quotes(name)} has another type or shape in the output than in the model"
         return ""
 
     # ---- the parts of an edit ----------------------------------------------------------------
@@ -222,42 +228,40 @@ class Replay:
     def _changed_inside(
         self, key: str, edits: Iterable[tuple[str, LoggedEdit]], where: str
     ) -> tuple[PlainNode, PlainNode]:
-        """The node of that key, and the same node with its bodies edited."""
+        """The node with the key, and the same node with its bodies edited."""
         call = self.nodes.get(key)
         self.spend(0 if call is None else call.size)
         if call is None:
             raise DoesNotHold(
-                f"{where} changes a body of the node that computes {in_quotes(key)}, which the graph has not"
+                f"{where} changes a body of the node that computes {in_quotes(key)}, which the graph does not have"
             )
         attributes = dict(call.attributes)
         for name, edit in edits:
-            message, _, place = name.rstrip("]").partition("[")
-            kind, held = attributes.get(message, ("", ()))
-            bodies = [held] if kind == "graph" else list(held) if kind == "graphs" else []
-            number = int(place) if place.isdecimal() and len(place) < 9 else 0
+            attribute, _, index = name.rstrip("]").partition("[")
+            kind, value = attributes.get(attribute, ("", ()))
+            bodies = [value] if kind == "graph" else list(value) if kind == "graphs" else []
+            number = int(index) if index.isdecimal() and len(index) < 9 else 0
             if number >= len(bodies):
-                raise DoesNotHold(
-                    f"{where} changes the body {in_quotes(name)} of the {call}, which has none of that name"
-                )
+                raise DoesNotHold(f"{where} changes the body {in_quotes(name)} of the {call}, which has no such body")
             self.spend(bodies[number].size)
             bodies[number] = _edited_body(bodies[number], edit, where)
-            attributes[message] = (kind, bodies[0] if kind == "graph" else tuple(bodies))
+            attributes[attribute] = (kind, bodies[0] if kind == "graph" else tuple(bodies))
         return call, replace(call, attributes=attributes)
 
     def _unlink(self, call: PlainNode) -> Iterable[str]:
         del self._rank[call.key]
         for value in call.reads:
             self._users[value].discard(call.key)
-        made = [value for value in call.outputs if value]
-        for value in made:
+        results = [value for value in call.outputs if value]
+        for value in results:
             del self._producer[value]
-        return made
+        return results
 
     def _link(self, call: PlainNode, where: str) -> None:
         if not call.key:
             raise DoesNotHold(f"{where} inserts a {call.operator} without a result")
         for value in filter(None, call.outputs):
-            if value in self._producer or value in self.constants or value in self._ends[0]:
+            if value in self._producer or value in self.constants or value in self._input_names:
                 raise DoesNotHold(
                     f"in {where}, {in_quotes(value)} has two producers, one of them a new {call.operator}"
                 )
@@ -267,7 +271,7 @@ class Replay:
             self._users.setdefault(value, set()).add(call.key)
 
     def _defined(self, value: str) -> bool:
-        return value in self._producer or value in self.constants or value in self._ends[0]
+        return value in self._producer or value in self.constants or value in self._input_names
 
     def _check_defined(self, calls: Iterable[PlainNode], where: str) -> None:
         for call in calls:
@@ -282,11 +286,11 @@ class Replay:
             if self._users.get(value):
                 reader = self.nodes[min(self._users[value])]
                 raise DoesNotHold(f"{where} removes {in_quotes(value)}, and the {reader} still reads it")
-            if value in self._ends[1]:
+            if value in self._output_names:
                 raise DoesNotHold(f"{where} removes {in_quotes(value)}, which is an output of the graph")
 
-    def _placed(self, call: PlainNode) -> bool:
-        """Give the node a place between its producers and its readers; False if there is none."""
+    def _rank_between(self, call: PlainNode) -> bool:
+        """Give the node a rank between its producers and its readers; False if there is none."""
         producers = (self._producer.get(value) for value in call.reads)
         low = max((self._rank[key] for key in producers if key in self._rank), default=-math.inf)
         readers = [key for value in call.outputs for key in self._users.get(value, ())]
@@ -306,50 +310,51 @@ class Replay:
             key: {self._producer[value] for value in call.reads if value in self._producer}
             for key, call in self.nodes.items()
         }
-        waits = {key: len(result) for key, result in producers.items()}
+        missing = {key: len(sources) for key, sources in producers.items()}
         readers: dict[str, list[str]] = {}
-        for key, result in producers.items():
-            for producer in result:
+        for key, sources in producers.items():
+            for producer in sources:
                 readers.setdefault(producer, []).append(key)
-        ready = deque(key for key, count in waits.items() if not count)
+        ready = deque(key for key, count in missing.items() if not count)
         order = []
         while ready:
             order.append(ready.popleft())
             for reader in readers.get(order[-1], ()):
-                waits[reader] -= 1
-                if not waits[reader]:
+                missing[reader] -= 1
+                if not missing[reader]:
                     ready.append(reader)
         if len(order) < len(self.nodes):
-            left = next(key for key, count in waits.items() if count)
-            raise DoesNotHold(f"in {where}, {in_quotes(left)} is in or behind a cycle")
-        self._rank = {key: float(place) for place, key in enumerate(order)}
+            blocked = next(key for key, count in missing.items() if count)
+            raise DoesNotHold(f"in {where}, {in_quotes(blocked)} is in a cycle or depends on one")
+        self._rank = {key: float(position) for position, key in enumerate(order)}
 
     def _used_constants(self) -> list[str]:
-        return [name for name in self.constants if self._users.get(name) or name in self._ends[1]]
+        return [name for name in self.constants if self._users.get(name) or name in self._output_names]
 
 
 def _edited_body(body: PlainGraph, edit: LoggedEdit, where: str) -> PlainGraph:
-    """The body after the edit; the node that holds it is checked for what it takes from outside."""
+    """The body after the edit. Values that it captures are checked in the graph around it."""
     if edit.opsets is not None or edit.types or edit.functions:
-        raise DoesNotHold(f"{where} changes types, functions or opsets in a body, which has none of its own")
+        raise DoesNotHold(f"{where} changes types, functions or opsets in a body, which has none")
     reads = frozenset(body.captured).union(*(call.reads for call in edit.insert))
-    own = {*body.constants, *edit.constants, *(v for c in (*body.nodes.values(), *edit.insert) for v in c.outputs)}
-    outside = sorted(reads - own - set(body.inputs))
+    defined = {*body.constants, *edit.constants, *(v for c in (*body.nodes.values(), *edit.insert) for v in c.outputs)}
+    outside = sorted(reads - defined - set(body.inputs))
     inner = Replay(PlainModel(replace(body, inputs=(*body.inputs, *outside)), {}, {}, {}))
     inner.apply(edit, where)
-    plain_graph = PlainGraph(body.inputs, body.outputs, inner.nodes, inner.constants)
-    return replace(plain_graph, constants=plain_graph.used_constants)
+    graph = PlainGraph(body.inputs, body.outputs, inner.nodes, inner.constants)
+    return replace(graph, constants=graph.used_constants)
 
 
 def _opsets(opsets: Mapping[str, int]) -> str:
     return ", ".join(f"{in_quotes(domain or 'ai.onnx')} {version}" for domain, version in sorted(opsets.items()))
 
 
-def _contents_differ(ours: PlainConstant | None, own: PlainConstant | None) -> str:
-    if own is None:
+def _constant_difference(logged: PlainConstant | None, written: PlainConstant | None) -> str:
+    if written is None:
         return "is in the graph after the log, and not in the output"
-    if ours is None:
+    if logged is None:
         return "is in the output, and not in the graph after the log"
-    if (ours.dtype, ours.shape) != (own.dtype, own.shape):
-        return f"is of shape {list(own.shape)} and type {own.dtype} in the output, not {list(ours.shape)}, {ours.dtype}"
+    if (logged.dtype, logged.shape) != (written.dtype, written.shape):
+        has = f"shape {list(written.shape)} and type {written.dtype}"
+        return f"has {has} in the output, not {list(logged.shape)} and {logged.dtype}"
     return "has other elements in the output than after the log (their SHA-256 differ)"

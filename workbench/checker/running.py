@@ -18,36 +18,39 @@ from workbench.checker.plain import PlainModel
 from workbench.checker.types import PlainType, in_words, is_tensor, symbol_of, with_numbers
 
 Array = npt.NDArray[Any]
-_SIZE = 2  # of a dim for which the certificate has no number, or 0
-_MOST_ELEMENTS = 2**28  # of an input
-_KEPT = 0.75  # of the numbers, where others become 0
-_HIGHEST = (10, 2, 1)  # of random whole numbers, in turn until the model takes them
+_SIZE = 2  # the size of a dim for which the certificate has no number, or 0
+_MAX_ELEMENTS = 2**28  # the most elements of an input
+_NONZERO = 0.75  # the share of nonzero numbers in every second run; the others become 0
+_HIGHEST = (10, 2, 1)  # limits of random integers, tried in this order until the model accepts them
 # The largest difference that is rounding, as a part of the largest element of a result.
 ROUNDING = {"float16": 1e-2, "float32": 1e-3, "float64": 1e-9}
-_STEP = 1.001  # times the scale; the difference of two floats is rounded
-_OF_STEPS = 5e-2  # of a result that depends on numbers of 8 bits or less, where rounding may change a step
+_STEP = 1.001  # times the scale: one step of quantization, with the rounding of a difference
+_QUANTIZED = 5e-2  # the same, of a result that depends on numbers of 8 bits or less, whose rounding may flip
 
 
 @dataclass(frozen=True)
 class RunsCompared:
-    """equal: whether all results are, as far as the mode allows. words: what was found."""
+    """equal: whether all results are equal, as far as the mode allows. sentence: says how equal they are."""
 
-    words: str
+    sentence: str
     equal: bool = False
 
     def __str__(self) -> str:
-        return self.words
+        return self.sentence
 
 
 class _NotCompared(Exception):
-    """The message says why both cannot be compared, which is no fault of the output."""
+    """The models cannot be compared, without a fault of the output; the message says why."""
 
 
 def compared_runs(
     model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs: int, mode: str, hinted: bool
 ) -> RunsCompared:
-    """hinted: whether the output declares sizes that do not follow from it, on which optimizations rely; then it also
-    runs with them. Raises DoesNotHold if a result of the output differs, or if only the model runs."""
+    """Runs both models. Raises DoesNotHold if a result of the output differs, or if only the model runs.
+
+    hinted: whether the output declares sizes that do not follow from its nodes. Optimizations rely on such sizes, so
+    the output then also runs with optimizations.
+    """
     seed = secrets.randbits(32)  # not known beforehand, so that no file is made for it
     try:
         worst = _worst(model, output, dims, runs, seed, hinted)
@@ -58,8 +61,10 @@ def compared_runs(
     where = f"on {many}{sizes} in ONNX Runtime without optimizations{', and with them' if hinted else ''} (seed {seed})"
     if not worst:
         return RunsCompared(f"equal to the last bit {where}", equal=True)
-    words = f"equal {where}, but for rounding: by {worst:.1e} of the largest element at most"
-    return RunsCompared(f"{words}; its mode exact allows none" if mode == "exact" else words, equal=mode != "exact")
+    sentence = f"equal {where}, up to rounding: by {worst:.1e} of the largest element at most"
+    return RunsCompared(
+        f"{sentence}; its mode exact allows none" if mode == "exact" else sentence, equal=mode != "exact"
+    )
 
 
 def _sizes(dims: Mapping[str, int], model: PlainModel, output: PlainModel) -> list[str]:
@@ -69,36 +74,40 @@ def _sizes(dims: Mapping[str, int], model: PlainModel, output: PlainModel) -> li
 
 def _worst(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs: int, seed: int, hinted: bool) -> float:
     """The largest difference of all results."""
-    odd = next((name for name in model.given if not _same_for_callers(name, model, output, dims)), None)
-    if odd is not None:
-        raise _NotCompared(f"the input {in_quotes(odd)} is of another shape in each of them")
+    differing = next((name for name in model.feed_inputs if not _same_for_callers(name, model, output, dims)), None)
+    if differing is not None:
+        raise _NotCompared(f"the input {in_quotes(differing)} has another shape in each model")
     try:
-        one = cpu_session(_whole(model))
+        session = cpu_session(_with_weights(model))
     except Exception as error:  # ONNX Runtime has its own classes
-        raise _NotCompared(f"ONNX Runtime does not load the model ({_words(error)})") from None
+        raise _NotCompared(f"ONNX Runtime does not load the model ({_one_line(error)})") from None
     try:
-        others = [cpu_session(_whole(output), optimized) for optimized in ((False, True) if hinted else (False,))]
+        output_sessions = [
+            cpu_session(_with_weights(output), optimized) for optimized in ((False, True) if hinted else (False,))
+        ]
     except Exception as error:
-        raise DoesNotHold(f"ONNX Runtime loads the model, and not the output ({_words(error)})") from None
+        raise DoesNotHold(f"ONNX Runtime loads the model, but not the output ({_one_line(error)})") from None
     worst, random = 0.0, np.random.default_rng(seed)
     for number in range(runs):
-        odd_turn = number % 2 == 1
-        feed, wanted = _first_that_runs(one, _fed(model, output, whole=odd_turn), dims, random, zeros=odd_turn)
-        if not number and largest_difference(wanted, one.run(None, feed)) > 0:
-            raise _NotCompared("the model gives other results each time")
-        for other in others:
+        odd_run = number % 2 == 1
+        feed, expected = _first_that_runs(
+            session, _fed_inputs(model, output, with_defaults=odd_run), dims, random, zeros=odd_run
+        )
+        if not number and largest_difference(expected, session.run(None, feed)) > 0:
+            raise _NotCompared("the model gives different results in each run")
+        for output_session in output_sessions:
             try:
-                result = other.run(None, feed)
+                results = output_session.run(None, feed)
             except Exception as error:
-                raise DoesNotHold(f"ONNX Runtime runs the model, and not the output ({_words(error)})") from None
-            worst = max(worst, _compared(model, wanted, result, seed))
+                raise DoesNotHold(f"ONNX Runtime runs the model, but not the output ({_one_line(error)})") from None
+            worst = max(worst, _compared(model, expected, results, seed))
     return worst
 
 
 def _first_that_runs(
     session: Any, needed: Mapping[str, PlainType], dims: Mapping[str, int], random: np.random.Generator, zeros: bool
 ) -> tuple[dict[str, Array], Sequence[Any]]:
-    """Random inputs that the model takes, and its results. zeros: with many among the numbers."""
+    """Random inputs that the model accepts, and its results. zeros: whether many of their numbers are 0."""
     why = ""
     for highest in _HIGHEST:
         try:
@@ -107,22 +116,22 @@ def _first_that_runs(
                 feed = {name: _with_zeros(array, random) for name, array in feed.items()}
             return feed, session.run(None, feed)
         except Exception as error:
-            why = why or _words(error)
+            why = why or _one_line(error)
     raise _NotCompared(f"ONNX Runtime does not run the model ({why})")
 
 
 def _with_zeros(array: Array, random: np.random.Generator) -> Array:
     if array.dtype.kind not in "fiu":
         return array
-    return np.where(random.random(array.shape) < _KEPT, array, np.zeros((), array.dtype))
+    return np.where(random.random(array.shape) < _NONZERO, array, np.zeros((), array.dtype))
 
 
 def _same_for_callers(name: str, model: PlainModel, output: PlainModel, dims: Mapping[str, int]) -> bool:
-    """Whether both take the same arrays as this input, which may have names for its sizes in the output alone; those
-    that are new have the certificate's number."""
-    one: PlainType = model.given[name]
-    new = {symbol: size for symbol, size in dims.items() if symbol not in model.symbols}
-    other: PlainType = with_numbers(output.given.get(name, one), new)
+    """Whether both models take the same arrays as this input. A symbol that only the output has stands for the
+    certificate's number."""
+    one: PlainType = model.feed_inputs[name]
+    new_symbols = {symbol: size for symbol, size in dims.items() if symbol not in model.symbols}
+    other: PlainType = with_numbers(output.feed_inputs.get(name, one), new_symbols)
     if one is None or other is None or not is_tensor(one) or not is_tensor(other) or one[1] is None or other[1] is None:
         return bool(one == other)
     sizes = [[symbol_of(name, axis, dim) or dim for axis, dim in enumerate(shape)] for shape in (one[1], other[1])]
@@ -140,85 +149,94 @@ def cpu_session(proto: onnx.ModelProto, optimized: bool = False) -> Any:
     return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _whole(model: PlainModel) -> onnx.ModelProto:
-    """The message with the weights beside it."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model.proto)
-    onnx.external_data_helper.load_external_data_for_model(whole, str(model.folder))
-    return whole
+def _with_weights(model: PlainModel) -> onnx.ModelProto:
+    """The message with the weights of its external files."""
+    message = onnx.ModelProto()
+    message.CopyFrom(model.proto)
+    onnx.external_data_helper.load_external_data_for_model(message, str(model.folder))
+    return message
 
 
-def _fed(model: PlainModel, output: PlainModel, whole: bool) -> dict[str, PlainType]:
-    """The inputs that are given. whole: also those with a default, if both have them."""
-    return {n: type_ for n, type_ in model.given.items() if n not in model.defaults or (whole and n in output.given)}
+def _fed_inputs(model: PlainModel, output: PlainModel, with_defaults: bool) -> dict[str, PlainType]:
+    """The inputs to feed. with_defaults: also inputs with a default, if both models have them."""
+    return {
+        name: type_
+        for name, type_ in model.feed_inputs.items()
+        if name not in model.defaults or (with_defaults and name in output.feed_inputs)
+    }
 
 
 def random_array(
     value: str, type_: PlainType, dims: Mapping[str, int], random: np.random.Generator, highest: int
 ) -> Array:
-    """For an input of this type, with the numbers of the certificate for its symbols."""
+    """Random elements for an input. dims: numbers for symbols. highest: the limit of integers, exclusive."""
     if not is_tensor(type_) or type_[1] is None:
         raise ValueError(f"an input is {in_words(type_)}")
     named_sizes = [symbol_of(value, axis, dim) for axis, dim in enumerate(type_[1])]
     shape = [(dims.get(symbol) or _SIZE) if symbol else dim for symbol, dim in zip(named_sizes, type_[1], strict=True)]
-    if math.prod(shape) > _MOST_ELEMENTS:
+    if math.prod(shape) > _MAX_ELEMENTS:
         raise ValueError(f"an input of {math.prod(shape):,} elements is too large")
     if type_[0] == TensorProto.STRING:
         return random.choice(np.array(["a", "b", "c d"], object), shape)
-    kind = onnx.helper.tensor_dtype_to_np_dtype(type_[0])
-    if kind.kind == "f":
-        return random.standard_normal(shape).astype(kind)
-    if kind.kind == "b":
-        return random.integers(0, 2, shape).astype(kind)
-    if kind.kind in "iu":
-        return random.integers(0, highest, shape).astype(kind)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(type_[0])
+    if dtype.kind == "f":
+        return random.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":
+        return random.integers(0, highest, shape).astype(dtype)
     raise ValueError(f"an input is {in_words(type_)}")
 
 
-def _compared(model: PlainModel, wanted: Sequence[Any], results: Sequence[Any], seed: int) -> float:
+def _compared(model: PlainModel, expected_results: Sequence[Any], results: Sequence[Any], seed: int) -> float:
     """The largest difference. Raises DoesNotHold if one is more than rounding."""
     worst = 0.0
-    coarse = _of_few_bits(model)
-    for name, one, other in zip(model.graph.outputs, wanted, results, strict=True):
-        difference = largest_difference([one], [other])
-        kind = str(one.dtype) if isinstance(one, np.ndarray) else ""
-        most = max(ROUNDING.get(kind, 0.0), _OF_STEPS if name in coarse and kind in ROUNDING else 0.0)
-        step = _within_a_step(model, name, one, other) if difference > most and name in coarse else None
-        if difference > most and step is None:
+    coarse = _quantized_outputs(model)
+    for name, expected, result in zip(model.graph.outputs, expected_results, results, strict=True):
+        difference = largest_difference([expected], [result])
+        kind = str(expected.dtype) if isinstance(expected, np.ndarray) else ""
+        tolerance = max(ROUNDING.get(kind, 0.0), _QUANTIZED if name in coarse and kind in ROUNDING else 0.0)
+        step = _within_a_step(model, name, expected, result) if difference > tolerance and name in coarse else None
+        if difference > tolerance and step is None:
             by = (
-                f"by {difference:.1e} of its largest element" if np.isfinite(difference) else "in shape, type or places"
+                f"by {difference:.1e} of its largest element"
+                if np.isfinite(difference)
+                else "in shape, type or non-finite elements"
             )
             raise DoesNotHold(f"run on random inputs (seed {seed}), the output's {in_quotes(name)} differs {by}")
         worst = max(worst, difference if step is None else step)
     return worst
 
 
-def _within_a_step(model: PlainModel, output: str, one: Any, other: Any) -> float | None:
-    """The largest difference as a part of the largest element, if it is at most one step of the output's own
-    quantization, where a rounding may fall either way; None if it is more, or if the output has no step."""
-    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)) or one.dtype.kind not in "fiu":
+def _within_a_step(model: PlainModel, output: str, expected: Any, result: Any) -> float | None:
+    """The largest difference as a part of the largest element, if it is at most one step of the output's quantization;
+    None if it is more, or if the output has no step."""
+    if not (isinstance(expected, np.ndarray) and isinstance(result, np.ndarray)) or expected.dtype.kind not in "fiu":
         return None
-    if one.dtype != other.dtype or one.shape != other.shape:
+    if expected.dtype != result.dtype or expected.shape != result.shape:
         return None
-    step = 1.0 if one.dtype in (np.uint8, np.int8) else _scale_of(model, output)
-    a, b = one.astype(np.float64), other.astype(np.float64)
-    apart = np.abs(a - b).max(initial=0.0)
-    return float(apart / max(np.abs(a).max(), step)) if apart <= _STEP * step else None
+    step = 1.0 if expected.dtype in (np.uint8, np.int8) else _scale_of(model, output)
+    a, b = expected.astype(np.float64), result.astype(np.float64)
+    difference = np.abs(a - b).max(initial=0.0)
+    return float(difference / max(np.abs(a).max(), step)) if difference <= _STEP * step else None
 
 
 def _scale_of(model: PlainModel, output: str) -> float:
-    """Of the DequantizeLinear that makes the output; 0 if nothing like that does, or the scale is not a constant."""
-    made = next((call for call in model.graph.nodes.values() if output in call.outputs), None)
-    if made is None or made.op_type != "DequantizeLinear":
+    """The scale of the DequantizeLinear that computes the output; 0 if there is none or its scale is not constant."""
+    producer = next((call for call in model.graph.nodes.values() if output in call.outputs), None)
+    if producer is None or producer.op_type != "DequantizeLinear":
         return 0.0
-    held = (tensor for tensor in model.proto.graph.initializer if tensor.name == made.inputs[1])
-    return max((float(onnx.numpy_helper.to_array(tensor).max(initial=0.0)) for tensor in held), default=0.0)
+    scales = (tensor for tensor in model.proto.graph.initializer if tensor.name == producer.inputs[1])
+    return max((float(onnx.numpy_helper.to_array(tensor).max(initial=0.0)) for tensor in scales), default=0.0)
 
 
-def largest_difference(wanted: Sequence[Any], results: Sequence[Any]) -> float:
-    """The largest, as a part of the largest finite element of its result; infinite if no number says it."""
+def largest_difference(expected: Sequence[Any], results: Sequence[Any]) -> float:
+    """The largest difference, as a part of the largest finite element of its result.
+
+    It is infinite if types, shapes or non-finite elements differ, or elements that are not floats.
+    """
     worst = 0.0
-    for one, other in zip(wanted, results, strict=True):
+    for one, other in zip(expected, results, strict=True):
         if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
             same = isinstance(one, list) == isinstance(other, list) and len(one or ()) == len(other or ())
             inner = (
@@ -235,36 +253,36 @@ def largest_difference(wanted: Sequence[Any], results: Sequence[Any]) -> float:
                 return float("inf")
             continue
         a, b = one.astype(np.float64), other.astype(np.float64)
-        odd = ~np.isfinite(a)
-        if not np.array_equal(a[odd], b[odd], equal_nan=True) or not np.isfinite(b[~odd]).all():
+        special = ~np.isfinite(a)
+        if not np.array_equal(a[special], b[special], equal_nan=True) or not np.isfinite(b[~special]).all():
             return float("inf")
-        scale = np.abs(a[~odd]).max(initial=0.0)
-        apart = np.abs(a[~odd] - b[~odd]).max(initial=0.0)
-        worst = max(worst, float(apart / scale) if scale else float("inf") if apart else 0.0)
+        scale = np.abs(a[~special]).max(initial=0.0)
+        difference = np.abs(a[~special] - b[~special]).max(initial=0.0)
+        worst = max(worst, float(difference / scale) if scale else float("inf") if difference else 0.0)
     return worst
 
 
-def _of_few_bits(model: PlainModel) -> set[str]:
-    """The outputs that depend on an operator which rounds to 8 bits or less."""
+def _quantized_outputs(model: PlainModel) -> set[str]:
+    """The outputs that depend on an operator that rounds to 8 bits or less."""
     producers = {value: call for call in model.graph.nodes.values() for value in call.outputs if value}
-    rounds = {
+    rounding = {
         call.key for call in model.graph.nodes.values() if "Quantize" in call.op_type or "QLinear" in call.op_type
     }
-    result = set()
+    quantized = set()
     for output in model.graph.outputs:
         waiting, seen = [output], {output}
         while waiting:
             call = producers.get(waiting.pop())
             if call is None:
                 continue
-            if call.key in rounds:
-                result.add(output)
+            if call.key in rounding:
+                quantized.add(output)
                 break
             fresh = call.reads - seen
             seen |= fresh
             waiting += fresh
-    return result
+    return quantized
 
 
-def _words(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return escaped(" ".join(str(error).split()), 160)

@@ -1,7 +1,6 @@
-"""Which values of a file may lie in the same memory: views, parts of a Concat, results over an operand.
+"""Which values of a file may share memory: views, parts of a Concat, results over an operand.
 
-The operators are listed here, and shapes decide, as the checker infers them. That a kernel which works so exists is for
-the runtime.
+The operators are listed here; inferred shapes decide. Whether a kernel that works so exists depends on the runtime.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 from onnx import TensorProto
 
-from workbench.checker.moved import axis_order, moves
 from workbench.checker.output import Output
 from workbench.checker.plain import PlainNode
+from workbench.checker.transpose_traffic import axis_order, moves
 
 _VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 # Each element of the result depends on one element of each operand, which are broadcast to its shape; the sizes that
@@ -31,13 +30,13 @@ workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
 _FIRST_ONLY = """
 BatchNormalization Dropout workbench.BatchNormalization_NWC workbench.BatchNormalization_NHWC
 workbench.BatchNormalization_NDHWC workbench.BatchNormalization_NCHW8c workbench.BatchNormalization_NCHW16c
-"""  # over their first operand, unless they train
-_WHOLE: dict[int, str] = {TensorProto.INT32: "<i4", TensorProto.INT64: "<i8"}
+"""  # may overwrite their first operand, unless they train
+_INTEGERS: dict[int, str] = {TensorProto.INT32: "<i4", TensorProto.INT64: "<i8"}
 _OVER_ANY, _OVER_FIRST = frozenset(_ELEMENTWISE.split()), frozenset(_FIRST_ONLY.split())
 
 
 class MemorySharing:
-    """Of the values of one file; nothing shares where a size is not known."""
+    """Which values of one file may share memory; nothing does if a size is unknown."""
 
     def __init__(self, output: Output) -> None:
         self.sizes = output.inferred
@@ -45,13 +44,13 @@ class MemorySharing:
         self.functions = output.model.functions
 
     def is_view(self, call: PlainNode) -> bool:
-        """Whether its one result is all of its first operand under another shape."""
+        """Whether its only result has all elements of its first operand in order, in another shape."""
         if call.domain or not call.inputs or self._has_body(call) or call.op_type not in (*_VIEWS, "Transpose"):
             return False
         shape, result = self.sizes.shape(call.inputs[0]), self.sizes.shape(call.key)
         if call.op_type == "Transpose":
-            kind, message = call.attributes.get("perm", ("", None))
-            perm = None if shape is None else axis_order(list(message) if kind == "ints" else None, len(shape))
+            kind, axes = call.attributes.get("perm", ("", None))
+            perm = None if shape is None else axis_order(list(axes) if kind == "ints" else None, len(shape))
             return perm is not None and shape is not None and not moves(perm, shape)
         return shape is None or result is None or math.prod(shape) == math.prod(result)
 
@@ -62,7 +61,7 @@ class MemorySharing:
         elif self._has_body(call):
             return
         elif call.operator == "Slice":
-            begin = self._slice(call)
+            begin = self._slice_begin(call)
             yield from () if begin is None else ((call.key, begin),)
         elif call.operator == "Split":
             yield from self._along(call, call.inputs[0], call.outputs)
@@ -73,27 +72,27 @@ class MemorySharing:
             yield from self._along(call, call.key, call.inputs)
 
     def overwritable(self, call: PlainNode) -> tuple[list[str], list[str]]:
-        """The operands over which the first result may be written, if nothing reads them later; and those of which
-        that cannot be said, since a shape is not known."""
+        """The operands that the first result may overwrite if nothing reads them later; then those for which an
+        unknown shape leaves it open."""
         operands = call.inputs[:1] if call.operator in _OVER_FIRST else call.inputs
         training = call.attributes.get("training_mode", ("int", 0))[1] or (
             call.operator == "Dropout" and len(call.inputs) > 2
         )
         if training or not (call.operator in _OVER_ANY or call.operator in _OVER_FIRST):
             return [], []
-        if self._has_body(call):  # which is not looked at
+        if self._has_body(call):  # which is not read
             return [], [value for value in operands if value]
-        own, sure, open_ = self._form(call.key), [], []
+        result_form, certain, undecided = self._form(call.key), [], []
         for value in filter(None, operands):
             form = self._form(value)
-            if own is None or form is None:
-                open_.append(value)
-            elif form == own:
-                sure.append(value)
-        return sure, open_
+            if result_form is None or form is None:
+                undecided.append(value)
+            elif form == result_form:
+                certain.append(value)
+        return certain, undecided
 
     def _has_body(self, call: PlainNode) -> bool:
-        """Whether a function of the file says what its name computes."""
+        """Whether a function of the file defines the operator."""
         return (call.domain, call.op_type, call.overload) in self.functions
 
     def _form(self, value: str) -> tuple[tuple[int, ...], int] | None:
@@ -101,13 +100,15 @@ class MemorySharing:
         shape, bits = self.sizes.shape(value), self.sizes.element_bits(value)
         return None if shape is None or bits is None else (shape, bits)
 
-    def _item(self, value: str) -> int | None:
+    def _element_bytes(self, value: str) -> int | None:
         """Bytes of an element; None if elements share bytes."""
         bits = self.sizes.element_bits(value)
         return None if bits is None or bits % 8 else bits // 8
 
     def _along(self, call: PlainNode, whole: str, parts: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-        shape, item = self.sizes.shape(whole), self._item(whole)
+        """The parts of a Split or Concat with the byte at which each begins in the whole; none if a size is unknown or
+        parts are not contiguous."""
+        shape, item = self.sizes.shape(whole), self._element_bytes(whole)
         sizes = [self.sizes.shape(part) for part in parts]
         kind, axis = call.attributes.get("axis", ("int", 0))
         if not shape or item is None or kind != "int" or not -len(shape) <= axis < len(shape):
@@ -121,10 +122,10 @@ class MemorySharing:
             yield part, begin * item
             begin += math.prod(size)
 
-    def _slice(self, call: PlainNode) -> int | None:
-        """Where the result begins in the operand, if it is one piece of it."""
+    def _slice_begin(self, call: PlainNode) -> int | None:
+        """The byte of the operand at which the result begins; None if it is not known to be contiguous there."""
         whole, part = self.sizes.shape(call.inputs[0]), self.sizes.shape(call.key)
-        item = self._item(call.inputs[0])
+        item = self._element_bytes(call.inputs[0])
         if whole is None or part is None or item is None or len(whole) != len(part) or 0 in part:
             return None
         entries = [self._integers(value) for value in (*call.inputs[1:], "", "", "", "")[:4]]
@@ -145,10 +146,10 @@ class MemorySharing:
         return item * begin
 
     def _integers(self, value: str) -> list[int] | None:
-        """The numbers of a constant operand; [] if it is left out, None if they are not here."""
+        """The numbers of a constant operand; [] if it is omitted, None if they are not known."""
         if not value:
             return []
-        held = self.constants.get(value)
-        if held is None or held.data is None or held.dtype not in _WHOLE:
+        constant = self.constants.get(value)
+        if constant is None or constant.data is None or constant.dtype not in _INTEGERS:
             return None
-        return [int(number) for number in np.frombuffer(held.data, _WHOLE[held.dtype])]
+        return [int(number) for number in np.frombuffer(constant.data, _INTEGERS[constant.dtype])]

@@ -1,4 +1,4 @@
-"""The elements of a constant, of which every reader of the file must read the same: bytes and their SHA-256."""
+"""The elements of a constant as bytes and their SHA-256. Refuses what readers of the file could read differently."""
 
 from __future__ import annotations
 
@@ -40,36 +40,44 @@ _TYPED: dict[int, tuple[str, str, int]] = {
     TensorProto.INT8: ("int32_data", "<i1", 1),
     **dict.fromkeys((TensorProto.UINT16, TensorProto.FLOAT16, TensorProto.BFLOAT16), ("int32_data", "<u2", 1)),
 }
-_KEPT = 1_024  # bytes of a constant that shape inference may need
-_IN_BYTES = ("int32_data", "|u1", 1)  # all others, those of four and two bits packed
-_BESIDE = frozenset(("location", "offset", "length", "checksum"))
-_ALWAYS = frozenset(("dims", "data_type", "name"))
+_MAX_DATA = 1_024  # bytes of a constant that are kept for shape inference
+_IN_BYTES = ("int32_data", "|u1", 1)  # all other types; those of 4 and 2 bits are packed
+_EXTERNAL_KEYS = frozenset(("location", "offset", "length", "checksum"))
+_COMMON_FIELDS = frozenset(("dims", "data_type", "name"))
 
 
 def plain_constant(tensor: TensorProto, folder: str, file: str) -> PlainConstant:
-    """Raises Unreadable if its elements are not exactly those of its type and shape, in one field. file: the model's
-    name; folder: with its external weights."""
+    """The constant in a message. Raises Unreadable if its elements do not fit its type and shape or are in two fields.
+
+    file: the model's name, for sentences. folder: of the model, with its external files.
+    """
     what = f"the constant {in_quotes(tensor.name)} of {in_quotes(file)}"
     if tensor.data_type != TensorProto.STRING and tensor.data_type not in ELEMENT_BITS:
         raise Unreadable(f"{what} has elements of the type {tensor.data_type}, which is not read")
     if any(size < 0 for size in tensor.dims):
         raise Unreadable(f"{what} has a negative size")
     if tensor.data_location == TensorProto.EXTERNAL:
-        tensor = _from_beside(tensor, folder, what)
+        tensor = _with_external_data(tensor, folder, what)
     elif tensor.external_data:
-        raise Unreadable(f"{what} names an external file and is not in it")
-    result = filled(tensor) - _ALWAYS - {"data_location"}
+        raise Unreadable(f"{what} names an external file, but is not in it")
+    fields = filled(tensor) - _COMMON_FIELDS - {"data_location"}
     typed = _TYPED.get(tensor.data_type, _IN_BYTES)
-    own = "string_data" if tensor.data_type == TensorProto.STRING else typed[0]
-    if len(result) > 1 or not result <= {own, "raw_data"} or (own == "string_data" and "raw_data" in result):
-        raise Unreadable(f"{what} has its elements in {' and '.join(sorted(result))}; its type has them in {own}")
-    data = _texts(tensor, what) if own == "string_data" else _numbers(tensor, typed, what)
-    kept = data if len(data) <= _KEPT and own != "string_data" else None
-    return PlainConstant(tensor.data_type, tuple(tensor.dims), hashlib.sha256(data).hexdigest(), kept)
+    typed_field = "string_data" if tensor.data_type == TensorProto.STRING else typed[0]
+    if (
+        len(fields) > 1
+        or not fields <= {typed_field, "raw_data"}
+        or (typed_field == "string_data" and "raw_data" in fields)
+    ):
+        raise Unreadable(
+            f"{what} has its elements in {' and '.join(sorted(fields))}; its type has them in {typed_field}"
+        )
+    data = _texts(tensor, what) if typed_field == "string_data" else _numbers(tensor, typed, what)
+    kept_data = data if len(data) <= _MAX_DATA and typed_field != "string_data" else None
+    return PlainConstant(tensor.data_type, tuple(tensor.dims), hashlib.sha256(data).hexdigest(), kept_data)
 
 
 def as_tensor(attribute: AttributeProto) -> TensorProto:
-    """The tensor that a Constant node with this attribute is."""
+    """The value of a Constant node with this attribute."""
     kind = attribute.type
     if kind == AttributeProto.TENSOR:
         return attribute.t
@@ -87,22 +95,22 @@ def _dims(kind: int, elements: list[object] | list[int] | list[float] | list[byt
     return [] if kind in (AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.STRING) else [len(elements)]
 
 
-def _from_beside(tensor: TensorProto, folder: str, what: str) -> TensorProto:
+def _with_external_data(tensor: TensorProto, folder: str, what: str) -> TensorProto:
     keys = [entry.key for entry in tensor.external_data]
-    if len(set(keys)) < len(keys) or not _BESIDE.issuperset(keys):
-        raise Unreadable(f"{what} says twice or oddly where it lies beside the model")
-    if filled(tensor) - _ALWAYS - {"data_location", "external_data"}:
-        raise Unreadable(f"{what} has elements in the model and beside it")
-    alone = TensorProto()
-    alone.CopyFrom(tensor)
+    if len(set(keys)) < len(keys) or not _EXTERNAL_KEYS.issuperset(keys):
+        raise Unreadable(f"{what} has duplicate or unknown keys of external data")
+    if filled(tensor) - _COMMON_FIELDS - {"data_location", "external_data"}:
+        raise Unreadable(f"{what} has elements in the model and in an external file")
+    loaded = TensorProto()
+    loaded.CopyFrom(tensor)
     try:
-        load_external_data_for_tensor(alone, folder)
+        load_external_data_for_tensor(loaded, folder)
     except (ValueError, OSError, onnx.checker.ValidationError) as error:
         raise Unreadable(f"{what} cannot be read ({' '.join(str(error).split())[:160]})") from None
-    alone.ClearField("external_data")
+    loaded.ClearField("external_data")
     if "length" not in keys:  # then it takes as many bytes as its shape needs
-        alone.raw_data = alone.raw_data[: _bytes_needed(tensor)]
-    return alone
+        loaded.raw_data = loaded.raw_data[: _bytes_needed(tensor)]
+    return loaded
 
 
 def _texts(tensor: TensorProto, what: str) -> bytes:
@@ -115,16 +123,16 @@ def _numbers(tensor: TensorProto, typed: tuple[str, str, int], what: str) -> byt
     if tensor.HasField("raw_data"):
         _check_count(len(tensor.raw_data), size, f"{what}, in bytes,")
         if tensor.data_type == TensorProto.BOOL and tensor.raw_data.translate(None, b"\0\1"):
-            raise Unreadable(f"{what} is of true and false, and has a byte that is neither 0 nor 1")
+            raise Unreadable(f"{what} holds booleans, and has a byte that is neither 0 nor 1")
         return tensor.raw_data
     field, kind, numbers_each = typed
     numbers = getattr(tensor, field)
     expected = math.prod(tensor.dims) * numbers_each if ELEMENT_BITS[tensor.data_type] >= 8 else size
     _check_count(len(numbers), expected, what)
     if np.dtype(kind).kind in "iu":
-        most = 1 if tensor.data_type == TensorProto.BOOL else np.iinfo(kind).max
-        if len(numbers) and not np.iinfo(kind).min <= min(numbers) <= max(numbers) <= most:
-            raise Unreadable(f"{what} has a number that its type has not, which readers take for different ones")
+        largest = 1 if tensor.data_type == TensorProto.BOOL else np.iinfo(kind).max
+        if len(numbers) and not np.iinfo(kind).min <= min(numbers) <= max(numbers) <= largest:
+            raise Unreadable(f"{what} has a number outside its type, which readers convert differently")
     return np.array(numbers, dtype=kind).tobytes()
 
 
@@ -132,15 +140,15 @@ def _bytes_needed(tensor: TensorProto) -> int:
     return -(-math.prod(map(int, tensor.dims)) * ELEMENT_BITS.get(tensor.data_type, 0) // 8)
 
 
-def _check_count(result: int, expected: int, what: str) -> None:
-    if result != expected:
-        raise Unreadable(f"{what} has {result:,} elements, and its shape {expected:,}")
+def _check_count(count: int, expected: int, what: str) -> None:
+    if count != expected:
+        raise Unreadable(f"{what} has {count:,} elements, and its shape {expected:,}")
 
 
 def external_file(location: str, folder: Path, file: str) -> Path:
     """The file with weights, which is in the model's folder. Raises Unreadable."""
-    place = folder / location
-    inside = location and "\0" not in location and place.resolve().is_relative_to(folder.resolve())
-    if not inside or not place.is_file():
+    path = folder / location
+    inside = location and "\0" not in location and path.resolve().is_relative_to(folder.resolve())
+    if not inside or not path.is_file():
         raise Unreadable(f"the weights of {in_quotes(file)} in {in_quotes(location)} are not a file beside it")
-    return place
+    return path

@@ -1,4 +1,4 @@
-"""Types of values: what a model declares, and in words."""
+"""Types of values as plain tuples: read from a model, compared, and written out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnx import TensorProto, TypeProto, ValueInfoProto
 from workbench.checker.outcome import Unreadable, escaped
 
 _NAMELESS = ("", "?", "-1", "None", "unk")
-# Of a tensor the number of its element type and its dims (numbers, names or None; None without a rank); of another
-# type its kind and what it is of; None if nothing is declared.
+# A tensor: the number of its element type and its dims (numbers, names or None; None for an unknown rank). A sequence,
+# optional or map: its kind and its element type. None: nothing is declared.
 PlainType = Any
 
 
@@ -47,15 +47,14 @@ def is_tensor(type_: PlainType) -> bool:
 
 
 def with_numbers(type_: PlainType, dims: Mapping[str, int]) -> PlainType:
-    """With numbers in place of symbols."""
+    """The type with numbers in place of symbols."""
     if not is_tensor(type_) or type_[1] is None:
         return type_
     return (type_[0], tuple(dims.get(dim, dim) if isinstance(dim, str) else dim for dim in type_[1]))
 
 
 def symbol_of(value: str, axis: int, dim: int | str | None) -> str:
-    """The name under which a certificate has a size of an input: its own, or one of input and axis; "" if the size is a
-    number."""
+    """The symbol of a size of an input in a certificate: its name, or one made of input and axis; "" for a number."""
     if isinstance(dim, int) and dim > 0:
         return ""
     if isinstance(dim, str) and dim.strip() not in _NAMELESS:
@@ -73,7 +72,7 @@ def sizes_of(type_: PlainType) -> tuple[int, ...] | None:
 
 
 def contradiction(declared: PlainType, inferred: PlainType) -> bool:
-    """Whether no value is of both types."""
+    """Whether no value has both types."""
     if declared is None or inferred is None:
         return False
     if is_tensor(declared) != is_tensor(inferred) or declared[0] != inferred[0]:
@@ -87,7 +86,7 @@ def contradiction(declared: PlainType, inferred: PlainType) -> bool:
 
 
 def symbols_meant(declared: PlainType, inferred: PlainType) -> dict[str, int]:
-    """Of the symbols in a declared type, those of which the inferred one has the number."""
+    """For each symbol of the declared type, the number that the inferred type has in its place."""
     if not is_tensor(declared) or not is_tensor(inferred) or declared[1] is None or inferred[1] is None:
         return {}
     pairs = zip(declared[1], inferred[1], strict=False)
@@ -95,7 +94,7 @@ def symbols_meant(declared: PlainType, inferred: PlainType) -> dict[str, int]:
 
 
 def says_more(declared: PlainType, inferred: PlainType) -> bool:
-    """Whether a number or symbol is declared that is not inferred."""
+    """Whether the declared type has a number or symbol that the inferred one does not have."""
     if not is_tensor(declared) or declared[1] is None:
         return declared is not None and inferred is None
     if not is_tensor(inferred) or inferred[1] is None:

@@ -21,12 +21,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Serve until stopped. Raises UserError if Streamlit is not installed."""
+    """Serve until the process is stopped. Raises UserError if Streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
         raise UserError("the app needs Streamlit; install it with `pip install 'graph-workbench[app]'`")
     installed = _PACKAGE / "app.py"
     script = installed if installed.is_file() else _PACKAGE.parent / "app.py"
-    words = ["--server.port", str(chosen.port), "--server.headless", str(chosen.headless).lower()]
-    sys.argv = ["streamlit", "run", str(script), *words]
+    options = ["--server.port", str(chosen.port), "--server.headless", str(chosen.headless).lower()]
+    sys.argv = ["streamlit", "run", str(script), *options]
     runpy.run_module("streamlit", run_name="__main__")  # ends by SystemExit
     return DONE

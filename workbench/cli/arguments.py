@@ -15,30 +15,31 @@ from workbench.io.model_files import files_of
 from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
-from workbench.opsets.written import AS_NEEDED, KEEP, NEWEST, Opset, Wanted
+from workbench.layout.profile import machine_target
+from workbench.opsets.written import AS_NEEDED, KEEP, NEWEST, FileForm, Opset
 from workbench.support.files import check_outputs
 
 
 def check_writes(
     outputs: Sequence[str | None], models: Sequence[str | None], others: Sequence[str | None] = ()
 ) -> None:
-    """Check before the work that nothing that is read would be replaced: files with the models' weights neither.
+    """Raise UserError if an output would replace a file that is read, such as one with the weights of a model.
 
-    Raises UserError.
+    models: their external weights are checked too. others: further files that are read.
     """
     check_outputs(outputs, [*models, *others])
-    written = [place for path in outputs if path for place in (path, f"{path}.data")]
-    existing = {os.path.realpath(place): place for place in written if os.path.exists(place)}
+    written = [file for path in outputs if path for file in (path, f"{path}.data")]
+    existing = {os.path.realpath(file): file for file in written if os.path.exists(file)}
     for model in models if existing else ():
-        lost = _weight_files(model) & existing.keys()
-        if lost:
+        replaced = _weight_files(model) & existing.keys()
+        if replaced:
             raise UserError(
-                f"'{existing[min(lost)]}' holds weights of '{model}', which would be lost; write to another file"
+                f"'{existing[min(replaced)]}' has weights of '{model}', which would be lost; write to another file"
             )
 
 
 def _weight_files(model: str | None) -> set[str]:
-    """The real paths of a model's external data; none of what is no model, of which loading says what is wrong."""
+    """The real paths of a model's external data; none if it cannot be read, which loading reports."""
     if model is None:
         return set()
     try:
@@ -47,8 +48,17 @@ def _weight_files(model: str | None) -> set[str]:
         return set()
 
 
+TARGET_DEFAULT = "default: cuda where there is an NVIDIA GPU, else cpu"
+
+
+def target_argument(command: argparse.ArgumentParser, about: str = "") -> None:
+    """Add the target profile. about: what it is for, where that is not the command itself."""
+    help_text = f"target profile{about} ({TARGET_DEFAULT})"
+    command.add_argument("--target", default=machine_target(), metavar="NAME", help=help_text)
+
+
 def measure_arguments(command: argparse.ArgumentParser) -> None:
-    """Device, backends, element types, repetitions, limits."""
+    """Add device, backends, element types, repetitions and limits."""
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument(
         "--backend",
@@ -64,7 +74,7 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
         "--repeat",
         type=at_least_one,
         metavar="N",
-        help="repetitions of each (default: until each median is known to 1 %%)",
+        help="runs of each (default: until each median is known to 1 %%)",
     )
     command.add_argument("--cold", action="store_true", help="also time runs on an emptied cache")
     command.add_argument(
@@ -74,38 +84,36 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def model_arguments(command: argparse.ArgumentParser, several: bool = False) -> None:
-    """A model, or several, from a file or a torch program, its dims and the layouts of its inputs."""
+    """Add a model, or several, from a file or a torch program, with dims and the layouts of inputs."""
     name, nargs = ("models", "*") if several else ("model", "?")
     command.add_argument(name, nargs=nargs, metavar="MODEL", help=".onnx (.gz too), .pt2, ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     dims_argument(command)
-    words = "make constants of inputs with a default value, so that passes can use it"
-    command.add_argument("--freeze-defaults", action="store_true", help=words)
-    words = "the layout of an input, if it does not follow from the file: NCHW, NHWC, HWOI, ...; once per input"
-    command.add_argument("--input-layout", action="append", default=[], metavar="x=NHWC", help=words)
+    help_text = "turn inputs with a default value into constants, which passes can use"
+    command.add_argument("--freeze-defaults", action="store_true", help=help_text)
+    help_text = "the layout of an input, if it does not follow from the file: NCHW, NHWC, HWOI, ...; once per input"
+    command.add_argument("--input-layout", action="append", default=[], metavar="x=NHWC", help=help_text)
 
 
 def dims_argument(command: argparse.ArgumentParser) -> None:
-    """Values for symbolic dims."""
+    """Add values for symbolic dims."""
     command.add_argument("--dims", default="", metavar="N=1,H=320", help="symbolic dims, for running and measuring")
 
 
 def on_argument(command: argparse.ArgumentParser) -> None:
-    """Where to run."""
-    words = (
-        "run on Ray: `ray` for one of its own on this machine, or HOST:PORT of a cluster (default: here, without Ray)"
-    )
-    command.add_argument("--on", metavar="ray|HOST:PORT", help=words)
+    """Add where to run."""
+    help_text = "run on Ray: `ray` starts it on this machine, HOST:PORT uses a cluster (default: here, without Ray)"
+    command.add_argument("--on", metavar="ray|HOST:PORT", help=help_text)
 
 
 def input_arguments(command: argparse.ArgumentParser) -> None:
-    """The inputs to run on."""
+    """Add the inputs to run on."""
     command.add_argument("--inputs", metavar="I.npz", help="your inputs (default: random ones)")
     command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """The items of a comma-separated list."""
+    """The items of a comma-separated list. Like all types here, it raises ArgumentTypeError."""
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if not names:
         raise argparse.ArgumentTypeError("the list is empty; name at least one")
@@ -141,7 +149,7 @@ def seed(text: str) -> int:
 
 
 def load_chosen(chosen: argparse.Namespace) -> Graph:
-    """Load the model given by the arguments of `model_arguments`."""
+    """The model of the arguments of `model_arguments`. Raises UserError."""
     from workbench.io import load_model, load_torch
 
     if (chosen.model is None) == (chosen.torch is None):
@@ -166,10 +174,10 @@ def opset_argument(text: str) -> Opset:
     return int(text)
 
 
-def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str], wanted: Wanted = AS_NEEDED) -> Any:
-    """The verifier that compares with the graph on the inputs given by the arguments of `input_arguments`."""
+def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str], form: FileForm = AS_NEEDED) -> Any:
+    """The verifier that compares with the graph on the inputs of `input_arguments`. given: dims that the user bound."""
     from workbench.run.inputs import read_inputs
     from workbench.verification.verifier import Verifier
 
-    given_inputs = None if inputs is None else read_inputs(inputs, graph)
-    return Verifier(graph, given_inputs, seed, given=given, wanted=wanted)
+    tensors = None if inputs is None else read_inputs(inputs, graph)
+    return Verifier(graph, tensors, seed, given=given, form=form)

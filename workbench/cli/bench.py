@@ -1,4 +1,4 @@
-"""The command `bench`: latency and memory of models, by turns, on the chosen backends and element types."""
+"""The command `bench`: latency and memory of models, interleaved, on the chosen backends and element types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.cli.printing import cells_of, print_table, say, write_json
 from workbench.cli.runs import keep_bench
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
+from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement
 from workbench.run.torch.executor.compilers import compiler_note
 from workbench.run.worker.memory import in_bytes
 
@@ -23,7 +23,7 @@ HELP = "measure latency and memory"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("models", nargs="+", metavar="MODEL", help="one or several, measured in turns")
+    command.add_argument("models", nargs="+", metavar="MODEL", help="one or several, measured interleaved")
     dims_argument(command)
     input_arguments(command)
     measure_arguments(command)
@@ -60,7 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """The arguments of `bench`; `given`: dims that the user bound; limits in seconds and gigabytes."""
+    """The arguments of `bench`. given: dims that the user bound. time_limit: seconds. memory_limit: gigabytes."""
 
     device: str
     backends: Sequence[str]
@@ -78,15 +78,15 @@ class BenchRequest:
 
 def numbered(paths: Sequence[str]) -> list[str]:
     """The paths as labels; a repeated one gets a number, so that a model can be measured against itself."""
-    labels, times = [], Counter[str]()
+    labels, counts = [], Counter[str]()
     for path in paths:
-        times[path] += 1
-        labels.append(path if times[path] == 1 else f"{path} ({times[path]})")
+        counts[path] += 1
+        labels.append(path if counts[path] == 1 else f"{path} ({counts[path]})")
     return labels
 
 
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
-    """Measure, print and keep; FAILED if a variant that the backend supports could not run, else DONE."""
+    """Measure, print and keep the measurement. FAILED if a supported variant could not run, else DONE."""
     from workbench.run.measurement.measure import measure_models, refused_sizes
     from workbench.run.measurement.trace import trace_document
     from workbench.run.measurement.variants import combined, validate_request
@@ -109,7 +109,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
             worker=verifier.worker,
             timeout_s=request.time_limit,
             memory_limit_bytes=in_bytes(request.memory_limit),
-            on_progress=_say_waiting(),
+            on_progress=_print_waiting(),
         )
     _print_bench(measurement)
     if request.json:
@@ -122,50 +122,50 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     return FAILED if measurement.failures else DONE
 
 
-def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
-    """Print on stderr how many jobs are ahead, each number once."""
-    sentences: set[str] = set()
+def _print_waiting() -> Callable[[Mapping[str, Any]], None]:
+    """A callback that prints on stderr how many jobs are ahead, each number once."""
+    printed: set[str] = set()
 
-    def heard(event: Mapping[str, Any]) -> None:
-        if event["stage"].startswith("waiting") and event["stage"] not in sentences:
-            sentences.add(event["stage"])
+    def on_progress(event: Mapping[str, Any]) -> None:
+        if event["stage"].startswith("waiting") and event["stage"] not in printed:
+            printed.add(event["stage"])
             say(event["stage"], sys.stderr)
 
-    return heard
+    return on_progress
 
 
 # ---- printing ---------------------------------------------------------------------------
 
 
 _FIGURES = (
-    *("median ms", "min", "p90", "p99", "ratio", "95 % between", "first result s", "peak MB", "peak is of"),
+    *("median ms", "min", "p90", "p99", "ratio", "ratio, 95 % interval", "first result s", "peak MB", "peak covers"),
     "max error",
 )
 
 
 def _print_bench(measurement: Measurement) -> None:
     from workbench.run.measurement.formatting import (
-        compared_alike,
         compared_backends,
-        fastest_here,
+        compared_pipelines,
+        fastest_variant,
         figures,
-        kernel_words,
-        machine_words,
+        kernels_text,
+        machine_text,
     )
 
-    ways = {f"; {variant.backend}, {variant.dtype}" for variant in measurement.variants.values()}
-    say(machine_words(measurement.machine) + ("".join(ways) if len(ways) == 1 else ""))
+    settings = {f"; {variant.backend}, {variant.dtype}" for variant in measurement.variants.values()}
+    say(machine_text(measurement.machine) + ("".join(settings) if len(settings) == 1 else ""))
     if measurement.dims:
         say("dims: " + ", ".join(f"{name}={size}" for name, size in measurement.dims.items()))
     rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in measurement.variants.items()]
     print_table([("variant", *_FIGURES), *rows], left=(0,))
-    if fastest := fastest_here(measurement.ran):
-        label, words, second = fastest
-        say(f"fastest here: '{label}' is {words} '{second}'")
-    for label, words, first in compared_alike(measurement.ran):
-        say(f"'{label}' is {words} '{first}'")
-    for label, words, first in compared_backends(measurement.ran):
-        say(f"backends and precisions among each other: '{label}' is {words} '{first}'")
+    if fastest := fastest_variant(measurement.ran):
+        label, comparison, second = fastest
+        say(f"fastest here: '{label}' is {comparison} '{second}'")
+    for label, comparison, first in compared_pipelines(measurement.ran):
+        say(f"'{label}' is {comparison} '{first}'")
+    for label, comparison, first in compared_backends(measurement.ran):
+        say(f"across backends and precisions: '{label}' is {comparison} '{first}'")
     for label, variant in measurement.variants.items():
         if isinstance(variant, FailedVariant):
             say(f"{label}: {variant.failed}")
@@ -173,7 +173,7 @@ def _print_bench(measurement: Measurement) -> None:
         if variant.error is not None and not variant.error.ok:
             say(f"{label}: {variant.error.sentence}")
         if variant.kernels:
-            say(f"{label}: {kernel_words(variant.kernels, variant.first_result_s)}")
+            say(f"{label}: {kernels_text(variant.kernels, variant.first_result_s)}")
         if variant.lanes is not None:
             say(f"{label}: {variant.lanes.sentence}")
         if variant.cold_median_ms is not None:
@@ -185,11 +185,11 @@ def _print_bench(measurement: Measurement) -> None:
 
 
 def _shared_lines(variants: Mapping[str, MeasuredVariant]) -> dict[str, list[str]]:
-    """Lines printed once for all variants to which they apply: what the peak measures, what fell back."""
+    """Lines about what the peak measures and what fell back, each with the labels of the variants that it is about."""
     results: dict[str, list[str]] = {}
     for label, variant in variants.items():
         lines = [f"peak of {variant.memory.counted}: {variant.memory.kind}"]
-        lines += [f"{what} fell back: {why}" for what, why in sorted(variant.fallbacks.items())]
+        lines += [f"{operators} fell back: {reason}" for operators, reason in sorted(variant.fallbacks.items())]
         for line in lines:
             results.setdefault(line, []).append(label)
     return results

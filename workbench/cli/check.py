@@ -1,4 +1,4 @@
-"""The command `check`: a result's certificate against the model and the result, without the engine."""
+"""The command `check`: checks a result's certificate against the model and the result, without the engine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ HELP = "re-check a result with its certificate, by a small checker that shares n
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    from workbench.checker.command import add_arguments as add_those_of_the_checker
+    from workbench.checker.command import add_arguments as add_checker_arguments
 
-    add_those_of_the_checker(command)
+    add_checker_arguments(command)
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -1,24 +1,24 @@
-"""The command `explain`: what a pass does, with its examples; with a model, where it acts and why not elsewhere."""
+"""The command `explain`: what a pass does, with examples; on a model, where it acts and what it refuses."""
 
 from __future__ import annotations
 
 import argparse
 
-from workbench.cli.arguments import load_chosen, model_arguments, names_of
+from workbench.cli.arguments import load_chosen, model_arguments, names_of, target_argument
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import say, warn
 from workbench.rewrite.core.exactness import DEFAULT_MODE, MODES
 
-HELP = "say what a pass does, with its examples; with a model, where it acts and why not elsewhere"
+HELP = "say what a pass does, with examples; on a model, where it acts and what it refuses"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("pass_name", metavar="PASS")
     model_arguments(command)
     command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
-    words = f"how exact rewrites are (default: {DEFAULT_MODE})"
-    command.add_argument("--mode", choices=tuple(MODES), default=DEFAULT_MODE, help=words)
+    target_argument(command)
+    help_text = f"how exact rewrites are (default: {DEFAULT_MODE})"
+    command.add_argument("--mode", choices=tuple(MODES), default=DEFAULT_MODE, help=help_text)
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -31,7 +31,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _on_model(chosen: argparse.Namespace) -> int:
-    """Print what the pass considered, and its refusals by sentence."""
+    """Print what the pass considered, and its refusals grouped by reason."""
     from workbench.api import optimize
     from workbench.explanations.refusals import considered, refusal_lines
     from workbench.layout.profile import load_profile

@@ -1,4 +1,4 @@
-"""The command `groups`: groupings of the operators, and the memory traffic that each saves."""
+"""The command `groups`: compares groupings of the operators by the memory traffic that they save."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.cli.arguments import at_least_one, load_chosen, model_arguments, names_of
+from workbench.cli.arguments import at_least_one, load_chosen, model_arguments, names_of, target_argument
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
 
 HELP = "group operators by every rule set and compare the memory traffic"
-_HEADER = ("grouping", "groups", "bytes", "of alone", "at least (bytes)", "gap", "seconds")
+_HEADER = ("grouping", "groups", "bytes", "ratio to unfused", "lower bound (bytes)", "gap", "seconds")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
     command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile of these (default: cuda)")
+    target_argument(command, " for --passes")
     command.add_argument(
-        "--max-operators", type=at_least_one, default=256, metavar="N", help="the most operators in a group"
+        "--max-operators",
+        type=at_least_one,
+        default=256,
+        metavar="N",
+        help="operators in a group, at most (default: 256)",
     )
-    words = "time limit of each search for a minimum (default: 60)"
-    command.add_argument("--seconds", type=at_least_one, default=60, metavar="S", help=words)
+    help_text = "time limit of each search for a minimum (default: 60)"
+    command.add_argument("--seconds", type=at_least_one, default=60, metavar="S", help=help_text)
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -45,10 +49,10 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps({"groupings": rows}, indent=1))
         return DONE
-    alone = next(iter(result.values())).facts
-    operators = sum(len(group.members) for group in alone.groups)
-    unfused = alone.traffic.unfused_bytes
-    rows = {"alone": {"groups": operators, "bytes": unfused}, **rows}
+    unfused_facts = next(iter(result.values())).facts
+    operators = sum(len(group.members) for group in unfused_facts.groups)
+    unfused = unfused_facts.traffic.unfused_bytes
+    rows = {"unfused": {"groups": operators, "bytes": unfused}, **rows}
     print_table([_HEADER, *(_row(name, row, unfused) for name, row in rows.items())], left=(0,))
     if unfused is None:
         say("the memory traffic is unknown, since sizes do not follow from the inputs; bind dims with --dims")
@@ -56,14 +60,14 @@ def run(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def _row(name: str, row: Mapping[str, Any], alone: int | None) -> tuple[str, ...]:
+def _row(name: str, row: Mapping[str, Any], unfused: int | None) -> tuple[str, ...]:
     moved, bound, seconds = row["bytes"], row.get("bound_bytes"), row.get("seconds")
     proven = " proven" if row.get("certified") else ""
     return (
         name,
         f"{row['groups']:,}",
         "-" if moved is None else f"{moved:,}",
-        "-" if not moved or not alone else f"{moved / alone:.1%}",
+        "-" if not moved or not unfused else f"{moved / unfused:.1%}",
         "-" if bound is None else f"{bound:,}{proven}",
         "-" if bound is None or not moved else f"{1 - bound / moved:.1%}",
         "-" if seconds is None else f"{seconds:.2f}",

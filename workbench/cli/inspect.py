@@ -27,6 +27,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def inspect_command(graph: Graph, *, as_json: bool) -> int:
+    """Print the summary, as lines or as JSON."""
     from workbench.api import inspect
 
     summary = inspect(graph)
@@ -34,12 +35,12 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
         print(json.dumps(summary.as_dict(), indent=1))
         return DONE
     weights = f"{summary.parameters:,} parameters in {megabytes(summary.weight_bytes)}"
-    brought = f" (brought to it from the file's {summary.file_opset})" if summary.file_opset != summary.opset else ""
-    if brought and summary.opset < OPSET:
-        brought = brought[:-1] + ", the newest at which ONNX Runtime has its kernels)"
-    say(f"{summary.name}: {summary.nodes:,} nodes, opset {summary.opset}{brought}, {weights}")
-    more = f" (and {summary.unknown_flops:,} operators of unknown cost)" if summary.unknown_flops else ""
-    say(f"one run: {summary.flops / 1e9:,.3f} GFLOP{more}")
+    converted = f" (converted from the file's {summary.file_opset})" if summary.file_opset != summary.opset else ""
+    if converted and summary.opset < OPSET:
+        converted = converted[:-1] + ", the newest at which ONNX Runtime has its kernels)"
+    say(f"{summary.name}: {summary.nodes:,} nodes, opset {summary.opset}{converted}, {weights}")
+    unknown = f" (and {summary.unknown_flops:,} operators of unknown cost)" if summary.unknown_flops else ""
+    say(f"one run: {summary.flops / 1e9:,.3f} GFLOP{unknown}")
     say(f"transposes: {summary.transposes:,}, moving {summary.elements_moved:,} elements")
     say(f"values: {summary.cnn_values:,} CNN, {summary.tensor_values:,} Tensor")
     for kind, values in (("input", summary.inputs), ("output", summary.outputs)):

@@ -1,4 +1,4 @@
-"""The command `layouts`: every layout strategy on one model, side by side."""
+"""The command `layouts`: runs every layout strategy on one model and compares the results."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.cli.arguments import input_arguments, load_chosen, model_arguments, verifier_of
+from workbench.cli.arguments import input_arguments, load_chosen, model_arguments, target_argument, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import cells_of, print_table, say, warn
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.run.verdict_words import error_words, verdict_word
+from workbench.run.verdict_words import relative_error_text, verdict_label
 
 HELP = "run every layout strategy and compare them"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    target_argument(command)
     input_arguments(command)
     command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
     command.add_argument("--measure", action="store_true", help="also measure the latency of each result")
@@ -48,7 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class LayoutsRequest:
-    """The arguments of `layouts`; `given`: dims that the user bound."""
+    """The arguments of `layouts`. given: dims that the user bound."""
 
     target: str
     inputs: str | None
@@ -64,6 +64,7 @@ _TIMED = ("median ms", "ratio")
 
 
 def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
+    """Run, compare and print. FAILED if one result is wrong or was not measured; UNVERIFIED if one was not compared."""
     from workbench.api import layouts
     from workbench.registry.pass_registry import library
     from workbench.run.measurement.formatting import figures
@@ -83,12 +84,13 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
             for note in measured.notes:
                 say(f"note: {note}", file=sys.stderr)
     broken = library.broken().items()
-    warn([f"pass '{name}' is missing, its file does not import: {fault}" for name, fault in broken])
+    warn([f"pass '{name}' is missing, since its file cannot be imported: {fault}" for name, fault in broken])
     if request.as_json:
         print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
     else:
         header = (
             "strategy",
+            "required layouts met",
             "transposes",
             "elements moved",
             "bytes moved",
@@ -97,27 +99,28 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
             "max error",
             "verdict",
         )
-        more = _TIMED if request.measure else ()
-        table = [(*header, *more), *(_layout_row(name, row) for name, row in rows.items())]
-        print_table(table, left=(0, 7))
+        timed = _TIMED if request.measure else ()
+        table = [(*header, *timed), *(_layout_row(name, row) for name, row in rows.items())]
+        print_table(table, left=(0, 8))
         for name, row in rows.items():
             if row.get("failed"):
                 say(f"{name}: {row['failed']}")
     verdicts = {row["verified"] for row in rows.values()} if request.verify else set()
-    broke_off = any(row.get("failed") for row in rows.values())
-    return FAILED if broke_off or False in verdicts else UNVERIFIED if None in verdicts else DONE
+    any_failed = any(row.get("failed") for row in rows.values())
+    return FAILED if any_failed or False in verdicts else UNVERIFIED if None in verdicts else DONE
 
 
 def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     bound = "-" if row["lower_bound"] is None else f"{row['lower_bound']:,}{' proven' if row['certified'] else ''}"
     cells = (
         name,
+        f"{row['required_layouts_met']:,} of {row['required_layouts']:,}",
         f"{row['transposes']:,}",
         f"{row['elements_moved']:,}",
         f"{row['bytes_moved']:,}",
         bound,
         "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
-        error_words(row["max_rel_error"]),
-        verdict_word(row["verified"]),
+        relative_error_text(row["max_rel_error"]),
+        verdict_label(row["verified"]),
     )
     return (*cells, *cells_of(row, _TIMED)) if "median_ms" in row else cells

@@ -1,7 +1,7 @@
 """The command line: `graph-workbench COMMAND` where it is installed, else `python -m workbench COMMAND`.
 
-The same engine and the same terms as in the app. A command is a module of this folder with `HELP`, `add_arguments` and
-`run`, which returns an exit code (`exit_codes.py`).
+A command is a module of this folder with `HELP`, `add_arguments` and `run`, which returns an exit code
+(`exit_codes.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import_onnx_ir()
 from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
 from workbench.errors import UserError, one_sentence, printable, with_short_names  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
-from workbench.pipeline.command_text import program_name, program_words  # noqa: E402
+from workbench.pipeline.command_text import program_arguments, program_name  # noqa: E402
 
 COMMANDS = (
     "passes",
     "explain",
+    "new-pass",
+    "test-pass",
     "inspect",
     "optimize",
     "package",
@@ -35,7 +37,7 @@ COMMANDS = (
     "layouts",
     "groups",
     "memory",
-    "lanes",
+    "streams",
     "lesson",
     "reduce",
     "extract",
@@ -44,61 +46,62 @@ COMMANDS = (
     "bench",
     "matrix",
     "tune",
-    "rivals",
+    "compare-tools",
     "runs",
     "app",
 )
+ALIASES = {"lanes": "streams", "rivals": "compare-tools"}  # names of older versions
 
 
 def program() -> NoReturn:
     """The entry point of the command `graph-workbench`."""
-    gc.set_threshold(1_000_000)  # objects live until the command ends, so collecting garbage only takes time
+    gc.set_threshold(1_000_000)  # objects live until the command ends, so that garbage collection only takes time
     try:
         code = main()
-    except Exception as error:  # ours to mend: whoever meets it is told what to report, not shown the stack
-        _tell(_fault(error))
+    except Exception as error:  # a fault of this program: print what to report, not a stack trace
+        _print_error(_report_text(error))
         code = BAD_INPUT
-    gc.freeze()  # the end of the process frees them all; Python would look through each before
+    gc.freeze()  # the process ends here; without this, Python would first traverse all objects
     sys.exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; what it prints goes to stdout, an error as one sentence to stderr."""
+    """Run one command and return its exit code. Errors are printed on stderr, one sentence each."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a character that the terminal cannot show is written as its code
             stream.reconfigure(errors="backslashreplace")
     try:
-        words = sys.argv[1:] if arguments is None else arguments
-        chosen = _parser(words[:1]).parse_args(words)
+        given = sys.argv[1:] if arguments is None else arguments
+        chosen = _parser(given[:1]).parse_args(given)
         return int(chosen.run(chosen))
     except (UserError, EditError, IllFormedError, TextError) as error:
-        _tell(_one_line(error))
+        _print_error(_one_line(error))
         return BAD_INPUT
     except MemoryError:
-        _tell("there is not enough memory; close other programs or use a smaller model")
+        _print_error("there is not enough memory; close other programs or use a smaller model")
         return BAD_INPUT
     except KeyboardInterrupt:
-        _tell("stopped")
+        _print_error("stopped")
         return STOPPED
     except BrokenPipeError:
         return DONE
     except RecursionError:
-        _tell("the model is nested too deep for this program; export it with fewer levels")
+        _print_error("the model is nested too deep for this program; export it with fewer levels")
         return BAD_INPUT
-    except OSError as error:  # the disk is full, no more files may be opened
-        place = "" if error.filename is None else f" ({error.filename})"
-        _tell(f"the system refused: {error.strerror or error}{place}")
+    except OSError as error:  # such as a full disk or too many open files
+        file = "" if error.filename is None else f" ({error.filename})"
+        _print_error(f"the system refused: {error.strerror or error}{file}")
         return BAD_INPUT
 
 
-def _tell(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     print(f"{program_name()}: {sentence}", file=sys.stderr)
 
 
-def _fault(error: Exception) -> str:
-    """What is unforeseen, and where, as one sentence."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(place.filename).name}, line {place.lineno}"
+def _report_text(error: Exception) -> str:
+    """One sentence with the unexpected error, the line that raised it, and what to do."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
     message = one_sentence(f"{type(error).__name__}: {error}", 120)
     return one_sentence(
         f"this is a fault of the program ({message}; {where}); report it with the command and its files"
@@ -110,20 +113,22 @@ def _one_line(error: Exception) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a wrong argument like other bad input, in one sentence."""
+    """Raises UserError for a wrong argument, so that it is printed like other bad input."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; `{self.prog} --help` tells more")
+        raise UserError(f"{message}; see `{self.prog} --help`")
 
 
-def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser with all commands, or with the requested one only, which avoids the imports of the others."""
-    words = "See, check and measure every rewrite of a neural-network graph."
-    parser = _Parser(prog=" ".join(program_words()), description=words)
+def _parser(first_arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser with the requested command only, which avoids the imports of the others; else with all commands."""
+    description = "See, check and measure every rewrite of a neural-network graph."
+    parser = _Parser(prog=" ".join(program_arguments()), description=description)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in [name for name in COMMANDS if name in asked] or COMMANDS:
-        module = importlib.import_module(f"workbench.cli.{name}")
-        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
+    requested = [ALIASES.get(name, name) for name in first_arguments]
+    for name in [name for name in COMMANDS if name in requested] or COMMANDS:
+        module = importlib.import_module(f"workbench.cli.{name.replace('-', '_')}")
+        aliases = [alias for alias, command_name in ALIASES.items() if command_name == name]
+        command = commands.add_parser(name, aliases=aliases, help=module.HELP, description=module.HELP)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     return parser

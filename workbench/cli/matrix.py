@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.cli.arguments import check_writes, dims_argument, measure_arguments, names_of, on_argument, seed
+from workbench.cli.arguments import (
+    check_writes,
+    dims_argument,
+    measure_arguments,
+    names_of,
+    on_argument,
+    seed,
+    target_argument,
+)
 from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import cells_of, print_table, say, write_json
 from workbench.cli.progress_line import ProgressLine
@@ -17,28 +25,32 @@ from workbench.io.dims import parse_dims
 from workbench.run.worker.memory import in_bytes
 from workbench.support.files import write_text
 
-HELP = "measure models x steps x batches x precisions x backends in one go"
+HELP = "measure models x steps x batches x precisions x backends in one run"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("models", nargs="*", metavar="MODEL", help="one or several, each at every batch")
     command.add_argument("--plan", metavar="NAME", help="a matrix by name instead of models: oneflow")
     dims_argument(command)
-    command.add_argument("--batches", default="", metavar="1,8", help="sizes of the batch dimension, in turn")
-    command.add_argument("--batch-dim", metavar="NAME", help="which one (default: the first input's first axis)")
+    command.add_argument("--batches", default="", metavar="1,8", help="sizes of the batch dimension")
     command.add_argument(
-        "--preset", default="default", metavar="NAME", help="passes of every variant (default: default)"
+        "--batch-dim", metavar="NAME", help="the batch dimension (default: the first input's first axis)"
     )
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
-    which = command.add_mutually_exclusive_group()
-    which.add_argument("--layouts", type=names_of, metavar="a,b", help="also the passes with each of these strategies")
-    which.add_argument(
-        "--steps", action="store_true", help="the graph after each step that changes it, beside the model as loaded"
+    command.add_argument(
+        "--preset", default="simplify", metavar="NAME", help="passes of every variant (default: simplify)"
+    )
+    target_argument(command)
+    variants = command.add_mutually_exclusive_group()
+    variants.add_argument(
+        "--layouts", type=names_of, metavar="a,b", help="also the passes with each of these strategies"
+    )
+    variants.add_argument(
+        "--steps", action="store_true", help="the model as loaded, and the graph after each step that changes it"
     )
     measure_arguments(command)
     command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
-    words = "write finished blocks, and skip those in it; `database` for the kept runs in place of a file"
-    command.add_argument("--record", metavar="R.jsonl", help=words)
+    help_text = "write finished blocks to this file, and skip those in it; `database`: use the kept runs instead"
+    command.add_argument("--record", metavar="R.jsonl", help=help_text)
     on_argument(command)
     command.add_argument("--csv", metavar="R.csv", help="write the table")
     command.add_argument("--json", metavar="R.json", help="write every number")
@@ -47,14 +59,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     record = None if chosen.record == "database" else chosen.record
     check_writes([record, chosen.csv, chosen.json], chosen.models)
-    words = vars(chosen)
+    values = vars(chosen)
     names = [name for name in MatrixRequest.__dataclass_fields__ if name != "dims"]
-    return matrix_command(MatrixRequest(**{name: words[name] for name in names}, dims=parse_dims(chosen.dims)))
+    return matrix_command(MatrixRequest(**{name: values[name] for name in names}, dims=parse_dims(chosen.dims)))
 
 
 @dataclass(frozen=True)
 class MatrixRequest:
-    """The arguments of `matrix`, as written."""
+    """The arguments of `matrix`, as parsed."""
 
     models: Sequence[str]
     plan: str | None
@@ -80,11 +92,11 @@ class MatrixRequest:
 
 
 def matrix_command(request: MatrixRequest) -> int:
-    """Measure, print the table, write the files; FAILED if a block or a variant could not run, else DONE.
+    """Measure, print the table, write the files. FAILED if a block or a variant could not run, else DONE.
 
-    What a backend does not support is omitted with a note, and is no failure.
+    What a backend does not support is omitted with a note, and does not count as a failure.
     """
-    from workbench.study.cluster.start import executor_on
+    from workbench.study.cluster.choose_executor import executor_on
     from workbench.study.sweep.matrix import as_csv, matrix_notes, rows_of, run_matrix
 
     matrix = _matrix(request)
@@ -103,6 +115,7 @@ def matrix_command(request: MatrixRequest) -> int:
 
 
 def _matrix(request: MatrixRequest) -> Any:
+    """The `Matrix` to run. Raises UserError for arguments that exclude each other."""
     from workbench.registry.pass_choice import DEFAULT_PRESET
     from workbench.study.sweep.blocks import Matrix
     from workbench.study.sweep.matrix import batch_sizes
@@ -111,15 +124,15 @@ def _matrix(request: MatrixRequest) -> Any:
 
     if (request.plan is None) == (not request.models):
         raise UserError(f"give either models or a plan; there is --plan {', '.join(PLANS)}")
-    chosen = (request.dims, request.layouts, request.steps, request.batch_dim, request.preset != DEFAULT_PRESET)
-    if request.plan is not None and any(chosen):
+    model_options = (request.dims, request.layouts, request.steps, request.batch_dim, request.preset != DEFAULT_PRESET)
+    if request.plan is not None and any(model_options):
         raise UserError("a plan has its own models and steps; leave out dims, presets, layouts and steps")
     if request.plan is not None and request.plan not in PLANS:
         raise UserError(f"there is no plan '{request.plan}'; there is {', '.join(PLANS)}")
     batches = batch_sizes(request.batches)
-    made = (request.preset, request.target, request.layouts or (), request.steps)
+    pass_options = (request.preset, request.target, request.layouts or (), request.steps)
     matrix = Matrix(
-        models={path: model_with_passes(path, request.dims, *made) for path in request.models},
+        models={path: model_with_passes(path, request.dims, *pass_options) for path in request.models},
         batches=batches,
         batch_dim=request.batch_dim,
         backends=request.backend,
@@ -136,25 +149,25 @@ def _matrix(request: MatrixRequest) -> Any:
         return matrix
     if request.on is not None:
         raise UserError(
-            "a plan makes its models in memory, so it is measured here; leave out --on, or name model files"
+            "a plan builds its models in memory, so that it is measured here; leave out --on, or name model files"
         )
     plan = PLANS[request.plan]
     dtypes = matrix.dtypes if request.dtype else plan.dtypes
     return replace(matrix, models=plan.models(), dtypes=dtypes, batches=batches or plan.batches)
 
 
-_FIGURES = ("median ms", "+- ms", "ratio", "95 % between", "peak MB", "peak is of", "max error")
+_FIGURES = ("median ms", "+- ms", "ratio", "ratio, 95 % interval", "peak MB", "peak covers", "max error")
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    from workbench.study.sweep.matrix import place_words
+    from workbench.study.sweep.matrix import row_label
 
-    several = len({row["device"] for row in rows}) > 1
-    head = ("model", "batch", "variant", *(["device"] if several else []), *_FIGURES)
-    print_table([head, *(_row(row, several) for row in rows)], left=(0, 2, 3) if several else (0, 2))
+    with_device = len({row["device"] for row in rows}) > 1
+    head = ("model", "batch", "variant", *(["device"] if with_device else []), *_FIGURES)
+    print_table([head, *(_row(row, with_device) for row in rows)], left=(0, 2, 3) if with_device else (0, 2))
     for row in rows:
         if row["failed"]:
-            say(f"{place_words(row)}: {row['failed']}", file=sys.stderr)
+            say(f"{row_label(row)}: {row['failed']}", file=sys.stderr)
 
 
 def _row(row: Mapping[str, Any], with_device: bool) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The command `memory`: lifetimes of all values, which share memory, and one arena for them by each planner."""
+"""The command `memory`: lifetimes of values, which of them share memory, and one arena for all by each planner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import at_least_one, check_writes, load_chosen, model_arguments, names_of
+from workbench.cli.arguments import at_least_one, check_writes, load_chosen, model_arguments, names_of, target_argument
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import megabytes, print_table, say, warn
 from workbench.errors import UserError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.memory.planning import MemoryPlan, Sharing
 
 HELP = "plan the memory of all values in one arena, by every planner"
-_PLANNERS = ("planner", "arena (bytes)", "at least (bytes)", "gap", "certified", "seconds")
+_PLANNERS = ("planner", "arena (bytes)", "lower bound (bytes)", "gap", "certified", "seconds")
 _VALUES = ("value", "kind", "bytes", "offset", "born", "dies", "block", "in the memory of")
 _DEFAULT = "exact"
 
@@ -28,32 +28,35 @@ _DEFAULT = "exact"
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
     command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile of these (default: cuda)")
+    target_argument(command, " for --passes")
     command.add_argument(
-        "--planner", metavar="NAME", help="one planner, with each value's place (default: compare all)"
+        "--planner", metavar="NAME", help="one planner, with the offset of each value (default: compare all)"
     )
     orders = "execution order: file (default), depth_first, breadth_first, lowest_peak"
     command.add_argument("--order", default="file", metavar="NAME", help=orders)
     command.add_argument(
         "--align", type=at_least_one, default=1, metavar="BYTES", help="alignment of memory (default: 1)"
     )
-    words = "a plan for each of these sizes of a symbolic dim: S=16,64,256, or S=1..512 for powers of two"
-    command.add_argument("--range", metavar="S=1..512", help=words)
-    words = "time limit of the exact planner (default: 20)"
-    command.add_argument("--seconds", type=at_least_one, default=20, metavar="S", help=words)
+    help_text = "a plan for each of these sizes of a symbolic dim: S=16,64,256, or S=1..512 for powers of two"
+    command.add_argument("--range", metavar="S=1..512", help=help_text)
+    help_text = "time limit of the exact planner (default: 20)"
+    command.add_argument("--seconds", type=at_least_one, default=20, metavar="S", help=help_text)
     command.add_argument("--json", action="store_true", help="print one plan as JSON (default: of the exact planner)")
-    words = "write the plan's evidence, which `check MODEL MODEL C.json` re-checks"
-    command.add_argument("--certificate", metavar="C.json", help=words)
+    help_text = (
+        "write the plan's certificate, which `check MODEL MODEL C.json` re-checks"
+        " (original and result are the same file)"
+    )
+    command.add_argument("--certificate", metavar="C.json", help=help_text)
     command.add_argument("--csv", action="store_true", help="print the problem as MiniMalloc's CSV")
 
 
 def run(chosen: argparse.Namespace) -> int:
     if chosen.model is not None and chosen.model.lower().endswith(".csv"):
-        return _of_csv(chosen)
-    return _of_model(chosen) if chosen.range is None else _of_range(chosen)
+        return _plan_csv(chosen)
+    return _plan_model(chosen) if chosen.range is None else _plan_range(chosen)
 
 
-def _of_model(chosen: argparse.Namespace) -> int:
+def _plan_model(chosen: argparse.Namespace) -> int:
     from workbench.api import memory_sharing
     from workbench.memory.blocks.minimalloc import write_packing
     from workbench.memory.planning import plan_memory
@@ -84,8 +87,8 @@ def _of_model(chosen: argparse.Namespace) -> int:
         size = certificate(
             start(graph, load_profile(chosen.target)), chosen.model, chosen.model, chosen.certificate, plan
         )
-        message = command_text("check", chosen.model, chosen.model, chosen.certificate)
-        say(f"wrote its evidence, {megabytes(size)}; check it with: {message}", sys.stderr)
+        check = command_text("check", chosen.model, chosen.model, chosen.certificate)
+        say(f"wrote the plan's certificate, {megabytes(size)}; check it with: {check}", sys.stderr)
     if not (chosen.csv or chosen.json):
         _say_sharing(sharing)
         warn(graph.warnings)
@@ -93,16 +96,19 @@ def _of_model(chosen: argparse.Namespace) -> int:
 
 
 def _check_certifiable(chosen: argparse.Namespace) -> None:
+    """Raise UserError if no certificate can be written for these arguments."""
     from workbench.certification.writing import check_certifiable
 
     check_writes([chosen.certificate], [chosen.model])
     check_certifiable(chosen.model)
     if chosen.passes:
-        raise UserError("--certificate is of a plan of the file itself; leave out --passes, or plan what they wrote")
+        raise UserError(
+            "--certificate needs a plan of the file itself; leave out --passes, or plan the file that they write"
+        )
 
 
-def _of_range(chosen: argparse.Namespace) -> int:
-    """A plan for each size of a dim; one arena as large as the largest serves all."""
+def _plan_range(chosen: argparse.Namespace) -> int:
+    """Print a plan for each size of a dim. The largest arena is large enough for all of them."""
     from workbench.api import memory_sharing
     from workbench.memory.buckets import parse_buckets
     from workbench.memory.planning import plan_memory
@@ -118,22 +124,23 @@ def _of_range(chosen: argparse.Namespace) -> int:
         plans[size] = plan_memory(sharing, chosen.planner or _DEFAULT, chosen.seconds)
     largest = max(plans, key=lambda size: plans[size].packed.total)
     if chosen.json:
-        results = {"dim": buckets.dim, "total_bytes": plans[largest].packed.total}
-        print(json.dumps({**results, "plans": {str(size): plan.to_json() for size, plan in plans.items()}}, indent=1))
+        totals = {"dim": buckets.dim, "total_bytes": plans[largest].packed.total}
+        print(json.dumps({**totals, "plans": {str(size): plan.to_json() for size, plan in plans.items()}}, indent=1))
         return DONE
     unknown = max(len(plan.sharing.unknown) for plan in plans.values())
     packed, names = [plan.packed for plan in plans.values()], [f"{buckets.dim}={size:,}" for size in plans]
     _print_planners(packed, not unknown, names)
     say(
-        f"a plan holds for its own size: an input of another size is padded to the next of these; an arena of"
-        f" {plans[largest].packed.total:,} bytes, that of {buckets.dim}={largest:,}, serves all"
+        f"each plan is for one size, to which smaller inputs are padded; the arena of {buckets.dim}={largest:,},"
+        f" {plans[largest].packed.total:,} bytes, is large enough for all"
     )
     if unknown:
-        say(f"{unknown:,} values are in no plan, since their size is not known")
+        say(f"{unknown:,} values are not in the plans, since their size is not known")
     return DONE
 
 
-def _of_csv(chosen: argparse.Namespace) -> int:
+def _plan_csv(chosen: argparse.Namespace) -> int:
+    """Plan the blocks of a file in MiniMalloc's format."""
     from workbench.memory.blocks.minimalloc import read_packing, write_packing
     from workbench.memory.planners import pack, planner_of
 
@@ -160,20 +167,22 @@ def _by_every_planner(packing: Packing, seconds: float) -> list[Packed]:
 
 
 def _print_planners(results: Sequence[Packed], complete: bool = True, names: Sequence[str] | None = None) -> None:
-    """complete: whether all sizes are known; if not, a proof is of the known ones. names: of plans by one planner."""
+    """complete: whether all sizes are known; otherwise a proof covers the known ones.
+    names: one label per result, if all come from one planner.
+    """
     rows = [
         (
-            packed.planner if names is None else names[place],
+            packed.planner if names is None else names[index],
             f"{packed.total:,}",
             f"{packed.lower_bound:,}",
             f"{packed.gap:.2%}",
             ("yes" if complete else "known sizes") if packed.certified else "no",
             f"{packed.seconds:.3f}",
         )
-        for place, packed in enumerate(results)
+        for index, packed in enumerate(results)
     ]
-    head = _PLANNERS if names is None else ("size", *_PLANNERS[1:])
-    print_table([head, *rows], left=(0, 4))
+    header = _PLANNERS if names is None else ("size", *_PLANNERS[1:])
+    print_table([header, *rows], left=(0, 4))
 
 
 def _say_certified(results: Sequence[Packed], sharing: Sharing) -> None:
@@ -211,7 +220,7 @@ def _say_sharing(sharing: Sharing) -> None:
     )
     if sharing.unshared_bound:
         say(
-            f"most in use at once: {bound:,} bytes, {bound / sharing.unshared_bound:.3f} of the"
+            f"peak: {bound:,} bytes, {bound / sharing.unshared_bound:.3f} of the"
             f" {sharing.unshared_bound:,} without shared memory"
         )
     if sharing.unknown:
@@ -222,6 +231,7 @@ def _say_sharing(sharing: Sharing) -> None:
 
 
 def _csv_json(packing: Packing, packed: Packed) -> Mapping[str, Any]:
+    """The plan of a CSV file in the form of `MemoryPlan.to_json`."""
     values = [
         {
             "name": block.name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.cli.arguments import check_writes, load_chosen, model_arguments
-from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
+from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_values, run_and_print
 from workbench.cli.printing import megabytes, say, warn, write_json
 from workbench.ir import Graph
 from workbench.pipeline.command_text import command_text
@@ -24,15 +24,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="the file to write")
     pipeline_arguments(command)
     command.add_argument("--report", metavar="R.json", help="write what each step did")
-    words = "write the evidence of the result, which `check MODEL OUT.onnx C.json` re-checks"
-    command.add_argument("--certificate", metavar="C.json", help=words)
+    help_text = "write a certificate of the result, which `check MODEL OUT.onnx C.json` re-checks"
+    command.add_argument("--certificate", metavar="C.json", help=help_text)
 
 
 def run(chosen: argparse.Namespace) -> int:
     from workbench.io.exporting import check_replaceable
 
     request = OptimizeRequest(
-        **pipeline_words(chosen),
+        **pipeline_values(chosen),
         model=chosen.model,
         output=chosen.output,
         report=chosen.report,
@@ -53,7 +53,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class OptimizeRequest(PipelineRequest):
-    """The arguments of `optimize`; `model` is the user's file, None if a torch program was named."""
+    """The arguments of `optimize`. model: the user's file; None for a torch program."""
 
     model: str | None
     output: str
@@ -62,27 +62,28 @@ class OptimizeRequest(PipelineRequest):
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
+    """Run the passes, print the steps, and write the result unless verification failed."""
     from workbench.api import certificate, export
 
     history = run_and_print(graph, request)
     if history.failed is None:
-        report = export(history.graph, request.output, **request.wanted._asdict())
+        report = export(history.graph, request.output, **request.form._asdict())
         form = f"opset {report.written.opset}, IR {report.written.ir}"
         say(f"wrote {request.output}, {megabytes(report.bytes)}, {form}; checked: {', '.join(report.checks)}")
         if report.written.sentence:
-            from workbench.registry.opset_choice import why_raised
+            from workbench.registry.opset_choice import opset_increase_reason
             from workbench.registry.pass_choice import choose
 
-            say(why_raised(report.written, history, choose(**request.chosen)))
+            say(opset_increase_reason(report.written, history, choose(**request.chosen)))
         if request.recipe is not None:
             _say_recipe(graph, request.recipe, request.output)
         if request.certificate is not None and request.model is not None:
             size = certificate(history, request.model, request.output, request.certificate)
-            message = command_text("check", request.model, request.output, request.certificate)
-            say(f"wrote its evidence, {megabytes(size)}; check it with: {message}")
+            check = command_text("check", request.model, request.output, request.certificate)
+            say(f"wrote the certificate of the result, {megabytes(size)}; check it with: {check}")
     else:
-        why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
-        say(f"'{request.output}' was not written, since {why}", sys.stderr)
+        reason = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
+        say(f"'{request.output}' was not written, since {reason}", sys.stderr)
     if request.report:
         from workbench.explanations.reporting import history_report
 
@@ -91,10 +92,10 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
 
 
 def _say_recipe(graph: Graph, recipe: Recipe, output: str) -> None:
-    """How to run the result, and whether the recipe is another model's."""
+    """Print how to run the result, and a note if the recipe was tuned for another model."""
     from workbench.run.records.store import model_hash
 
-    how = ("--backend", recipe.backend, "--dtype", recipe.dtype, "--device", recipe.device)
-    say(f"tuned for {recipe.objective} on {recipe.device_name}; run it with: {command_text('bench', output, *how)}")
+    options = ("--backend", recipe.backend, "--dtype", recipe.dtype, "--device", recipe.device)
+    say(f"tuned for {recipe.objective} on {recipe.device_name}; run it with: {command_text('bench', output, *options)}")
     if model_hash(graph) != recipe.model_sha256:
         warn([f"the recipe was tuned for another file, '{recipe.model_name}'; `tune` this one to know what is best"])

@@ -26,7 +26,7 @@ def run(chosen: argparse.Namespace) -> int:
     check_writes([chosen.output], [chosen.model], [chosen.inputs])
     graph = load_chosen(chosen)
     with ProgressLine() as line, verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
-        made = package_graph(
+        package = package_graph(
             graph,
             chosen.output,
             verifier,
@@ -35,11 +35,11 @@ def run(chosen: argparse.Namespace) -> int:
             on_progress=lambda event: line.comparing(event["stage"]),
         )
     warn(graph.warnings)
-    say(made.sentence)
-    if not made.comparison.ok:
+    say(package.sentence)
+    if not package.comparison.ok:
         say(f"'{chosen.output}' was not written, since it would not compute what the model computes")
         return FAILED
-    say(f"wrote {chosen.output}, {megabytes(made.bytes)}")
-    for words in made.call:
-        say(words)
+    say(f"wrote {chosen.output}, {megabytes(package.bytes)}")
+    for line_of_call in package.call:
+        say(line_of_call)
     return DONE

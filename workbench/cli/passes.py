@@ -30,5 +30,5 @@ def run(chosen: argparse.Namespace) -> int:
     for name, preset in preset_table().items():
         print(f"preset {name:<21} {preset['title']}: {', '.join(preset['passes'])}")
     for name, fault in library.broken().items():
-        print(f"{name:<28} cannot be used, its file does not import: {fault}", file=sys.stderr)
+        print(f"{name:<28} cannot be used, since its file cannot be imported: {fault}", file=sys.stderr)
     return DONE

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import at_least_one, input_arguments, opset_argument, positive, verifier_of
+from workbench.cli.arguments import TARGET_DEFAULT, at_least_one, input_arguments, opset_argument, positive, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import print_table, say
 from workbench.cli.progress_line import ProgressLine
@@ -16,19 +16,22 @@ from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.layout.layout_facts import OperatorTime
+from workbench.layout.profile import machine_target
 from workbench.layout.strategies.strategy_facts import layout_facts
-from workbench.opsets.written import INLINE, KEEP, Wanted
+from workbench.opsets.written import INLINE, KEEP, FileForm
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.limits import GROW
-from workbench.run.verdict_words import error_text, verdict_word
+from workbench.run.verdict_words import error_text, verdict_label
 
 if TYPE_CHECKING:
     from workbench.study.tuning.recipe import Recipe
 
-MOST_TIMES = 20  # printed rows of operators' times
+_MAX_STEPS = 16  # if a list is longer, the steps that changed nothing are not printed
+MAX_TIMES = 20  # printed rows of operators' times
 
-_OF_RECIPE = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "mode", "option")  # with what passes do
-_CHOICES = (
+# besides `passes` and `preset`, arguments that a recipe replaces
+_RECIPE_ARGUMENTS = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "mode", "option")
+_CHOICE_ARGUMENTS = (
     "passes",
     "preset",
     "layout",
@@ -43,7 +46,7 @@ _CHOICES = (
 
 @dataclass(frozen=True)
 class PipelineRequest:
-    """What to do with a model, from the command line; `given`: dims that the user bound."""
+    """The arguments of `pipeline_arguments`, parsed. given: dims that the user bound."""
 
     passes: list[str] | None
     preset: str
@@ -62,62 +65,68 @@ class PipelineRequest:
     verify: str
     on_failure: str
     recipe: Recipe | None
-    wanted: Wanted
+    form: FileForm
     grow: float
     keep: list[str]
 
     @property
     def chosen(self) -> dict[str, Any]:
         """The arguments of `pass_choice.choose`."""
-        return {name: getattr(self, name) for name in _CHOICES}
+        return {name: getattr(self, name) for name in _CHOICE_ARGUMENTS}
 
 
 def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments for passes, exactness and verification."""
-    which = command.add_mutually_exclusive_group()
-    which.add_argument("--passes", metavar="a,b,c", help="passes in order")
-    which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
-    which.add_argument("--recipe", metavar="R.toml", help="passes, options, target and mode as `tune` chose them")
-    command.add_argument("--target", metavar="NAME", help="target profile (default: cuda)")
+    passes = command.add_mutually_exclusive_group()
+    passes.add_argument("--passes", metavar="a,b,c", help="passes in order")
+    passes.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: simplify)")
+    passes.add_argument("--recipe", metavar="R.toml", help="passes, options, target and mode as `tune` chose them")
+    command.add_argument("--target", metavar="NAME", help=f"target profile ({TARGET_DEFAULT})")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
-    words = "write the bound dims into the graph as numbers, before the passes run"
-    command.add_argument("--fix-dims", action="store_true", help=words)
-    words = "make the sizes of a batch symbols, before the passes run; Reshapes and the like then take any batch"
-    command.add_argument("--free-dims", default="", metavar="images:0=N", help=words)
+    help_text = "write the bound dims into the graph as numbers, before the passes run"
+    command.add_argument("--fix-dims", action="store_true", help=help_text)
+    help_text = "replace the sizes of a batch by symbols, before the passes run; then the model takes any batch size"
+    command.add_argument("--free-dims", default="", metavar="images:0=N", help=help_text)
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
     command.add_argument("--give-outputs", action="store_true", help="return outputs in the layout that is used")
     command.add_argument(
         "--export-for",
         choices=("onnxruntime",),
-        help="write operators of this runtime's own where its CPU provider has a kernel; only it runs the file",
+        help="write operators of this runtime where its CPU provider has a kernel; only this runtime runs the file",
     )
-    words = (
+    help_text = (
         "how exact rewrites are: exact (to the last bit), ieee (up to rounding, unless an intermediate result "
         "overflows; default), fast (not for NaN and -0.0)"
     )
-    command.add_argument("--mode", choices=("exact", "ieee", "fast"), help=words)
-    words = (
+    command.add_argument("--mode", choices=("exact", "ieee", "fast"), help=help_text)
+    help_text = (
         "the result's opset: keep (the file's), newest, or a number (default: the file's, raised if a rewrite needs it)"
     )
-    command.add_argument("--opset", type=opset_argument, metavar="keep|newest|N", help=words)
-    words = "the result's version of the file format (default: the lowest that suffices)"
-    command.add_argument("--ir", type=at_least_one, metavar="N", help=words)
-    words = "channels-last operators, groups and other functions: keep calls of them (default), or inline their bodies"
-    command.add_argument("--functions", choices=(KEEP, INLINE), help=words)
-    words = f"how many times larger folding may make the file (default: {GROW:g})"
-    command.add_argument("--grow", type=positive, default=GROW, metavar="F", help=words)
-    words = "a node that rules do not remove, or a weight that they leave where it is read; may be repeated"
-    command.add_argument("--keep", action="append", default=[], metavar="NAME", help=words)
+    command.add_argument("--opset", type=opset_argument, metavar="keep|newest|N", help=help_text)
+    help_text = "the result's version of the file format (default: the lowest that suffices)"
+    command.add_argument("--ir", type=at_least_one, metavar="N", help=help_text)
+    help_text = (
+        "channels-last operators, groups and other functions: keep calls of them (default), or inline their bodies"
+    )
+    command.add_argument("--functions", choices=(KEEP, INLINE), help=help_text)
+    help_text = "do not write into the metadata of nodes which pass and rule made them, and from which nodes"
+    command.add_argument("--no-metadata", dest="metadata", action="store_false", help=help_text)
+    help_text = f"how many times larger folding may make the file (default: {GROW:g})"
+    command.add_argument("--grow", type=positive, default=GROW, metavar="F", help=help_text)
+    help_text = "a node that rules must not remove, or a weight that nodes must keep reading; may be repeated"
+    command.add_argument("--keep", action="append", default=[], metavar="NAME", help=help_text)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     input_arguments(command)
-    how = command.add_mutually_exclusive_group()
-    how.add_argument(
+    verification = command.add_mutually_exclusive_group()
+    verification.add_argument(
         "--verify",
         choices=("end", "each", "off"),
         default="end",
         help="compare with the original: the end, tracing a failure back (default), each step, or not at all",
     )
-    how.add_argument("--no-verify", action="store_const", const="off", dest="verify", help="the same as --verify off")
+    verification.add_argument(
+        "--no-verify", action="store_const", const="off", dest="verify", help="the same as --verify off"
+    )
     command.add_argument(
         "--on-failure",
         choices=("stop", "skip"),
@@ -126,13 +135,13 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `pipeline_arguments` as those of `PipelineRequest`. Raises UserError."""
+def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The values of the fields of `PipelineRequest`. Raises UserError."""
     recipe = _recipe(chosen)
     return {
         "passes": None if chosen.passes is None else [p.strip() for p in chosen.passes.split(",") if p.strip()],
-        "preset": chosen.preset or "default",
-        "target": chosen.target or "cuda",
+        "preset": chosen.preset or "simplify",
+        "target": chosen.target or machine_target(),
         "layout": chosen.layout,
         "fix_dims": chosen.fix_dims,
         "free_dims": chosen.free_dims,
@@ -147,7 +156,7 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
         "verify": chosen.verify,
         "on_failure": chosen.on_failure,
         "recipe": recipe,
-        "wanted": Wanted(chosen.opset, chosen.ir, chosen.functions),
+        "form": FileForm(chosen.opset, chosen.ir, chosen.functions, chosen.metadata),
         "grow": chosen.grow,
         "keep": chosen.keep,
         **({} if recipe is None else recipe.pipeline()),
@@ -155,20 +164,21 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _recipe(chosen: argparse.Namespace) -> Recipe | None:
-    """The recipe that is named. Raises UserError if an argument would change what it says."""
+    """The recipe of --recipe; None without one. Raises UserError for arguments that the recipe determines."""
     if chosen.recipe is None:
         return None
-    from workbench.study.tuning.recipe import load_recipe  # with it comes all that measures
+    from workbench.study.tuning.recipe import load_recipe  # it imports everything for measuring
 
-    given = next((name for name in _OF_RECIPE if getattr(chosen, name)), None)
-    if given is not None:
+    excluded = next((name for name in _RECIPE_ARGUMENTS if getattr(chosen, name)), None)
+    if excluded is not None:
         raise UserError(
-            f"--{given.replace('_', '-')} cannot be given with --recipe, which says that itself; leave one out"
+            f"--{excluded.replace('_', '-')} cannot be given with --recipe, which determines it; leave one out"
         )
     return load_recipe(chosen.recipe)
 
 
 def _options(pairs: Sequence[str]) -> dict[str, str]:
+    """The values of --option by "pass.field". Raises UserError."""
     options = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -179,26 +189,26 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def run_and_print(graph: Graph, request: PipelineRequest) -> History:
-    """Run the pipeline and print its steps."""
+    """Run the pipeline and print its steps. Returns the history."""
     from workbench.api import optimize
 
     settled = ""
     with ProgressLine() as line:
-        words: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             **request.chosen,
             "target": request.target,
             "mode": request.mode,
-            "opset": request.wanted.opset,
+            "opset": request.form.opset,
             "grow": request.grow,
             "keep": request.keep,
             "on_progress": line.passing,
         }
         if request.verify == "off":
-            history = optimize(graph, **words)
+            history = optimize(graph, **arguments)
         else:
-            words |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
-            with verifier_of(graph, request.inputs, request.seed, request.given, request.wanted) as verifier:
-                history = optimize(graph, verifier=verifier, **words)
+            arguments |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
+            with verifier_of(graph, request.inputs, request.seed, request.given, request.form) as verifier:
+                history = optimize(graph, verifier=verifier, **arguments)
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
     _print_steps(history)
     if settled:
@@ -207,6 +217,7 @@ def run_and_print(graph: Graph, request: PipelineRequest) -> History:
 
 
 def exit_code(history: History) -> int:
+    """FAILED or UNVERIFIED as the history's verdicts are, else DONE."""
     if history.failed is not None:
         return FAILED
     return UNVERIFIED if history.unverified is not None else DONE
@@ -217,37 +228,46 @@ def exit_code(history: History) -> int:
 
 def _print_steps(history: History) -> None:
     header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
-    rows = [header, *(_row(index, step) for index, step in enumerate(history.steps))]
-    print_table(rows, left=(1, 7))
+    shown = [index for index in range(len(history)) if len(history) <= _MAX_STEPS or _is_notable(history, index)]
+    print_table([header, *(_row(index, history[index]) for index in shown)], left=(1, 7))
+    if len(shown) < len(history):
+        say(f"{len(history) - len(shown):,} of {len(history) - 1:,} passes changed nothing; --report has them too")
     sentence = ""
     for step in history.steps:
         _print_times(step)
         if step.conclusion:
             say(f"{step.pass_name}: {step.conclusion}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != sentence:
-            sentence = step.verdict.sentence  # the same reason is printed once, at the first step that has it
-            say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
+            sentence = step.verdict.sentence  # the same sentence is printed once, at its first step
+            say(f"{step.pass_name}: {verdict_label(step.verdict.ok)}: {step.verdict.sentence}")
         if step.broken_by is not None:
-            which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
-            say(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
+            rewrite = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
+            say(f"{step.pass_name}: {rewrite} broke it: {step.rewrites[step.broken_by].sentence}")
 
-    for out in history.left_out:
-        say(f"{out}")
-    end = history[-1].verdict
-    if end is not None and end.ok:
-        say(f"the end: {end.sentence}")
+    for left_out in history.left_out:
+        say(f"{left_out}")
+    verdict = history[-1].verdict
+    if verdict is not None and verdict.ok:
+        say(f"the end: {verdict.sentence}")
+
+
+def _is_notable(history: History, index: int) -> bool:
+    """Whether the step changed or says something; the first and the last, which has the verdict, always are."""
+    step = history[index]
+    is_wrong = step.verdict is not None and step.verdict.ok is not True
+    return index in (0, len(history) - 1) or step.changed or bool(step.conclusion) or is_wrong
 
 
 def _print_times(step: Step) -> None:
-    """Print the operators' times if a layout strategy measured them: those with the largest total."""
+    """Print the operators that take longest, if a layout strategy measured their times."""
     facts = layout_facts(step)
     times = facts.times
     if not times:
         return
-    most = "" if len(times) <= MOST_TIMES else f", the {MOST_TIMES} of {len(times):,} that take longest"
-    say(f"{step.pass_name}: timed on {facts.device}{most}; all with --report")
+    selection = "" if len(times) <= MAX_TIMES else f", the {MAX_TIMES} of {len(times):,} that take longest"
+    say(f"{step.pass_name}: timed on {facts.device}{selection}; all with --report")
     header = ("operator", "operands", "nodes", "us as written", "us in the other layout", "converted")
-    print_table([header, *(_time_row(row) for row in times[:MOST_TIMES])], left=(0, 1))
+    print_table([header, *(_time_row(row) for row in times[:MAX_TIMES])], left=(0, 1))
 
 
 def _time_row(row: OperatorTime) -> tuple[str, ...]:
@@ -266,6 +286,6 @@ def _row(index: int, step: Step) -> tuple[str, ...]:
         f"{len(step.rewrites):,}" if index else "-",
         *(step.after.text(name) for name in ("nodes", "transposes", "elements_moved")),
         error,
-        "" if verdict is None else verdict_word(verdict.ok),
+        "" if verdict is None else verdict_label(verdict.ok),
         f"{step.seconds:.2f}",
     )

@@ -1,4 +1,4 @@
-"""A progress line on a terminal; nothing if the output is no terminal."""
+"""A progress line on a terminal; nothing is printed if standard error is not a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOW_EVERY_S = 0.1
 
 
 class ProgressLine:
-    """The last line of standard error, rewritten with each progress and removed at the end."""
+    """The last line of standard error, rewritten with each report of progress and removed at the end."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -31,30 +31,33 @@ class ProgressLine:
         self.clear()
 
     def clear(self) -> None:
+        """Remove the line."""
         if self._is_shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def passing(self, progress: Progress) -> None:
-        """The number of the running pass, what it does, and how much is done."""
-        self._show(progress.words, not progress.rewrites)
+        """Show the number of the running pass, what it does, and how much is done."""
+        self._show(progress.text, not progress.rewrites)
 
-    def comparing(self, words: str) -> None:
-        self._show(words, True)
+    def comparing(self, stage: str) -> None:
+        """Show what is done now."""
+        self._show(stage, True)
 
-    def share(self, words: str, share: float) -> None:
-        """share: how much is done, from 0 to 1."""
-        self._show(f"{share:4.0%} {words}", False)
+    def share(self, stage: str, share: float) -> None:
+        """Show what is done now, and the share of the work that is done, from 0 to 1."""
+        self._show(f"{share:4.0%} {stage}", False)
 
     def reducing(self, progress: ReductionProgress) -> None:
-        """How small the model is already, what is tried, and about how long that takes."""
+        """Show the size of the smallest candidate, what is tried, and about how long that takes."""
         rest = f"{progress.stage}, about {progress.left:,} more in {progress.seconds_left:,.0f} s"
-        self._show(f"nodes left: {progress.nodes:,}; candidates asked: {progress.asked:,}; {rest}", False)
+        self._show(f"nodes left: {progress.nodes:,}; candidates checked: {progress.checked:,}; {rest}", False)
 
-    def _show(self, words: str, at_once: bool) -> None:
+    def _show(self, text: str, at_once: bool) -> None:
+        """Show the text, at once or at most every SHOW_EVERY_S."""
         now = time.monotonic()
         if not self._is_shown or not (at_once or now - self._written >= SHOW_EVERY_S):
             return
         self._written = now
-        columns = shutil.get_terminal_size().columns  # a longer line could not be overwritten
-        line = printable(f"{words} ({now - self._started:,.0f} s)")
+        columns = shutil.get_terminal_size().columns  # a line that wraps could not be overwritten
+        line = printable(f"{text} ({now - self._started:,.0f} s)")
         print(f"\r\033[K{line[: columns - 1]}", end="", file=sys.stderr, flush=True)

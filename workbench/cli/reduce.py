@@ -1,4 +1,4 @@
-"""The command `reduce`: the smallest model found that still shows a fault of another program."""
+"""The command `reduce`: finds a smallest part of a model that still shows a fault of another program."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from workbench.reduction.reduce import Reduction
     from workbench.run.worker.client import Worker
 
-HELP = "the smallest part of a model on which a command or a tool still fails (delta debugging)"
+HELP = "find a smallest part of a model on which a command or a tool still fails (delta debugging)"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=".onnx, or ONNX text")
-    words = (
-        "a command that exits with 1 if the fault shows in the model whose path stands for {}, with anything else if "
-        "not; {inputs} is the path of an .npz of the model's inputs; it is run without a shell"
+    help_text = (
+        "a command that exits with 1 if the fault shows, else with another code; {} stands for the path of the model, "
+        "{inputs} for an .npz of its inputs; it runs without a shell"
     )
     fault = command.add_mutually_exclusive_group(required=True)
-    fault.add_argument("--check", metavar="COMMAND", help=words)
-    words = "a tool, by its name in `rivals`, that changes the model's results or fails on it"
-    fault.add_argument("--tool", metavar="NAME", help=words)
+    fault.add_argument("--check", metavar="COMMAND", help=help_text)
+    help_text = "a tool, by its name in `compare-tools`, that changes the model's results or fails on it"
+    fault.add_argument("--tool", metavar="NAME", help=help_text)
     command.add_argument("-o", "--output", required=True, metavar="SMALL.onnx", help="the file to write")
-    words = "time limit of one run of the command, which is then taken for one without the fault (default: 60)"
-    command.add_argument("--timeout", type=positive, default=60.0, metavar="S", help=words)
+    help_text = "time limit of one run of the command; at the limit the fault does not count as shown (default: 60)"
+    command.add_argument("--timeout", type=positive, default=60.0, metavar="S", help=help_text)
     dims_argument(command)
     input_arguments(command)
 
@@ -51,13 +51,13 @@ def run(chosen: argparse.Namespace) -> int:
     from workbench.reduction.reduce import begin_reduction
     from workbench.run.worker.client import Worker
 
-    given = None if chosen.check is None else Command(chosen.check, chosen.timeout)
-    beside = inputs_beside(chosen.output)
-    check_writes([chosen.output, beside], [chosen.model], [chosen.inputs])
+    check = None if chosen.check is None else Command(chosen.check, chosen.timeout)
+    inputs_file = inputs_path(chosen.output)
+    check_writes([chosen.output, inputs_file], [chosen.model], [chosen.inputs])
     check_replaceable(chosen.output)
     with ExitStack() as opened:
         worker = opened.enter_context(Worker())
-        command = given or _of_tool(chosen, worker)
+        command = check or _tool_fault(chosen, worker)
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="graph-workbench-")))
         progress = opened.enter_context(ProgressLine())
         progress.comparing("running the model, to record its values")
@@ -70,12 +70,12 @@ def run(chosen: argparse.Namespace) -> int:
         stopped: BaseException | None = None
         try:
             reduction.run()
-        except (KeyboardInterrupt, UserError, OSError) as error:  # what was found in an hour is not lost
+        except (KeyboardInterrupt, UserError, OSError) as error:  # the smallest candidate so far is written
             if reduction.best is None:
                 raise
             stopped = error
         progress.clear()
-        _write(reduction, command, chosen.output, beside, time.monotonic() - start)
+        _write(reduction, command, chosen.output, inputs_file, time.monotonic() - start)
     if stopped is None:
         return DONE
     if not isinstance(stopped, KeyboardInterrupt):
@@ -84,27 +84,27 @@ def run(chosen: argparse.Namespace) -> int:
     return STOPPED
 
 
-def _of_tool(chosen: argparse.Namespace, worker: Worker) -> FileCheck:
+def _tool_fault(chosen: argparse.Namespace, worker: Worker) -> FileCheck:
     from workbench.study.compare_tools.tool_fault import ToolFault
 
     return ToolFault(chosen.tool, worker, chosen.timeout)
 
 
-def inputs_beside(model: str) -> str:
+def inputs_path(model: str) -> str:
     """The path of the .npz with the inputs of a model: `part.onnx` has `part.inputs.npz`."""
     return str(Path(model).with_suffix(".inputs.npz"))
 
 
-def _write(reduction: Reduction, command: FileCheck, output: str, beside: str, seconds: float) -> None:
+def _write(reduction: Reduction, command: FileCheck, output: str, inputs_file: str, seconds: float) -> None:
     best = reduction.best
     assert best is not None  # the search has begun
     has_inputs = bool(best.whole.recorded)
     try:
-        best.save(Path(output), Path(beside) if has_inputs else None)
+        best.save(Path(output), Path(inputs_file) if has_inputs else None)
     except OSError as error:
         raise not_written(output, error) from None
     size = Path(output).stat().st_size
     nodes = f"nodes: {reduction.nodes_before:,} before, {best.nodes:,} left"
-    say(f"{nodes}; candidates asked: {reduction.asked:,} in {seconds:,.1f} s")
-    say(f"wrote {output}, {megabytes(size)}" + (f", and its inputs, {beside}" if has_inputs else ""))
-    say(f"see it again: {command.text(output, beside)}")
+    say(f"{nodes}; candidates checked: {reduction.checked:,} in {seconds:,.1f} s")
+    say(f"wrote {output}, {megabytes(size)}" + (f", and its inputs, {inputs_file}" if has_inputs else ""))
+    say(f"reproduce it with: {command.text(output, inputs_file)}")

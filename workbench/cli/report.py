@@ -1,4 +1,4 @@
-"""The command `report`: the graph before and after every rewrite as one HTML file."""
+"""The command `report`: writes the graph before and after every rewrite as one HTML file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 
 from workbench.cli.arguments import check_writes, load_chosen, model_arguments
 from workbench.cli.exit_codes import DONE
-from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
+from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_values, run_and_print
 from workbench.cli.printing import megabytes, say, warn
 from workbench.errors import UserError
 from workbench.ir import Graph
@@ -28,7 +28,7 @@ def run(chosen: argparse.Namespace) -> int:
     from workbench.io import load_model
 
     check_writes([chosen.output, chosen.dot], [chosen.model, chosen.against], [chosen.inputs])
-    request = PipelineRequest(**pipeline_words(chosen))
+    request = PipelineRequest(**pipeline_values(chosen))
     _check_no_pass(chosen)
     graph = load_chosen(chosen)
     if chosen.against is not None:
@@ -38,7 +38,7 @@ def run(chosen: argparse.Namespace) -> int:
     return code
 
 
-_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "export_for", "option", "inputs")
+_PASS_ARGUMENTS = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "export_for", "option", "inputs")
 
 
 def _check_no_pass(chosen: argparse.Namespace) -> None:
@@ -47,16 +47,16 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
         return
     if chosen.dot:
         raise UserError("--dot writes one graph and --against shows two; leave out one of them")
-    for name in _OF_PASSES:
+    for name in _PASS_ARGUMENTS:
         if getattr(chosen, name):
             raise UserError(f"--against shows two files and runs no pass; leave out --{name.replace('_', '-')}")
     if chosen.verify != "end":
-        word = "--no-verify" if chosen.verify == "off" else "--verify"
-        raise UserError(f"--against shows two files and runs no pass; leave out {word}")
+        option = "--no-verify" if chosen.verify == "off" else "--verify"
+        raise UserError(f"--against shows two files and runs no pass; leave out {option}")
 
 
 def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file: str | None) -> int:
-    """Write the report, also of a failing pipeline, since its history shows the failure."""
+    """Write the report. That of a failing pipeline is written too, since it shows the failure."""
     from workbench.api import dot, report
     from workbench.registry.pass_choice import choose
 
@@ -70,6 +70,7 @@ def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file
 
 
 def against_command(graph: Graph, other: Graph, target: str, output: str) -> int:
+    """Write the differences between two graphs as an HTML file."""
     from workbench.api import report_pair
 
     sentence, written = report_pair(graph, other, output, target=target)

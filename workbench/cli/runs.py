@@ -1,4 +1,4 @@
-"""The command `runs`: prints the kept measurements of `bench` and `matrix`, which also use this module to keep them."""
+"""The command `runs`: prints kept measurements. `bench` keeps its measurement by `keep_bench`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say
 from workbench.errors import UserError, printable
 from workbench.ir import Graph
-from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.run.records.formats import csv_of, json_of, pairs
 from workbench.run.records.store import (
-    MOST,
+    MAX_RUNS,
     RecordsError,
     Run,
     RunOrigin,
@@ -26,11 +26,11 @@ from workbench.run.records.store import (
     is_there,
     keep,
     model_hash,
-    shown_place,
+    shown_location,
 )
 
-_SHORTEST_HASH = 4  # digits
-_LONGEST = 40  # characters of a name in the table
+_MIN_HASH_DIGITS = 4
+_MAX_NAME_LENGTH = 40  # characters of a name in the table
 
 
 HELP = "print the measurements that were kept"
@@ -54,7 +54,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class RunsRequest:
-    """The arguments of `runs`; `model` is a file or the first digits of its SHA-256, `url` the database's."""
+    """The arguments of `runs`. model: a file, or the first digits of its SHA-256. url: of the database."""
 
     model: str | None
     as_json: bool
@@ -63,9 +63,9 @@ class RunsRequest:
 
 
 def runs_command(request: RunsRequest) -> int:
-    """Print the kept runs, the newest first. Raises RecordsError, or UserError if `model` is no file and no hash."""
+    """Print the kept runs, newest first. Raises RecordsError, and UserError if `model` is not a file or hash."""
     if request.url is not None and not is_there(request.url):
-        raise UserError(f"there is no file '{shown_place(request.url)}' of kept runs; name an existing one")
+        raise UserError(f"there is no file '{shown_location(request.url)}' of kept runs; name an existing one")
     runs = find_runs(model_hash=_hash(request.model), url=request.url)
     if request.as_json:
         print(json_of(runs, request.url))
@@ -74,20 +74,20 @@ def runs_command(request: RunsRequest) -> int:
         print(csv_of(runs), end="")
         return DONE
     if not runs:
-        say(f"no run is kept in {shown_place(request.url)}; `bench`, `matrix` and the app keep what they measure")
+        say(f"no run is kept in {shown_location(request.url)}; `bench`, `matrix` and the app keep what they measure")
         return DONE
     header = (
         *("time (UTC)", "model", "variant", "dims", "device", "backend", "precision", "median ms", "peak MB"),
         "model file",
     )
     print_table([header, *map(_row, runs)], left=(0, 1, 2, 3, 4, 5, 6, 9))
-    more = f"the newest {MOST} of the runs" if len(runs) == MOST else f"{len(runs):,} runs"
-    say(f"{more} in {shown_place(request.url)}", sys.stderr)
+    count = f"the newest {MAX_RUNS} of the runs" if len(runs) == MAX_RUNS else f"{len(runs):,} runs"
+    say(f"{count} in {shown_location(request.url)}", sys.stderr)
     return DONE
 
 
 def keep_bench(measurement: Measurement, variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
-    """Keep the measurements of models, by path; if that fails, a note says why and the command continues."""
+    """Keep the measurement. models: by path. If that fails, a note says why and the command continues."""
     names: dict[int, str] = {}
     for path, graph in models.items():  # a model measured against itself occurs twice
         names.setdefault(id(graph), Path(path).name)
@@ -98,13 +98,16 @@ def keep_bench(measurement: Measurement, variants: Mapping[str, Variant], models
 
 
 def _hash(model: str | None) -> str:
+    """The SHA-256 of the file, or its first digits; "" for None. Raises UserError."""
     if model is None:
         return ""
     if os.path.exists(model):
         return file_hash(model)
-    if len(model) >= _SHORTEST_HASH and all(letter in "0123456789abcdefABCDEF" for letter in model):
+    if len(model) >= _MIN_HASH_DIGITS and all(digit in "0123456789abcdefABCDEF" for digit in model):
         return model
-    raise UserError(f"'{model}' is neither a file nor the first {_SHORTEST_HASH} or more digits of a SHA-256; name one")
+    raise UserError(
+        f"'{model}' is neither a file nor the first {_MIN_HASH_DIGITS} or more digits of a SHA-256; name one"
+    )
 
 
 def _row(run: Run) -> tuple[str, ...]:
@@ -123,4 +126,4 @@ def _row(run: Run) -> tuple[str, ...]:
 
 
 def _short(name: str) -> str:
-    return printable(name) if len(name) <= _LONGEST else f"{printable(name[: _LONGEST - 3])}..."
+    return printable(name) if len(name) <= _MAX_NAME_LENGTH else f"{printable(name[: _MAX_NAME_LENGTH - 3])}..."

@@ -1,4 +1,4 @@
-"""The command `tune`: the pipeline, backend and precision that are best for a model on this machine, as a recipe."""
+"""The command `tune`: finds the best pipeline, backend and precision for a model here, and writes a recipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.io.model_files import files_of
 from workbench.pipeline.command_text import command_text
-from workbench.run.verdict_words import error_words
+from workbench.run.verdict_words import relative_error_text
 from workbench.study.tuning.budget import parse_budget
 from workbench.study.tuning.evidence import Evidence
 from workbench.study.tuning.graphs import SAME_GRAPH
@@ -31,18 +31,30 @@ if TYPE_CHECKING:
     from workbench.study.tuning.tune import TuneRequest
 
 HELP = "find the pipeline, backend and precision that are best for a model here, and write a recipe"
-PART = ".part"  # after the recipe's name: what is measured so far
-_HEADER = ("candidate", "median ms", "ratio", "95 % between", "runs", "peak MB", "peak is of", "file MB", "max error")
+PART = ".part"  # the suffix of the file with the measurements so far
+_HEADER = (
+    "candidate",
+    "measured in",
+    "median ms",
+    "min ms",
+    "ratio",
+    "ratio, 95 % interval",
+    "runs",
+    "peak MB",
+    "peak covers",
+    "file MB",
+    "max error",
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command, several=True)
     input_arguments(command)
-    words = "the recipe to write; for several models a folder, in which each has one"
-    command.add_argument("-o", "--output", required=True, metavar="RECIPE.toml", help=words)
-    command.add_argument("--budget", default="10m", metavar="TIME", help="the longest it may take: 90s, 10m, 1h (10m)")
-    whys = "; ".join(f"{name}: {words}" for name, words in OBJECTIVES.items())
-    command.add_argument("--for", dest="objective", default="latency", metavar="WHAT", help=f"{whys} (latency)")
+    help_text = "the recipe to write; for several models a folder, with one recipe each"
+    command.add_argument("-o", "--output", required=True, metavar="RECIPE.toml", help=help_text)
+    command.add_argument("--budget", default="10m", metavar="TIME", help="time limit: 90s, 10m, 1h (10m)")
+    objectives = "; ".join(f"{name}: {meaning}" for name, meaning in OBJECTIVES.items())
+    command.add_argument("--for", dest="objective", default="latency", metavar="WHAT", help=f"{objectives} (latency)")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument(
         "--max-error", type=float, default=1e-3, metavar="E", help="the relative error that is allowed (1e-3)"
@@ -52,7 +64,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.study.cluster.start import executor_on
+    from workbench.study.cluster.choose_executor import executor_on
     from workbench.study.tuning.tune import TuneRequest
 
     request = TuneRequest(chosen.objective, chosen.device, chosen.max_error, parse_budget(chosen.budget))
@@ -65,15 +77,15 @@ def run(chosen: argparse.Namespace) -> int:
     with ProgressLine() as line, executor_on(chosen.on) as executor:
         kinds = list(dict.fromkeys(device.kind for device in executor.devices(request.device)))
         if len(kinds) > 1 and not is_folder:
-            words = "; ".join(kind.words for kind in kinds)
-            raise UserError(f"there are {len(kinds)} kinds of device ({words}); name a folder that exists with -o")
+            labels = "; ".join(kind.label for kind in kinds)
+            raise UserError(f"there are {len(kinds)} kinds of device ({labels}); name a folder that exists with -o")
         outputs = {
             (model, kind): _output(chosen.output, model, kind, kinds) if is_folder else chosen.output
             for model in models
             for kind in kinds
         }
         jobs = [(_job(chosen, model, request, output), kind) for (model, kind), output in outputs.items()]
-        for outcome in executor.run(jobs, lambda progress: line.comparing(_words(progress, jobs))):
+        for outcome in executor.run(jobs, lambda progress: line.comparing(_progress_text(progress, jobs))):
             job, _ = jobs[outcome.index]
             line.clear()
             if outcome.failed and len(jobs) == 1:
@@ -83,27 +95,27 @@ def run(chosen: argparse.Namespace) -> int:
                 codes.append(FAILED)
                 continue
             results.append(outcome.answer.recipe)
-            codes.append(_done(outcome.answer, outputs[job.model, jobs[outcome.index][1]], chosen.json))
+            codes.append(_finish(outcome.answer, outputs[job.model, jobs[outcome.index][1]], chosen.json))
             if codes[-1] == STOPPED:
                 break
         warn(executor.notes)
     if chosen.json:
-        print(json.dumps([one.table() for one in results] if is_folder else results[0].table(), indent=1))
+        print(json.dumps([recipe.table() for recipe in results] if is_folder else results[0].table(), indent=1))
     return max(codes)
 
 
 def _models(chosen: argparse.Namespace) -> Sequence[str]:
-    """The files, or the one program."""
+    """The model files, or the torch program. Raises UserError."""
     if (not chosen.models) == (chosen.torch is None):
         raise UserError("give either model files or --torch package.module:factory")
     if chosen.torch is not None and chosen.on is not None:
         raise UserError("a torch program runs where its package is; save it by torch.export as .pt2, or leave out --on")
     names = [Path(model).stem for model in chosen.models]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"two models are called '{twice}', and each has a recipe of its name; rename one")
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise UserError(f"two models are called '{repeated}', and recipes are named after models; rename one")
     for model in chosen.models:
-        files_of(Path(model))  # what is no model is said before anything starts
+        files_of(Path(model))  # raises LoadError before anything starts
     return chosen.models or [chosen.torch]
 
 
@@ -120,9 +132,9 @@ def _check_output(chosen: argparse.Namespace, is_folder: bool) -> None:
 
 
 def _output(folder: str, model: str, kind: DeviceKind, kinds: Sequence[DeviceKind]) -> str:
-    """One recipe a model, and a kind of device if there are several."""
-    of_kind = f".{re.sub(r'[^A-Za-z0-9]+', '-', kind.words)}" if len(kinds) > 1 else ""
-    return str(Path(folder) / f"{Path(model).stem}{of_kind}.toml")
+    """The path of the recipe of a model, for a kind of device if there are several."""
+    suffix = f".{re.sub(r'[^A-Za-z0-9]+', '-', kind.label)}" if len(kinds) > 1 else ""
+    return str(Path(folder) / f"{Path(model).stem}{suffix}.toml")
 
 
 def _job(chosen: argparse.Namespace, model: str, request: TuneRequest, output: str) -> TuneJob:
@@ -140,16 +152,17 @@ def _job(chosen: argparse.Namespace, model: str, request: TuneRequest, output: s
     )
 
 
-def _words(progress: JobsProgress, jobs: Sequence[tuple[TuneJob, DeviceKind]]) -> str:
+def _progress_text(progress: JobsProgress, jobs: Sequence[tuple[TuneJob, DeviceKind]]) -> str:
+    """What runs now; with several tunings also how many are done."""
     if progress.total == 1 and progress.running:
         return str(progress.running[0]["stage"])
     running = [f"{Path(jobs[index][0].model).name}: {event['stage']}" for index, event in progress.running.items()]
-    done = f"{progress.done} of {progress.total} tunings done on {progress.devices} devices{progress.left_words}"
+    done = f"{progress.done} of {progress.total} tunings done on {progress.devices} devices{progress.remaining_text}"
     return "; ".join(filter(None, [done, progress.waiting, *running]))
 
 
-def _done(answer: TuningAnswer, output: str, as_json: bool) -> int:
-    """Write the recipe and tell of it."""
+def _finish(answer: TuningAnswer, output: str, as_json: bool) -> int:
+    """Write the recipe and print it. Returns the exit code."""
     from workbench.study.tuning.measuring import forget_record
 
     recipe, part = answer.recipe, f"{output}{PART}"
@@ -158,48 +171,58 @@ def _done(answer: TuningAnswer, output: str, as_json: bool) -> int:
         forget_record(Path(part))
     if not as_json:
         _print(recipe, output)
-    again = [f"{recipe.ended} after {recipe.seconds:g} s; the same command goes on with what '{part}' holds"]
-    warn([*answer.warnings, *(again if recipe.is_resumable and Path(part).exists() else [])])
+    resume = [f"{recipe.ended} after {recipe.seconds:g} s; the same command continues with what '{part}' has"]
+    warn([*recipe.notes, *answer.warnings, *(resume if recipe.is_resumable and Path(part).exists() else [])])
     return STOPPED if recipe.ended == STOPPED_EARLY else DONE
 
 
 def _print(recipe: Recipe, output: str) -> None:
     say(f"for {recipe.objective} on {recipe.device_name}, error at most {recipe.max_error:g}")
-    final = [one for one in recipe.evidence if one.dropped_in is None]
-    others = [one for one in recipe.evidence if one.dropped_in is not None]
-    front = [one for one in others if one.pareto]
-    print_table([_HEADER, *map(_cells, (*final, *front))], left=(0, 6))
-    if any(one.pareto for one in recipe.evidence):
-        say("* no other that was measured is at least as good in latency, memory and error, and better in one")
-    same = [one for one in others if one.why.startswith(SAME_GRAPH)]
-    for why, labels in _reasons([one for one in others if one not in same]).items():
-        say(f"{'; '.join(labels)}: {why}")
+    dropped = [one for one in recipe.evidence if one.dropped_in is not None and one.median_ms is None]
+    final = [one for one in recipe.evidence if one not in dropped]
+    front = [candidate for candidate in dropped if candidate.pareto]
+    print_table([_HEADER, *map(_cells, (*final, *front))], left=(0, 1, 8))
+    for candidate in final:
+        if candidate.original:
+            say(f"{candidate.label}: {candidate.result}")
+    if any(candidate.pareto for candidate in recipe.evidence):
+        say("* no other measured candidate is at least as good in latency, memory and error, and better in one")
+    same = [candidate for candidate in dropped if candidate.why.startswith(SAME_GRAPH)]
+    for reason, labels in _labels_by_reason([candidate for candidate in dropped if candidate not in same]).items():
+        say(f"{'; '.join(labels)}: {reason}")
     if same:
-        say(f"{len(same)} more have the same graph as another and were not measured twice; the recipe names them")
+        say(f"{len(same)} more have the same graph as another and were not measured; the recipe names them")
+    if recipe.gain_text:
+        say(f"{recipe.label} is {recipe.gain_text}")
     say(f"best: {recipe.label}; {len(recipe.evidence)} candidates in {recipe.seconds:,.0f} s; {recipe.ended}")
-    made = command_text("optimize", "MODEL", "--recipe", str(output), "-o", "OUT.onnx")
-    say(f"wrote {output}; `{made}` makes the file")
+    optimize = command_text("optimize", "MODEL", "--recipe", str(output), "-o", "OUT.onnx")
+    say(f"wrote {output}; `{optimize}` writes the model")
 
 
-def _reasons(others: Sequence[Evidence]) -> dict[str, list[str]]:
-    """By reason, in the order of the rounds, the candidates that went for it."""
+def _labels_by_reason(dropped: Sequence[Evidence]) -> dict[str, list[str]]:
+    """The labels of dropped candidates by the reason and round, in the order of the rounds."""
     results: dict[str, list[str]] = {}
-    for one in others:
-        results.setdefault(f"{one.why}, round {one.dropped_in}" if one.dropped_in else one.why, []).append(one.label)
+    for candidate in dropped:
+        reason = f"{candidate.why}, round {candidate.dropped_in}" if candidate.dropped_in else candidate.why
+        results.setdefault(reason, []).append(candidate.label)
     return results
 
 
-def _cells(one: Evidence) -> tuple[str, ...]:
-    none = "-"
-    between = none if one.ratio_low is None else f"{one.ratio_low:.3f} and {one.ratio_high:.3f}"
+def _cells(candidate: Evidence) -> tuple[str, ...]:
+    absent = "-"
+    ratio = absent if candidate.ratio is None else "busy" if candidate.busy else f"{candidate.ratio:.3f}"
+    is_known = candidate.ratio_low is not None and not candidate.busy
+    between = f"{candidate.ratio_low:.3f} to {candidate.ratio_high:.3f}" if is_known else absent
     return (
-        f"{one.label}{' *' if one.pareto else ''}",
-        none if one.median_ms is None else f"{one.median_ms:,.3f}",
-        none if one.ratio is None else f"{one.ratio:.3f}",
+        f"{candidate.label}{' *' if candidate.pareto else ''}",
+        candidate.measured_in or absent,
+        absent if candidate.median_ms is None else f"{candidate.median_ms:,.3f}",
+        absent if candidate.min_ms is None else f"{candidate.min_ms:,.3f}",
+        ratio,
         between,
-        f"{one.runs}" if one.runs else none,
-        none if one.peak_bytes is None else f"{one.peak_bytes / 1e6:,.2f}",
-        one.peak_counted or none,
-        none if one.file_bytes is None else megabytes(one.file_bytes).removesuffix(" MB"),
-        none if one.max_rel_error is None else error_words(one.max_rel_error),
+        f"{candidate.runs}" if candidate.runs else absent,
+        absent if candidate.peak_bytes is None else f"{candidate.peak_bytes / 1e6:,.2f}",
+        candidate.peak_counted or absent,
+        absent if candidate.file_bytes is None else megabytes(candidate.file_bytes).removesuffix(" MB"),
+        absent if candidate.max_rel_error is None else relative_error_text(candidate.max_rel_error),
     )

@@ -1,4 +1,4 @@
-"""The command `verify`: two models on the same inputs."""
+"""The command `verify`: compares two models on the same inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import say
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.run.verdict_words import verdict_word
+from workbench.run.verdict_words import verdict_label
 
 HELP = "compare two models on the same inputs"
 
@@ -35,14 +35,15 @@ def run(chosen: argparse.Namespace) -> int:
 def verify_command(
     first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
 ) -> int:
+    """Compare and print the verdict. given: dims that the user bound."""
     from workbench.run.inputs import read_inputs
     from workbench.verification.files import verify_files
 
-    own = None if inputs is None else read_inputs(inputs, first)
-    verdict = verify_files(first, second, own, seed, given)
+    tensors = None if inputs is None else read_inputs(inputs, first)
+    verdict = verify_files(first, second, tensors, seed, given)
     if as_json:
         fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
         print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))
     else:
-        say(f"{verdict_word(verdict.ok)}: {verdict.sentence}")
+        say(f"{verdict_label(verdict.ok)}: {verdict.sentence}")
     return {True: DONE, False: FAILED, None: UNVERIFIED}[verdict.ok]

@@ -56,13 +56,13 @@ def _lines_of(text: str, node: ast.stmt | ast.expr) -> str:
 
 
 def explain_pass(cls: type[Pass]) -> str:
-    """The text that `python -m workbench explain` prints and docs/passes.md contains."""
+    """The text that `python -m workbench explain` prints, and the page Passes of the site has."""
     parts = [f"{cls().name}: {cls.title}", inspect.getdoc(cls) or "", _options(cls)]
     for rule in cls.rules:
         parts.append(_example(f"Rule: {rule.name}", rule.example))
         parts.append(_claims(rule))
-        parts.extend(f"Not here: {refusal.sentence}." for refusal in rule.refusals)
-    parts.extend(_example(example.title, example) for example in cls.own_examples)
+        parts.extend(f"Does not apply, for example: {refusal.sentence}." for refusal in rule.refusals)
+    parts.extend(_example(example.title, example) for example in cls.extra_examples)
     if not cls.rules:
         parts.append(f"Results are {cls.exactness.value}.")
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -70,7 +70,7 @@ def explain_pass(cls: type[Pass]) -> str:
 
 def _claims(rule: Rule) -> str:
     law = f"Law: {rule.law}. " if rule.law else ""
-    wrong = "".join(f" Not so: {each}" for each in rule.wrong_laws)
+    wrong = "".join(f" Variant of the law: {each}" for each in rule.wrong_laws)
     return f"{law}Results are {rule.results}.{wrong}"
 
 

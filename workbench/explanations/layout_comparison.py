@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workbench.layout.problem.required_layouts import RequiredLayouts
 from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.rewrite import History
 
@@ -18,6 +19,7 @@ class LaidOut:
 
     history: History
     verdict: Verdict | None
+    required: RequiredLayouts
 
     def row(self) -> dict[str, Any]:
         """Counts, bound and certificate, seconds, and the verdict, as a row of a table."""
@@ -25,6 +27,8 @@ class LaidOut:
         facts = layout_facts(step)
         return {
             **{name: last[name] for name in ("nodes", "transposes", "elements_moved", "bytes_moved")},
+            "required_layouts": self.required.total,
+            "required_layouts_met": self.required.met,
             "lower_bound": facts.lower_bound,
             "certified": facts.certified,
             "seconds": None if step is None else round(step.seconds, 4),

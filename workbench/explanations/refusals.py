@@ -1,4 +1,4 @@
-"""What a step considered: where its pass acted, and where it did not, grouped by what it said."""
+"""What a step considered: where its pass acted, and where it did not, grouped by reason."""
 
 from __future__ import annotations
 
@@ -18,39 +18,45 @@ _QUOTED = re.compile(r"'[^']*'")
 
 @dataclass(frozen=True)
 class RefusalGroup:
-    """Nodes of which a rule said the same; names in the sentence are left out if there are several.
+    """Nodes that a rule refused for the same reason.
 
-    rule: "" for a pass without rules; said: each node with what was said of it.
+    rule:     "" for a pass without rules.
+    sentence: the reason; if there are several nodes, names in it are replaced by "…".
+    reasons:  pairs of a node and its refusal sentence.
     """
 
     rule: str
     sentence: str
-    said: tuple[tuple[str, str], ...]
+    reasons: tuple[tuple[str, str], ...]
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(node for node, _ in self.said))
+        return tuple(dict.fromkeys(node for node, _ in self.reasons))
 
 
 @dataclass(frozen=True)
 class Considered:
     """acted: rewrites; refused: nodes on which no rule of the pass acts when it has ended; groups: the largest first.
 
-    about: of a pass that considers no single nodes: what it does instead.
+    about: what the pass does, if it does not work node by node.
+    looks_at_all: whether it looks at every node, so that those it leaves are not refused.
     """
 
     acted: int
     refused: int
     groups: tuple[RefusalGroup, ...]
     about: str = ""
+    looks_at_all: bool = False
 
     @property
     def sentence(self) -> str:
-        """ "considered 35, acted on 22, refused 13"."""
+        """ "considered 35, acted on 22, refused 13", or "looked at every node, acted on 6, left 125 as they are"."""
         if self.about:
             return f"acted {self.acted:,} times; {self.about}" if self.acted else f"changed nothing; {self.about}"
         if not self.acted and not self.refused:
             return "considered nothing"
+        if self.looks_at_all:
+            return f"looked at every node, acted on {self.acted:,}, left {self.refused:,} as they are"
         return f"considered {self.acted + self.refused:,}, acted on {self.acted:,}, refused {self.refused:,}"
 
 
@@ -59,7 +65,7 @@ def considered(
 ) -> Considered:
     """What a step of that pass considered. Takes about as long as a run of the pass that finds nothing.
 
-    after: the graph after the step; left_out: rewrites that were left out.
+    after: the graph after the step; left_out: rewrites that the user disabled.
     """
     acted = len(step.rewrites)
     if isinstance(step.facts, FusionFacts):
@@ -68,6 +74,7 @@ def considered(
         )
     elif isinstance(step.facts, SaturationFacts) and step.facts.regions:
         same = (region for region in step.facts.regions if not region.changed)
+        # `proof` says why the region stays as it is.
         refused = (RuleRefusal("", name, region.proof) for region in same for name in region.nodes)
     elif pass_.rules or isinstance(pass_, LayoutStrategy):
         refused = refused_by(pass_, after, context, left_out=left_out)
@@ -76,7 +83,8 @@ def considered(
     groups, nodes = _grouped(refused)
     if not acted and not nodes and pass_.rules:
         return Considered(0, 0, (), f"no node has an operator that it looks at ({_operators(pass_)})")
-    return Considered(acted, len(nodes), groups)
+    looks_at_all = bool(pass_.rules) and all("*" in rule.operators for rule in pass_.rules)
+    return Considered(acted, len(nodes), groups, looks_at_all=looks_at_all)
 
 
 def _grouped(refused: Iterable[RuleRefusal]) -> tuple[tuple[RefusalGroup, ...], Collection[str]]:

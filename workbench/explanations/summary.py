@@ -12,7 +12,7 @@ from workbench.ir import Graph, Node, constant_shape
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
 from workbench.metrics.flops import count_flops
 from workbench.metrics.nodes import count_nodes
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.ops import contract_of
 
 
@@ -32,7 +32,7 @@ class Summary:
 
     opset: the graph's, converted from file_opset.
     parameters: numbers in constants; weight_bytes: their size.
-    flops: of one run with `dims`, as far as known; unknown_flops: operators of unknown cost.
+    flops: the FLOPs of one run with `dims`, as far as known; unknown_flops: the number of operators of unknown cost.
     not_native: operators without a contract, which the torch executor leaves to ONNX Runtime.
     """
 
@@ -62,7 +62,7 @@ class Summary:
 
 def summarize(graph: Graph) -> Summary:
     """The summary of the graph, bodies included."""
-    counts = count(graph)
+    counts = count_transposes(graph)
     bound = bound_types(graph) if graph.dims else {}  # without symbols the graph's types are enough
     layouts = infer_layouts(graph)
     computed = [v for v in layouts if v not in graph.constants]

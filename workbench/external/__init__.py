@@ -1,1 +1,1 @@
-"""Optimizers that others wrote: how one is asked, and what it changed."""
+"""Third-party optimizers as passes: how one is run, and what it changed."""

@@ -2,9 +2,9 @@
 
 Values that both graphs have, with the same numbers and mostly the same name, are shared. A node that computes the
 same results by the same operator from the same operands is unchanged; constants are the same if their elements are.
-The other nodes of both graphs form the changes: nodes are of one change if they exchange a value that is not shared,
-or if one makes the shared value that the other made. So a change reads and makes shared values only, and each can be
-made, undone and left out alone.
+The other nodes of both graphs form the changes. Two nodes belong to one change if they exchange a value that is not
+shared, or if both compute the same shared value. So a change reads and computes shared values only, and each can be
+applied, undone and left out alone.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 import networkx as nx
 
 from workbench.errors import quoted
-from workbench.external.running import ToolError
+from workbench.external.tool_call import ToolError
 from workbench.ir import Constant, Edit, EditError, Graph, Node
 from workbench.ir.attribute_defaults import defaults_at
 from workbench.rewrite.core.content import attribute_key, elements_key
 from workbench.rewrite.patterns.schemas import opset_of_node
 
-_MOST = 3  # names in a sentence
-_BEFORE, _AFTER = "before", "after"  # of which graph a node is
+_MAX_NAMED = 3  # names in a sentence
+_BEFORE, _AFTER = "before", "after"  # the graph to which a node belongs
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: `removed` nodes become `inserted` nodes and constants, which take the place of results."""
+    """`removed` nodes become `inserted` nodes and `folded` values, which become constants."""
 
     edit: Edit
     removed: tuple[Node, ...]
@@ -46,77 +46,88 @@ class Difference:
 
 
 def difference(before: Graph, after: Graph, same: Mapping[str, str] | None) -> Difference:
-    """What leads from one graph to the other, whose values get new names where a name means something else.
+    """The changes that lead from one graph to the other. A value of `after` gets a new name if `before` has another
+    value of its name.
 
-    same: values of `after` with the same numbers as one of `before`, and that one's name; None: every common name
-    stands for the same value. Outputs are shared whatever their numbers, so that a wrong result stays one; if there
-    is one, other values are too that have a name in common, and numbers that no other has.
-    Raises ToolError.
+    same: by value of `after`, a value of `before` with the same numbers; None: equal names stand for equal values.
+    Outputs are shared whatever their numbers, so that a wrong result stays visible. If an output is wrong, other values
+    of equal name are shared too, unless a value of other name has the same numbers. Raises ToolError.
     """
     _check_interface(before, after)
-    mine, its = _computed(before), _computed(after)
-    message = {value: value for value in mine & {*its, *after.constants}} if same is None else same
+    before_values, after_values = _computed(before), _computed(after)
+    matches = {value: value for value in before_values & {*after_values, *after.constants}} if same is None else same
     interface = {*before.inputs, *before.outputs}
-    if any(value not in message for value in before.outputs):  # wrong: by names, or all after the fault would be one
-        message = {v: v for v in (mine & its).difference(message.values())} | {**message}
-    paired = {a: b for a, b in message.items() if b in mine and (a in its or a == b) and not interface & {a, b}}
-    paired |= {value: value for value in interface}
-    shared = {*paired.values()}
-    changes = _changes(before, _named_apart(before, after, paired), shared)
-    others = (value for value in mine & its if paired.get(value) != value)
+    if any(value not in matches for value in before.outputs):  # else all nodes after the fault would be one change
+        matches = {v: v for v in (before_values & after_values).difference(matches.values())} | {**matches}
+    shared_names = {
+        a: b
+        for a, b in matches.items()
+        if b in before_values and (a in after_values or a == b) and not interface & {a, b}
+    }
+    shared_names |= {value: value for value in interface}
+    shared = {*shared_names.values()}
+    changes = _changes(before, _with_distinct_names(before, after, shared_names), shared)
+    others = (value for value in before_values & after_values if shared_names.get(value) != value)
     return Difference(tuple(_in_order(before, changes)), tuple(sorted(others)))
 
 
 def _check_interface(before: Graph, after: Graph) -> None:
     if after.outputs != before.outputs:
-        its, mine = (quoted(graph.outputs, _MOST) for graph in (after, before))
-        raise ToolError(f"its result has the outputs {its}, not {mine}")
-    more = [v for v in after.inputs if v not in before.inputs]
-    if more:
-        raise ToolError(f"its result has inputs that the model has not: {quoted(more, _MOST)}")
-    opset, made = before.opset_imports.get("", 0), after.opset_imports.get("", 0)
-    if made not in (0, opset):
-        raise ToolError(f"its result is of opset {made} and cannot be brought back to opset {opset}")
+        after_outputs, before_outputs = (quoted(graph.outputs, _MAX_NAMED) for graph in (after, before))
+        raise ToolError(f"its result has the outputs {after_outputs}, not {before_outputs}")
+    added = [v for v in after.inputs if v not in before.inputs]
+    if added:
+        raise ToolError(f"its result has inputs that the model does not have: {quoted(added, _MAX_NAMED)}")
+    opset, after_opset = before.opset_imports.get("", 0), after.opset_imports.get("", 0)
+    if after_opset not in (0, opset):
+        raise ToolError(f"its result has opset {after_opset} and cannot be brought back to opset {opset}")
 
 
 def _computed(graph: Graph) -> set[str]:
     return {value for node in graph.nodes for value in node.outputs if value}
 
 
-# ---- one name, one meaning -------------------------------------------------------------
+# ---- names -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Renamed:
-    """The graph after, with names that mean in both graphs the same: its nodes, its constants, its types."""
+    """The graph after, renamed so that a name means the same value in both graphs.
+
+    elements: keys of the elements of both graphs' constants. original_names: by new name, the name in `graph`.
+    """
 
     nodes: Sequence[Node]
     constants: Mapping[str, Constant]
-    elements: Mapping[str, Hashable]  # of the constants of both graphs
+    elements: Mapping[str, Hashable]
     graph: Graph
-    former: Mapping[str, str]  # the name in `graph` of a value that has a new one
+    original_names: Mapping[str, str]
 
     @cached_property
-    def places(self) -> Mapping[str, int]:
-        """The place of each node, by name."""
-        return {node.name: place for place, node in enumerate(self.nodes)}
+    def positions(self) -> Mapping[str, int]:
+        """The position of each node, by name."""
+        return {node.name: position for position, node in enumerate(self.nodes)}
 
 
-def _named_apart(before: Graph, after: Graph, paired: Mapping[str, str]) -> _Renamed:
-    """`after` with the names that paired values have before, and new ones where `before` has a name for another."""
-    mine = {name: elements_key(tensor) for name, tensor in before.constants.items()}
-    its = {name: elements_key(tensor) for name, tensor in after.constants.items()}
-    first = {elements: name for name, elements in reversed(mine.items())}
-    equal = {name: first[held] for name, held in its.items() if held in first and name not in paired}
-    names = {a: b for a, b in paired.items() if a != b} | equal
+def _with_distinct_names(before: Graph, after: Graph, shared_names: Mapping[str, str]) -> _Renamed:
+    """`after` with the names of shared values in `before`, and new names where `before` has another value of a name."""
+    before_elements = {name: elements_key(tensor) for name, tensor in before.constants.items()}
+    after_elements = {name: elements_key(tensor) for name, tensor in after.constants.items()}
+    first_names = {elements: name for name, elements in reversed(before_elements.items())}
+    equal = {
+        name: first_names[key]
+        for name, key in after_elements.items()
+        if key in first_names and name not in shared_names
+    }
+    names = {a: b for a, b in shared_names.items() if a != b} | equal
     taken = {*after.values(), *names.values()}
     for value in after.values():
-        if value not in names and value not in paired and before.has_value(value):
+        if value not in names and value not in shared_names and before.has_value(value):
             names[value] = before.fresh(value, taken)
             taken.add(names[value])
     nodes = [_with_names(node, names) for node in after.nodes]
     constants = {names.get(name, name): tensor for name, tensor in after.constants.items()}
-    elements = {**{names.get(name, name): held for name, held in its.items()}, **mine}
+    elements = {**{names.get(name, name): key for name, key in after_elements.items()}, **before_elements}
     return _Renamed(nodes, constants, elements, after, {new: old for old, new in names.items()})
 
 
@@ -132,79 +143,86 @@ def _with_names(node: Node, names: Mapping[str, str]) -> Node:
 
 def _changes(before: Graph, after: _Renamed, shared: Collection[str]) -> Iterator[Change]:
     unchanged = _unchanged(before, after)
-    stay = {*unchanged.values()}
+    kept = {*unchanged.values()}
     removed = {node.name: node for node in before.nodes if node.name not in unchanged}
-    inserted = {i: node for i, node in enumerate(after.nodes) if i not in stay}
+    inserted = {i: node for i, node in enumerate(after.nodes) if i not in kept}
     folded = [v for v in after.constants if before.producer(v) is not None and v in shared]
     outside = {"", *shared, *before.constants, *after.constants}
-    parts = nx.Graph((("value", value), ("constant", value)) for value in folded)
+    exchanges = nx.Graph((("value", value), ("constant", value)) for value in folded)
     for name, node in removed.items():
-        _join(parts, (_BEFORE, name), node, outside)
+        _join(exchanges, (_BEFORE, name), node, outside)
     for index, node in inserted.items():
-        _join(parts, (_AFTER, index), node, outside)
-    for part in nx.connected_components(parts):
-        went = [removed[key] for kind, key in part if kind == _BEFORE]
-        constants = [key for kind, key in part if kind == "constant"]
-        if went or constants:  # else nothing reads what the new nodes make
-            yield _change(before, after, went, [inserted[key] for kind, key in part if kind == _AFTER], constants)
+        _join(exchanges, (_AFTER, index), node, outside)
+    for component in nx.connected_components(exchanges):
+        removed_nodes = [removed[key] for kind, key in component if kind == _BEFORE]
+        constants = [key for kind, key in component if kind == "constant"]
+        if removed_nodes or constants:  # else nothing reads what the new nodes compute
+            yield _change(
+                before, after, removed_nodes, [inserted[key] for kind, key in component if kind == _AFTER], constants
+            )
 
 
-def _join(parts: nx.Graph, key: tuple[str, Any], node: Node, outside: Collection[str]) -> None:
-    """Join the node with the values that it makes, and with those that it reads and that only one graph has."""
-    parts.add_node(key)
-    parts.add_edges_from((key, ("value", value)) for value in node.outputs if value)
-    parts.add_edges_from((key, ("value", value)) for value in node.operands if value not in outside)
+def _join(exchanges: nx.Graph, key: tuple[str, Any], node: Node, outside: Collection[str]) -> None:
+    """Join the node with its results, and with operands that only one graph has."""
+    exchanges.add_node(key)
+    exchanges.add_edges_from((key, ("value", value)) for value in node.outputs if value)
+    exchanges.add_edges_from((key, ("value", value)) for value in node.operands if value not in outside)
 
 
 def _unchanged(before: Graph, after: _Renamed) -> dict[str, int]:
-    """The nodes that are in both graphs: the name before, the place after."""
+    """The nodes that are in both graphs: by name in `before`, the position in `after`."""
     results: dict[str, int] = {}
     for index, node in enumerate(after.nodes):
         first = next((value for value in node.outputs if value), "")
-        mine = before.producer(first)
-        if mine is None or mine.outputs != node.outputs:
+        counterpart = before.producer(first)
+        if counterpart is None or counterpart.outputs != node.outputs:
             continue
-        if _meaning(before, mine, after.elements) == _meaning(before, node, after.elements):
-            results[mine.name] = index
+        if _computation_key(before, counterpart, after.elements) == _computation_key(before, node, after.elements):
+            results[counterpart.name] = index
     return results
 
 
-def _meaning(graph: Graph, node: Node, elements: Mapping[str, Hashable]) -> Hashable:
-    """Operator, operands and attributes that are not the default. elements: of constants, in place of their names."""
+def _computation_key(graph: Graph, node: Node, elements: Mapping[str, Hashable]) -> Hashable:
+    """Equal for nodes that compute the same. elements: keys of constants' elements, in place of their names.
+
+    It has the operator, the operands and the attributes that differ from their defaults.
+    """
     defaults = defaults_at(node.op_type, opset_of_node(graph, node), node.domain) if node.attributes else {}
-    message = (key for key in sorted(node.attributes) if key not in defaults or defaults[key] != node.attributes[key])
-    attributes = tuple((key, attribute_key(node.attributes[key])) for key in message)
+    names = (key for key in sorted(node.attributes) if key not in defaults or defaults[key] != node.attributes[key])
+    attributes = tuple((key, attribute_key(node.attributes[key])) for key in names)
     operands = tuple(elements.get(value, value) for value in (*node.inputs, *node.operands))
     return node.op, node.overload, operands, attributes
 
 
 def _change(before: Graph, after: _Renamed, removed: list[Node], inserted: list[Node], folded: list[str]) -> Change:
     removed.sort(key=lambda node: before.position(node.name))
-    inserted.sort(key=lambda node: after.places[node.name])
+    inserted.sort(key=lambda node: after.positions[node.name])
     names = dict.fromkeys(node.name for node in removed)
-    named = [_node_named_apart(before, after, node, names) for node in inserted]
-    made = dict.fromkeys(value for node in named for value in node.outputs if value)
-    read = dict.fromkeys((*folded, *(value for node in named for value in node.operands)))
-    types = {v: after.graph.types.get(after.former.get(v, v)) for v in made if v not in before.types}
+    inserted_nodes = [_with_distinct_name(before, after, node, names) for node in inserted]
+    results = dict.fromkeys(value for node in inserted_nodes for value in node.outputs if value)
+    read = dict.fromkeys((*folded, *(value for node in inserted_nodes for value in node.operands)))
+    types = {v: after.graph.types.get(after.original_names.get(v, v)) for v in results if v not in before.types}
     edit = Edit(
         remove=tuple(names),
-        insert=tuple(named),
+        insert=tuple(inserted_nodes),
         constants={value: after.constants[value] for value in read if value in after.constants},
         types={value: type_ for value, type_ in types.items() if type_ is not None},
-        functions={key: f for key, f in after.graph.functions.items() if key not in before.functions and named},
+        functions={
+            key: f for key, f in after.graph.functions.items() if key not in before.functions and inserted_nodes
+        },
     )
-    return Change(edit, tuple(removed), tuple(named), tuple(folded))
+    return Change(edit, tuple(removed), tuple(inserted_nodes), tuple(folded))
 
 
-def _node_named_apart(before: Graph, after: _Renamed, node: Node, removed: Collection[str]) -> Node:
-    """The node, with another name if one of `before` that this change does not remove has it."""
+def _with_distinct_name(before: Graph, after: _Renamed, node: Node, removed: Collection[str]) -> Node:
+    """The node, with a new name if a node of `before` that this change does not remove has its name."""
     if node.name in removed or node.name not in before:
         return node
-    return node.replace(name=before.fresh(node.name, after.places))
+    return node.replace(name=before.fresh(node.name, after.positions))
 
 
 def _in_order(before: Graph, changes: Iterator[Change]) -> Iterator[Change]:
-    """The changes in an order in which none makes a cycle; those of which none can be first are one change."""
+    """The changes in an order in which none creates a cycle; changes without such an order become one."""
     trial = before.copy()
     waiting = sorted(changes, key=lambda change: min((before.position(n.name) for n in change.removed), default=-1.0))
     while waiting:
@@ -215,7 +233,7 @@ def _in_order(before: Graph, changes: Iterator[Change]) -> Iterator[Change]:
             else:
                 later.append(change)
         if len(later) == len(waiting):
-            yield _as_one(waiting)
+            yield _joined(waiting)
             return
         waiting = later
 
@@ -228,7 +246,7 @@ def _apply(graph: Graph, change: Change) -> bool:
     return True
 
 
-def _as_one(changes: Sequence[Change]) -> Change:
+def _joined(changes: Sequence[Change]) -> Change:
     edits = [change.edit for change in changes]
     edit = Edit(
         remove=tuple(name for edit in edits for name in edit.remove),

@@ -1,4 +1,4 @@
-"""Reading and writing whole models, and hearing what a library logs, in a tool's process."""
+"""Reads and writes whole models, and captures what a library logs, in a tool's process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 from onnx import ModelProto
 
-MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
+MAX_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
 
 
 def read_whole(source: Path) -> ModelProto:
@@ -20,21 +20,21 @@ def read_whole(source: Path) -> ModelProto:
 
 
 def write_whole(model: ModelProto, target: Path) -> None:
-    """Write it, its weights beside it if one file could not hold them."""
-    onnx.save(model, target, save_as_external_data=model.ByteSize() > MOST_INSIDE)
+    """Write the model, with its weights in an external file if one file cannot hold them."""
+    onnx.save(model, target, save_as_external_data=model.ByteSize() > MAX_INSIDE)
 
 
 @contextmanager
 def logged() -> Iterator[list[str]]:
-    """A list that gets, at the end of the block, what a library wrote to the process's standard error meanwhile."""
+    """A list to which the end of the block adds what the block wrote to the process's standard error."""
     text: list[str] = []
-    kept = os.dup(2)
+    saved = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
         try:
             yield text
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved, 2)
+            os.close(saved)
         file.seek(0)
         text.append(file.read().decode(errors="replace"))

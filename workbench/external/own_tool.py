@@ -7,7 +7,7 @@ Each file in $WORKBENCH_TOOLS, or in graph-workbench/tools of the user's setting
     command = "shrink --level 3 {input} {output}"
 
 or `halve.py` with a function `optimize(model: onnx.ModelProto) -> onnx.ModelProto`, whose module's docstring says what
-it does. Both run in a process of their own; a file is not imported to be listed.
+it does. Both run in a separate process; listing the tools does not import their files.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from workbench.support.files import settings_folder
 TOOLS_VARIABLE = "WORKBENCH_TOOLS"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _KEYS = ("title", "command", "about")
-_PLACES = ("{input}", "{output}")
+_PLACEHOLDERS = ("{input}", "{output}")
 
 
 class OwnToolError(UserError):
-    """The file of a tool says not what is needed, or its command failed."""
+    """The file of a tool is not valid, or its command failed."""
 
 
 @dataclass(frozen=True)
 class OwnTool(ToolPass):
-    """Base of the passes that `own_tools` makes. file: the tool's."""
+    """Base of the passes that `own_tools` makes. file: the path of the tool's file."""
 
     about: ClassVar[str] = ""
 
@@ -58,13 +58,13 @@ class OwnTool(ToolPass):
     def convert(self, source: Path, target: Path) -> None:
         file = Path(self.file)
         if file.suffix == ".toml":
-            _run_command(_told(file)["command"], source, target)
+            _run_command(_description(file)["command"], source, target)
         else:
             write_whole(_function(file)(read_whole(source)), target)
 
 
 def own_tools(taken: Collection[str] = ()) -> Mapping[str, type[OwnTool] | str]:
-    """The user's tools by name; in place of one, the sentence that says why its file is not one.
+    """The user's tools by name; for a file that is not a tool, the sentence that says why.
 
     taken: names that other passes have.
     """
@@ -85,43 +85,43 @@ def own_tools(taken: Collection[str] = ()) -> Mapping[str, type[OwnTool] | str]:
 
 @cache
 def _pass_of(file: Path, changed_ns: int) -> type[OwnTool]:
-    """The pass of a file as it was then: the app asks for all passes in every run of a page."""
+    """The pass of a file, cached by its time of change: every run of a page asks for all passes."""
     if not _NAME.fullmatch(file.stem):
         raise OwnToolError("the file's name must be small letters, digits and _; rename it")
-    message = _told(file)
-    words = {
+    description = _description(file)
+    fields = {
         "__annotations__": {"file": str},
         "__module__": OwnTool.__module__,
-        "__doc__": message["about"],
+        "__doc__": description["about"],
         "file": str(file),
-        "title": message["title"],
-        "about": message["about"],
+        "title": description["title"],
+        "about": description["about"],
     }
-    return dataclass(frozen=True)(type(OwnTool.__name__, (OwnTool,), words))
+    return dataclass(frozen=True)(type(OwnTool.__name__, (OwnTool,), fields))
 
 
-def _told(file: Path) -> Mapping[str, str]:
+def _description(file: Path) -> Mapping[str, str]:
     """Title, command (of a TOML file) and a sentence about the tool. Raises OwnToolError."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".py":
-        return _told_in_python(file, text)
+        return _description_in_python(file, text)
     try:
-        message = tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise OwnToolError(f"it is not TOML: {error}") from None
-    unknown = [key for key in message if key not in _KEYS]
+    unknown = [key for key in table if key not in _KEYS]
     if unknown:
-        raise OwnToolError(f"'{unknown[0]}' is none of {', '.join(_KEYS)}; remove it")
-    if not all(isinstance(value, str) for value in message.values()):
+        raise OwnToolError(f"'{unknown[0]}' is not one of {', '.join(_KEYS)}; remove it")
+    if not all(isinstance(value, str) for value in table.values()):
         raise OwnToolError("its values must be text; put them in quotes")
-    command = message.get("command", "")
-    if not all(place in command for place in _PLACES):
-        raise OwnToolError("its command must have {input} and {output}, where the two files' names are put")
-    about = message.get("about", f"Runs `{command}`.")
-    return {"title": message.get("title", file.stem), "command": command, "about": about}
+    command = table.get("command", "")
+    if not all(placeholder in command for placeholder in _PLACEHOLDERS):
+        raise OwnToolError("its command must have {input} and {output}, which stand for the two files' names")
+    about = table.get("about", f"Runs `{command}`.")
+    return {"title": table.get("title", file.stem), "command": command, "about": about}
 
 
-def _told_in_python(file: Path, text: str) -> Mapping[str, str]:
+def _description_in_python(file: Path, text: str) -> Mapping[str, str]:
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -134,20 +134,20 @@ def _told_in_python(file: Path, text: str) -> Mapping[str, str]:
 
 def _run_command(command: str, source: Path, target: Path) -> None:
     """Raises OwnToolError for an exit code other than 0."""
-    words = [w.replace("{input}", str(source)).replace("{output}", str(target)) for w in shlex.split(command)]
+    arguments = [w.replace("{input}", str(source)).replace("{output}", str(target)) for w in shlex.split(command)]
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
     except OSError as error:
-        raise OwnToolError(f"'{words[0]}' cannot be started: {error.strerror or error}") from None
+        raise OwnToolError(f"'{arguments[0]}' cannot be started: {error.strerror or error}") from None
     if done.returncode != 0:
         lines = done.stdout.decode(errors="replace").strip().splitlines()
         last = f"; its last line was: {lines[-1][:200]}" if lines else ""
         raise OwnToolError(f"the command ended with code {done.returncode}{last}")
 
 
-def _function(file: Path):  # type: ignore[no-untyped-def]  # of the user's, from ModelProto to ModelProto
+def _function(file: Path):  # type: ignore[no-untyped-def]  # a user's function from ModelProto to ModelProto
     spec = importlib.util.spec_from_file_location(f"own_tool_{file.stem}", file)
     assert spec is not None and spec.loader is not None  # it ends in .py
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""A pass that is an optimizer of others: the whole model goes through it, what it changed comes back as rewrites."""
+"""A third-party optimizer as a pass: the whole model goes through it, and its changes come back as rewrites."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import quoted
-from workbench.external.running import ToolCall, ToolError, ToolRunner
+from workbench.external.tool_call import ToolCall, ToolError, ToolRunner
 from workbench.ir import Graph, Node
 from workbench.rewrite.core.exactness import Exactness
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass, option
 from workbench.rewrite.core.rule import Rewrite
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.external.difference import Change
 
 MEGABYTE = 10**6
-_MOST_NAMED = 3  # nodes named in a sentence
+_MAX_NAMED = 3  # nodes named in a sentence
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class ToolFacts:
 
     failed:       why there is no result; "" if there is one.
     seconds, peak_bytes: its wall time, and the largest resident memory of its process.
-    said:         what the tool said of itself, as a part of a sentence.
-    other_values: names that mean other numbers in its result; these values have got names of their own.
+    said:         what the tool reports about its run, as a part of a sentence.
+    other_values: names that mean other numbers in its result; these values got new names.
     uncompared:   why values were matched by their names alone; "" if their numbers were compared.
     """
 
@@ -53,16 +53,18 @@ class ToolFacts:
         if self.said:
             text += f"; {self.said}"
         if self.other_values:
-            named = quoted(self.other_values, _MOST_NAMED)
-            text += f"; these values have other numbers in its result, there under the same name: {named}"
+            names = quoted(self.other_values, _MAX_NAMED)
+            text += f"; these names stand for other numbers in its result: {names}"
         if self.uncompared:
-            text += f"; values are matched by their names alone, for their numbers were not compared: {self.uncompared}"
+            text += (
+                f"; values are matched by their names alone, since their numbers were not compared: {self.uncompared}"
+            )
         return text
 
 
 @dataclass(frozen=True)
 class ToolPass(Pass):
-    """Base of the passes in `passes/tools/`: each gives its packages, of which the first is the tool, and `convert`."""
+    """Base of the passes in `passes/tools/`: each defines its packages, the tool's first, and `convert`."""
 
     exactness = Exactness.ROUNDING
 
@@ -70,15 +72,15 @@ class ToolPass(Pass):
     megabytes: int = option(16_000, "How many megabytes of memory its process may take.", least=100)
 
     def convert(self, source: Path, target: Path) -> str | None:
-        """Read the model in one file, write the optimized one to the other; in the tool's own process.
+        """Read the model from `source` and write the optimized one to `target`; runs in the tool's process.
 
-        Returns what the tool said of itself, to be a part of a sentence.
+        Returns what the tool reports about its run, as a part of a sentence, or None.
         """
         raise NotImplementedError(f"tool {self.name} does not define `convert`")
 
     @classmethod
-    def switches(cls, message: str) -> list[str]:
-        """What its option `without` can switch off, one at a time, of the parts of it that `convert` said acted."""
+    def switches(cls, report: str) -> list[str]:
+        """The parts of the tool that acted and that its option `without` can switch off. report: from `convert`."""
         return []
 
     @classmethod
@@ -89,19 +91,23 @@ class ToolPass(Pass):
 
     @property
     def call(self) -> ToolCall:
-        """How to run it; a process needs the class alone, and the values of the fields."""
+        """How to run it: a process needs the class and the values of the fields only."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         cls = type(self)
         limit = self.megabytes * MEGABYTE
         return ToolCall(self.title, cls.__module__, cls.__qualname__, fields, self.seconds, limit)
 
-    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
+    def run(
+        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+    ) -> Iterator[Rewrite]:
         """Each change of the tool is a rewrite, which can be left out alone."""
         if not self.exactness.runs_in(context.mode):
             return iter(())
         return self._changes(graph, context, leave_out)
 
-    def _changes(self, graph: Graph, context: PassContext, leave_out: LeaveOut) -> Generator[Rewrite, None, ToolFacts]:
+    def _changes(
+        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites
+    ) -> Generator[Rewrite, None, ToolFacts]:
         from workbench.external.difference import difference
 
         tool = self.title
@@ -117,9 +123,9 @@ class ToolPass(Pass):
             proposed = Rewrite(change.edit, _sentence(change), tuple(node.name for node in change.removed))
             if proposed not in leave_out:
                 yield proposed
-        ran, uncompared = result.run, result.reason.rstrip(".")
+        run, uncompared = result.run, result.reason.rstrip(".")
         version = self.version()
-        return ToolFacts(tool, version, "", ran.seconds, ran.peak_bytes, ran.said, outcome.other_values, uncompared)
+        return ToolFacts(tool, version, "", run.seconds, run.peak_bytes, run.said, outcome.other_values, uncompared)
 
 
 def _sentence(change: Change) -> str:
@@ -129,9 +135,9 @@ def _sentence(change: Change) -> str:
         constants = f"{'constants' if len(change.folded) > 1 else 'constant'} {_listed(map(repr, change.folded))}"
         new = f"{new} and {constants}" if inserted else constants
     if not new:
-        return f"{_named(change.removed)} {'goes' if removed == 1 else 'go'}; {_count(removed)} less"
+        return f"{_named(change.removed)} {'goes' if removed == 1 else 'go'}; {_count(removed)} fewer"
     fewer = removed - inserted
-    balance = "" if fewer == 0 else f"; {_count(abs(fewer))} {'less' if fewer > 0 else 'more'}"
+    balance = "" if fewer == 0 else f"; {_count(abs(fewer))} {'fewer' if fewer > 0 else 'more'}"
     return f"{_named(change.removed)} {'becomes' if removed == 1 else 'become'} {new}{balance}"
 
 
@@ -139,11 +145,11 @@ def _named(nodes: Sequence[Node]) -> str:
     return _listed(str(node) for node in nodes)
 
 
-def _listed(words: Any) -> str:
-    every = list(words)
-    if len(every) > _MOST_NAMED + 1:
-        every = [*every[:_MOST_NAMED], f"{len(every) - _MOST_NAMED:,} more"]
-    return " and ".join(filter(None, [", ".join(every[:-1]), *every[-1:]]))
+def _listed(texts: Any) -> str:
+    names = list(texts)
+    if len(names) > _MAX_NAMED + 1:
+        names = [*names[:_MAX_NAMED], f"{len(names) - _MAX_NAMED:,} more"]
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _count(nodes: int) -> str:

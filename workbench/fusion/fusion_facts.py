@@ -1,4 +1,4 @@
-"""What a fusing pass finds besides its rewrites: the groups, why others are none, and the memory traffic."""
+"""The facts of a fusing pass besides its rewrites: groups, refusals and memory traffic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class FusedGroup:
-    """name: of the call that computes it, or of the operator if it is alone. members: names of the operators.
+    """name: of the call that computes it, or of its only operator. members: names of the operators.
     kind: the fusion kind."""
 
     name: str
@@ -20,9 +20,9 @@ class FusedGroup:
 class Traffic:
     """Bytes that operators or groups read and write in one run, at the sizes to which symbolic dims are bound.
 
-    unfused_bytes: of the operators alone.
-    bytes:         of the groups; None, as the above, if a size is unknown.
-    bound_bytes:   no grouping under the rules has less; None if nothing was proved.
+    unfused_bytes: the bytes that the operators alone read and write.
+    bytes:         the bytes that the groups read and write. Both are None if a size is unknown.
+    bound_bytes:   the fewest bytes of any grouping under the rules; None if nothing was proved.
     certified:     whether the groups reach the bound.
     """
 
@@ -46,12 +46,12 @@ class FusionFacts:
     def sentence(self) -> str:
         """The groups and their traffic beside that of the operators alone."""
         operators = sum(len(group.members) for group in self.groups)
-        counted = f"{operators:,} operators in {len(self.groups):,} group{'s' if len(self.groups) > 1 else ''}"
+        groups = f"{operators:,} operators in {len(self.groups):,} group{'s' if len(self.groups) > 1 else ''}"
         before, after = self.traffic.unfused_bytes, self.traffic.bytes
         if not before or after is None:
-            return f"{counted}; the memory traffic is unknown, since sizes do not follow from the inputs"
+            return f"{groups}; the memory traffic is unknown, since sizes do not follow from the inputs"
         return (
-            f"{counted}; they read and write {_size(after)} in one run, {after / before:.0%} of the {_size(before)} "
+            f"{groups}; they read and write {_size(after)} in one run, {after / before:.0%} of the {_size(before)} "
             f"of the operators alone{self._proved(after)}"
         )
 
@@ -62,7 +62,7 @@ class FusionFacts:
         rules = f"under the {self.over} rules"
         if self.traffic.certified:
             return f"; no grouping {rules} has less"
-        return f"; {_size(bound)} are needed by any grouping {rules}, so up to {1 - bound / reached:.1%} might be saved"
+        return f"; any grouping {rules} needs {_size(bound)}, so at most {1 - bound / reached:.1%} could be saved"
 
 
 def _size(count: int) -> str:

@@ -15,12 +15,12 @@ from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIV
 
 MAX_OPERATORS = 256
 _FUSED = (ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION)
-_WORDS = {FUSABLE: "out-elementwise-fusable"}
+_KIND_TEXTS = {FUSABLE: "out-elementwise-fusable"}
 
 
-def word(kind: FusionKind) -> str:
-    """The kind as the user reads it."""
-    return _WORDS.get(kind, kind.name.lower())
+def kind_text(kind: FusionKind) -> str:
+    """The kind as shown to the user."""
+    return _KIND_TEXTS.get(kind, kind.name.lower())
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Merge:
 class Groups:
     """The groups so far.
 
-    group:    of each operator, the index that names its group: that of its last operator.
-    members:  of each group, its operators in topological order.
-    kind:     of each group: that of its last operator, or of the product, reduction or normalization in it.
+    group:    for each operator, the index that names its group: that of its last operator.
+    members:  for each group, its operators in topological order.
+    kind:     for each group, the kind of its last operator, or of the product, reduction or normalization in it.
     refusals: operator -> why it does not join its post-dominator.
     """
 
@@ -53,13 +53,13 @@ class Groups:
     refusals: dict[int, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        everyone = range(len(self.operators))
-        self.group = list(everyone)
-        self.members = {i: (i,) for i in everyone}
-        self.kind = {i: self.operators[i].kind for i in everyone}
+        indices = range(len(self.operators))
+        self.group = list(indices)
+        self.members = {i: (i,) for i in indices}
+        self.kind = {i: self.operators[i].kind for i in indices}
 
     def merge(self, region: Sequence[int], sink: int) -> tuple[int, ...]:
-        """Merge the groups of the region into the sink's; returns the members."""
+        """Merge the groups of the region into the group of the sink; returns its members."""
         target = self.group[sink]
         for other in {self.group[i] for i in region} - {target}:
             for i in self.members[other]:
@@ -77,9 +77,9 @@ class Refused(Exception):
 def merges(groups: Groups, max_operators: int = MAX_OPERATORS, *, past_products: bool = False) -> Iterator[Merge]:
     """Merge `groups` as far as the rules allow, with at most `max_operators` in a group; yields each merge.
 
-    past_products: whether an operator in the group of a product joins further ones by its own kind. TVM goes by the
+    past_products: whether an operator in the group of a product joins its post-dominator by its own kind. TVM uses the
                    group's kind, so that a group with a product ends before the first edge that is not elementwise.
-    Afterwards `groups.refusals` says of every other operator why it stays.
+    Afterwards `groups.refusals` says of every other operator why it does not join.
     """
     tree = post_dominators(groups.operators)
     for phase in (0, 1):
@@ -102,45 +102,48 @@ def merges(groups: Groups, max_operators: int = MAX_OPERATORS, *, past_products:
             groups.refusals.pop(i, None)
 
 
-def _sentence(operators: Sequence[Operator], operator: Operator, place: PostDominator, region: Sequence[int]) -> str:
-    assert place.parent is not None
+def _sentence(
+    operators: Sequence[Operator], operator: Operator, post_dominator: PostDominator, region: Sequence[int]
+) -> str:
+    assert post_dominator.parent is not None
     between = len(region) - 1
-    more = f", with {between} operator{'s' if between > 1 else ''} between" if between else ""
+    with_others = f", with {between} operator{'s' if between > 1 else ''} between" if between else ""
+    sink = operators[post_dominator.parent]
     return (
-        f"{operator.label} ({word(operator.kind)}) joins its post-dominator {operators[place.parent].label}"
-        f" ({word(operators[place.parent].kind)}){more}; the edges are {word(place.relation)}"
+        f"{operator.label} ({kind_text(operator.kind)}) joins its post-dominator {sink.label}"
+        f" ({kind_text(sink.kind)}){with_others}; the edges are {kind_text(post_dominator.relation)}"
     )
 
 
 def _region(
-    groups: Groups, i: int, kind: FusionKind, place: PostDominator, phase: int, max_operators: int
+    groups: Groups, i: int, kind: FusionKind, post_dominator: PostDominator, phase: int, max_operators: int
 ) -> tuple[int, ...] | None:
-    """The operator and all between it and its post-dominator; None if it is for the other phase to decide.
+    """The operator and all between it and its post-dominator; None if the other phase decides about it.
 
-    kind: by which it joins. Raises Refused.
+    kind: the kind that decides what it may join. Raises Refused.
     """
     operators, operator = groups.operators, groups.operators[i]
     if kind == OPAQUE:
         raise Refused(f"{operator.label} is opaque")
-    if place.parent is None:
+    if post_dominator.parent is None:
         raise Refused(_without_post_dominator(operator))
-    sink = operators[place.parent]
-    joins = f"{operator.label} ({word(operator.kind)}) does not join its post-dominator {sink.label}"
+    sink = operators[post_dominator.parent]
+    joins = f"{operator.label} ({kind_text(operator.kind)}) does not join its post-dominator {sink.label}"
     if kind != operator.kind:
-        joins += f", since its group is {word(kind)}"
+        joins += f", since its group is {kind_text(kind)}"
     if kind == REDUCTION:
         raise Refused(f"{joins}: a reduction ends its group")
     if phase != {FUSABLE: 0, INJECTIVE: 1}.get(kind, phase):
         return None
     allowed = {FUSABLE: (ELEMENTWISE,), INJECTIVE: (*_FUSED, FUSABLE)}.get(kind, _FUSED)
-    if place.relation not in allowed:
-        raise Refused(f"{joins}: an edge on the way is {word(place.relation)}")
-    region = _between(operators, i, place.parent, max_operators)
-    for other in (*region[1:], place.parent):
-        of_group = groups.kind[groups.group[other]]
-        if of_group not in _may_be_passed(kind, other == place.parent):
-            raise Refused(f"{joins}: the group of {operators[other].label} is {word(of_group)}")
-    together = {groups.group[other] for other in (*region, place.parent)}
+    if post_dominator.relation not in allowed:
+        raise Refused(f"{joins}: an edge on the way is {kind_text(post_dominator.relation)}")
+    region = _between(operators, i, post_dominator.parent, max_operators)
+    for other in (*region[1:], post_dominator.parent):
+        group_kind = groups.kind[groups.group[other]]
+        if group_kind not in _joinable_kinds(kind, other == post_dominator.parent):
+            raise Refused(f"{joins}: the group of {operators[other].label} is {kind_text(group_kind)}")
+    together = {groups.group[other] for other in (*region, post_dominator.parent)}
     if sum(groups.kind[group] == FUSABLE for group in together) > 1:
         raise Refused(f"{joins}: the group would have two out-elementwise-fusable operators")
     count = sum(len(groups.members[group]) for group in together)
@@ -157,7 +160,7 @@ def _without_post_dominator(operator: Operator) -> str:
     return f"the users of {operator.label} do not meet in one operator"
 
 
-def _may_be_passed(kind: FusionKind, is_sink: bool) -> tuple[FusionKind, ...]:
+def _joinable_kinds(kind: FusionKind, is_sink: bool) -> tuple[FusionKind, ...]:
     """The kinds of groups that an operator of this kind may join, at its post-dominator and on the way to it."""
     if kind == FUSABLE:
         return ELEMENTWISE, BROADCAST
@@ -166,10 +169,11 @@ def _may_be_passed(kind: FusionKind, is_sink: bool) -> tuple[FusionKind, ...]:
     return ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE
 
 
-def _between(operators: Sequence[Operator], source: int, sink: int, most: int) -> tuple[int, ...]:
-    """The source and every operator on a path from it to the sink, without the sink; some of them beyond `most`."""
+def _between(operators: Sequence[Operator], source: int, sink: int, limit: int) -> tuple[int, ...]:
+    """The source and every operator on a path from it to the sink, without the sink; only some of them if there are
+    more than `limit`."""
     result, waiting = {source: None}, [source]
-    while waiting and len(result) <= most:
+    while waiting and len(result) <= limit:
         for user in users_of(operators, waiting.pop()):
             if user != sink and user not in result:
                 result[user] = None

@@ -9,7 +9,7 @@ from workbench.fusion.rules import FusionRules
 from workbench.fusion.traffic import StoredValue
 from workbench.ops.fusion_kinds import FUSABLE
 
-_Pair = tuple[int, int]  # of groups, by number
+_Pair = tuple[int, int]  # the numbers of two groups
 
 
 def join_groups(
@@ -19,11 +19,11 @@ def join_groups(
     max_operators: int,
     group: Sequence[int],
 ) -> tuple[int, ...]:
-    """The grouping with pairs of groups joined, each time the two of which that saves most bytes.
+    """The grouping with pairs of groups joined, in each round the pair that saves the most bytes.
 
-    Two groups are joined if an edge connects them, all edges between them are allowed, at most one of them has a
-    product, and no path leads from one through a third to the other.
-    group: for each operator the number of its group, that of an operator in it.
+    Two groups are joined if an edge connects them and all edges between them are allowed. At most one of them may have
+    a product, and no path may lead from one through a third group to the other.
+    group: for each operator the number of its group, which is the number of an operator in it.
     """
     groups = _Groups(operators, values, rules, max_operators, group)
     savings = {pair: groups.saved(*pair) for pair in groups.neighbours(range(len(operators)))}
@@ -65,14 +65,14 @@ class _Groups:
                 self._producers[user].append(i)
 
     def neighbours(self, operators: Sequence[int]) -> set[_Pair]:
-        """Pairs of groups, the one before the other, that are connected by an edge from or to these operators."""
+        """Pairs of groups that an edge from or to these operators connects, the producing group first."""
         edges = [(i, user) for i in operators for user in self._users[i]]
         edges += [(producer, i) for i in operators for producer in self._producers[i]]
         pairs = {(self.group[a], self.group[b]) for a, b in edges}
         return {(a, b) for a, b in pairs if a != b}
 
     def saved(self, first: int, second: int) -> int:
-        """Bytes that need not be moved if these two are one."""
+        """Bytes that are not moved if these two groups are one."""
         shared = {id(value): value for i in self.members[first] for value in self._values[i]}
         both = {id(value) for i in self.members[second] for value in self._values[i]} & shared.keys()
         return sum(self._moved(shared[key]) - self._moved(shared[key], first, second) for key in both)
@@ -81,11 +81,12 @@ class _Groups:
         def number(i: int) -> int:
             return first if self.group[i] == second else self.group[i]
 
-        own = None if value.producer is None else number(value.producer)
-        readers = {number(user) for user in value.users} - {own}
-        return (value.size or 0) * (len(readers) + (own is not None and bool(readers or value.leaves)))
+        producing_group = None if value.producer is None else number(value.producer)
+        readers = {number(user) for user in value.users} - {producing_group}
+        return (value.size or 0) * (len(readers) + (producing_group is not None and bool(readers or value.leaves)))
 
     def may_join(self, first: int, second: int) -> bool:
+        """Whether the rules allow these two groups to be one."""
         inside = self.members[first] + self.members[second]
         if len(inside) > self.max_operators or sum(self.operators[i].kind == FUSABLE for i in inside) > 1:
             return False
@@ -112,7 +113,7 @@ class _Groups:
         return False
 
     def join(self, first: int, second: int) -> int:
-        """Make them one group; returns its number."""
+        """Join two groups; returns the number of the result."""
         removed = self.members.pop(second)
         self.members[first] += removed
         for i in removed:

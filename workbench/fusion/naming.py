@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from workbench.fusion.fusion_facts import FusedGroup
 from workbench.fusion.group_calls import group_name
-from workbench.fusion.grouping import word
+from workbench.fusion.grouping import kind_text
 from workbench.fusion.problem import Operator
 from workbench.ir import Graph
 from workbench.ops.fusion_kinds import FUSABLE
@@ -39,13 +39,14 @@ def group_names(graph: Graph, group: Sequence[int]) -> dict[int, str]:
 
 
 def fused_groups(graph: Graph, operators: Sequence[Operator], group: Sequence[int]) -> tuple[FusedGroup, ...]:
-    """The groups for the report; a group's kind is that of its product or normalization, else of its last operator."""
+    """The groups for the report. The kind of a group is FUSABLE if one of its operators is, else that of its last
+    operator."""
     names = group_names(graph, group)
     return tuple(
         FusedGroup(
             names[key],
             tuple(operators[i].name for i in members),
-            word(FUSABLE if any(operators[i].kind == FUSABLE for i in members) else operators[members[-1]].kind),
+            kind_text(FUSABLE if any(operators[i].kind == FUSABLE for i in members) else operators[members[-1]].kind),
         )
         for key, members in operators_by_group(group).items()
     )

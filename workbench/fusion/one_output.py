@@ -1,8 +1,8 @@
 """The grouping with the least memory traffic if one operator's results leave a group, as an integer program.
 
-For an operator i and an operator r there is a variable z[i, r]: i is in the group whose results leave it from r. Each
-operator is in one group; it is in r's only if all its users are, so groups are convex and their graph has no cycle.
-A group writes what its root returns, and reads each value that another group computes once.
+For an operator i and a root r there is a variable z[i, r]: i is in the group whose results leave it from r. Each
+operator is in one group. It is in the group of r only if all its users are, so groups are convex and their graph has no
+cycle. A group writes what its root returns, and reads once each value that another group computes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.solvers.binary_program import BinaryProgram, Row, minimize
 
 @dataclass(frozen=True)
 class MinimumGrouping:
-    """group: for each operator the number of its group, that of an operator in it. lower_bound: in bytes."""
+    """group: for each operator the number of its group, which is that of an operator in it. lower_bound: in bytes."""
 
     group: tuple[int, ...]
     lower_bound: int
@@ -52,15 +52,15 @@ class _Program:
             if len(products) > 1:
                 self._limit({(i, root): 1 for i in products}, 1)
 
-    def _limit(self, coefficients: dict[tuple[int, int], int], most: int) -> None:
-        self.rows.append(Row({self.column[pair]: number for pair, number in coefficients.items()}, most=most))
+    def _limit(self, coefficients: dict[tuple[int, int], int], upper: int) -> None:
+        self.rows.append(Row({self.column[pair]: number for pair, number in coefficients.items()}, upper=upper))
 
     def add(self, value: StoredValue) -> None:
         """The costs of writing and reading the value."""
         if value.size is None:
             raise ValueError("the size of a value is unknown")
         if value.producer is not None and (value.users or value.leaves):
-            for root in (value.producer, *value.views):  # it is written if it is what leaves the group
+            for root in (value.producer, *value.views):  # the group of this root writes it
                 if (value.producer, root) in self.column:
                     self.costs[self.column[value.producer, root]] += value.size
         readers: dict[int, list[int]] = defaultdict(list)
@@ -69,9 +69,9 @@ class _Program:
                 readers[root].append(user)
         for root, users in readers.items():
             inside = () if value.producer is None else ((value.producer, root),)
-            own = {self.column[pair]: 1 for pair in inside if pair in self.column}
+            producer_columns = {self.column[pair]: 1 for pair in inside if pair in self.column}
             for user in users:
-                self.rows.append(Row({len(self.costs): 1, **own, self.column[user, root]: -1}, least=0))
+                self.rows.append(Row({len(self.costs): 1, **producer_columns, self.column[user, root]: -1}, lower=0))
             self.costs.append(value.size)
             self.reads.append((value, root))
 
@@ -90,8 +90,8 @@ class _Program:
 
 @dataclass(frozen=True)
 class GroupingProgram:
-    """A grouping as a solution of its program. constant: of the cost, in bytes. together: (column, operator, operator);
-    the two are in one group if the column is 1."""
+    """A grouping as a solution of its program. constant: a part of the cost, in bytes. together: (column, operator,
+    operator): the two operators are in one group if the column is 1."""
 
     program: BinaryProgram
     constant: int

@@ -11,8 +11,8 @@ from workbench.ir import Constant, Edit, Function, Graph, Node, ValueType
 
 @dataclass(frozen=True)
 class OpenedChange:
-    """What an edit changes in the open graph: operators removed and inserted; one that joins or leaves a group is in
-    both."""
+    """The operators that an edit removes from and inserts into the open graph. An operator that joins or leaves a group
+    is in both."""
 
     removed: tuple[Node, ...]
     inserted: tuple[Node, ...]
@@ -21,8 +21,8 @@ class OpenedChange:
 class OpenedGroups:
     """Two graphs that change together: `graph`, whose groups are calls, and `opened`, with their operators instead.
 
-    group_of: the name of its group, by operator. Without groups both are the same graph, until an edit makes one.
-    A call stays a node of `opened` if the name of an operator or value in it is taken, as may be so in a file.
+    group_of: by operator, the name of its group. Without groups both are the same graph, until an edit adds a group.
+    A call stays a node of `opened` if a name of an operator or value in it is taken, which can happen in a file.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -40,26 +40,26 @@ class OpenedGroups:
         if edit.functions and self.opened is self.graph:
             self.opened = self.graph.copy()
         inverse = self.graph.apply(edit)
-        come = tuple(self.graph.node(name) for name in inverse.remove)
+        added = tuple(self.graph.node(name) for name in inverse.remove)
         if self.opened is self.graph:
-            return inverse, OpenedChange(inverse.insert, come)
-        return inverse, self._exchange(inverse.insert, come, edit)
+            return inverse, OpenedChange(inverse.insert, added)
+        return inverse, self._exchange(inverse.insert, added, edit)
 
     def members(self, name: str) -> tuple[str, ...]:
-        """The operators of the group of that name; the name itself, if it is not that of an open group."""
+        """The operators of the group of that name; the name alone if no open group has it."""
         return self._members.get(name, (name,))
 
-    def _exchange(self, removed: Iterable[Node], come: Iterable[Node], edit: Edit) -> OpenedChange:
-        left: dict[str, str] = {}  # the group to which an operator belonged
+    def _exchange(self, removed: Iterable[Node], added: Iterable[Node], edit: Edit) -> OpenedChange:
+        former_group: dict[str, str] = {}  # by operator, before the edit
         before: dict[str, Node] = {}
         for node in removed:
             members = self._members.pop(node.name, (node.name,))
             before |= {name: self.opened.node(name) for name in members}
-            left |= {name: group for name in members if (group := self.group_of.pop(name, ""))}
+            former_group |= {name: group for name in members if (group := self.group_of.pop(name, ""))}
         after: dict[str, Node] = {}
-        constants = {v: held for v, held in edit.constants.items() if held is not None}
+        constants = {v: constant for v, constant in edit.constants.items() if constant is not None}
         types: dict[str, ValueType | None] = dict(edit.types)
-        for node in come:
+        for node in added:
             function = group_function(self.graph, node)
             body = None if function is None else _body(self.opened, node, function)
             if body is None or not self._has_room(node, body.nodes, before, after):
@@ -68,25 +68,25 @@ class OpenedGroups:
             after |= {operator.name: operator for operator in body.nodes}
             self._members[node.name] = tuple(operator.name for operator in body.nodes)
             self.group_of |= dict.fromkeys(self._members[node.name], node.name)
-            constants |= {v: held for v, held in body.constants.items() if not self.opened.has_value(v)}
+            constants |= {v: constant for v, constant in body.constants.items() if not self.opened.has_value(v)}
             types |= {v: type_ for v, type_ in body.types.items() if self.opened.type(v) is None}
-        kept = {name for name, node in after.items() if before.get(name) is node}
-        inserted = tuple(node for name, node in after.items() if name not in kept)
+        unchanged = {name for name, node in after.items() if before.get(name) is node}
+        inserted = tuple(node for name, node in after.items() if name not in unchanged)
         read = {value for node in inserted for value in node.operands if not self.opened.has_value(value)}
-        constants |= {v: held for v in read - constants.keys() if (held := self.graph.constant(v)) is not None}
+        constants |= {v: constant for v in read - constants.keys() if (constant := self.graph.constant(v)) is not None}
         self.opened.apply(
             Edit(
-                remove=tuple(name for name in before if name not in kept),
+                remove=tuple(name for name in before if name not in unchanged),
                 insert=inserted,
                 constants=constants,
                 types=types,
                 metadata=edit.metadata,
             )
         )
-        moved = {name for name in kept if left.get(name) != self.group_of.get(name)}
+        regrouped = {name for name in unchanged if former_group.get(name) != self.group_of.get(name)}
         return OpenedChange(
-            tuple(node for name, node in before.items() if name not in kept or name in moved),
-            tuple(node for name, node in after.items() if name not in kept or name in moved),
+            tuple(node for name, node in before.items() if name not in unchanged or name in regrouped),
+            tuple(node for name, node in after.items() if name not in unchanged or name in regrouped),
         )
 
     def _has_room(self, call: Node, operators: Sequence[Node], before: dict[str, Node], after: dict[str, Node]) -> bool:
@@ -101,14 +101,15 @@ class OpenedGroups:
 
 
 def _body(graph: Graph, call: Node, function: Function) -> Graph:
-    """The function's body with the call's operands and results; a constant whose name `graph` uses gets another."""
+    """The function's body with the call's operands and results; a constant gets another name if `graph` uses its
+    name."""
     body: Graph = function.graph
     names = dict(zip((*body.inputs, *body.outputs), (*call.inputs, *call.outputs), strict=True))
     constants: dict[str, Constant] = {}
-    for value, held in body.constants.items():
-        taken = graph.has_value(value) and graph.constant(value) is not held
-        names[value] = f"{call.name}/{value}" if taken else value
-        constants[names[value]] = held
+    for value, constant in body.constants.items():
+        is_taken = graph.has_value(value) and graph.constant(value) is not constant
+        names[value] = f"{call.name}/{value}" if is_taken else value
+        constants[names[value]] = constant
     if all(old == new for old, new in names.items()):
         return body
     nodes = [

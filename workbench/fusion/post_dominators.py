@@ -2,7 +2,7 @@
 
 An operator's immediate post-dominator is the first one that all its results flow into, on every path.
 
-Source: Lengauer and Tarjan's notion for flow graphs; of an acyclic graph the immediate post-dominator is the lowest
+Source: Lengauer and Tarjan's notion for flow graphs. In an acyclic graph the immediate post-dominator is the lowest
 common ancestor of the users in the tree so far, as in Apache TVM, src/relax/analysis/graph_partitioner.cc.
 """
 
@@ -17,7 +17,7 @@ from workbench.ops.fusion_kinds import ELEMENTWISE, OPAQUE, FusionKind
 
 @dataclass(frozen=True)
 class PostDominator:
-    """The place of an operator in the tree.
+    """An operator's position in the tree.
 
     parent:   index of its immediate post-dominator; None if it has none.
     depth:    in the tree, 1 without a parent.
@@ -30,17 +30,17 @@ class PostDominator:
 
 
 def post_dominators(operators: Sequence[Operator]) -> tuple[PostDominator, ...]:
-    """One for each operator; `operators` are in topological order.
+    """The tree as a tuple with an entry for each operator; `operators` are in topological order.
 
     An operator whose result leaves the graph, or is unused, has none.
     """
     tree: dict[int, PostDominator] = {}
     for i in range(len(operators) - 1, -1, -1):
-        tree[i] = _place(operators[i], tree)
+        tree[i] = _post_dominator(operators[i], tree)
     return tuple(tree[i] for i in range(len(operators)))
 
 
-def _place(operator: Operator, tree: dict[int, PostDominator]) -> PostDominator:
+def _post_dominator(operator: Operator, tree: dict[int, PostDominator]) -> PostDominator:
     if operator.is_output or not operator.edges:
         return PostDominator(None, 1, OPAQUE)
     parent: int | None = operator.edges[0].user

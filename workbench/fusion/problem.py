@@ -22,7 +22,7 @@ class FusionEdge:
 class Operator:
     """A node of the graph, as grouping sees it.
 
-    label:     as in sentences, "Conv 'c'".
+    label:     for sentences, "Conv 'c'".
     edges:     those to the operators that read its results.
     is_output: whether one of its results is an output of the graph.
     """
@@ -49,7 +49,7 @@ def fusion_problem(graph: Graph) -> tuple[Operator, ...]:
             str(node),
             kinds[i],
             tuple(
-                FusionEdge(index[user.name], _edge(graph, user, kinds[index[user.name]], value))
+                FusionEdge(index[user.name], _edge_kind(graph, user, kinds[index[user.name]], value))
                 for value in filter(None, node.outputs)
                 for user in graph.users(value)
             ),
@@ -59,17 +59,17 @@ def fusion_problem(graph: Graph) -> tuple[Operator, ...]:
     )
 
 
-def _edge(graph: Graph, user: Node, kind: FusionKind, value: str) -> FusionKind:
+def _edge_kind(graph: Graph, user: Node, kind: FusionKind, value: str) -> FusionKind:
     """The kind of the edge from `value` to `user`; the least fusable one if the value is read several times."""
     contract = contract_of(user)
     if contract is None or value not in user.inputs:  # a body captures the value
         return OPAQUE
-    places = [i for i, operand in enumerate(user.inputs) if operand == value]
-    if any(place in contract.host_inputs for place in places):
+    positions = [i for i, operand in enumerate(user.inputs) if operand == value]
+    if any(position in contract.host_inputs for position in positions):
         return OPAQUE
     if kind > BROADCAST:
         return kind
-    if kind == ELEMENTWISE and places == [0]:
+    if kind == ELEMENTWISE and positions == [0]:
         return ELEMENTWISE
     shape = graph.shape(value)
     return ELEMENTWISE if shape is not None and shape == graph.shape(user.outputs[0]) else BROADCAST

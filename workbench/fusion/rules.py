@@ -1,4 +1,4 @@
-"""Which operators may be in one group, as constraints on a group: what a minimum is the minimum of."""
+"""Which operators may be in one group: the constraints under which a grouping has the least traffic."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SAME, WIDER, SEVERAL = "same", "wider", "several"
 
 @dataclass(frozen=True)
 class FusionRules:
-    """All paths between operators of a group are in it, it holds at most one out-elementwise-fusable operator, each
-    edge in it is allowed, and there is one operator whose results leave it.
+    """A group contains all paths between its operators and at most one out-elementwise-fusable operator. Each edge in
+    it is allowed, and the results of one operator leave it.
 
-    several_outputs:   whether results of any operator may leave it; edges connect its operators.
-    behind_reductions: whether operators may follow a reduction.
-    behind_products:   whether an operator that selects elements may follow an out-elementwise-fusable one directly.
+    several_outputs:  whether results of any operator may leave it; edges connect its operators.
+    after_reductions: whether operators may follow a reduction.
+    after_products:   whether an operator that selects elements may directly follow an out-elementwise-fusable one.
     """
 
     name: str
@@ -45,9 +45,9 @@ RULES = {
 
 
 def candidates(operators: Sequence[Operator], rules: FusionRules, max_operators: int) -> Iterator[tuple[int, ...]]:
-    """For each operator, all that can be in a group whose results leave it from there, itself first.
+    """For each operator as a root, the operators that can be in a group whose results leave from the root, root first.
 
-    An operator can if all its users can, no edge forbids it, and no path from it has more than `max_operators`.
+    An operator can be if all its users can, no edge forbids it, and no path from it has more than `max_operators`.
     `operators` are in topological order.
     """
     producers: list[list[int]] = [[] for _ in operators]

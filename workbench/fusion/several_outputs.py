@@ -1,10 +1,10 @@
 """The grouping with the least memory traffic if several results may leave a group, as an integer program with cuts.
 
-A variable for each edge says whether both its ends are in one group, and one for each two operators that share a
-value, on which depends what is written and read: a group is connected by its edges. What few groupings violate is
-added as it happens, and the program solved again: a cycle of groups, two products in one, an edge that is forbidden
-or two readers that no edges connect. Each solution is a lower bound, since it has fewer constraints; the first that
-violates none is the minimum.
+A variable for each edge says whether both its ends are in one group. So does a variable for each two operators that
+share a value; on these depends what is written and read. Edges connect the operators of a group. Constraints that few
+groupings violate are added when a solution violates them, and the program is solved again: a cycle of groups, two
+products in one group, a forbidden edge, or two readers that no edges connect. Each solution is a lower bound, since it
+has fewer constraints; the first that violates none is the minimum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.fusion.traffic import StoredValue
 from workbench.ops.fusion_kinds import FUSABLE
 from workbench.solvers.binary_program import BinaryProgram, Row, minimize
 
-_Pair = tuple[int, int]  # of operators, the earlier first
+_Pair = tuple[int, int]  # two operators, the earlier first
 
 
 def least_traffic_of_several_outputs(
@@ -34,13 +34,13 @@ def least_traffic_of_several_outputs(
 ) -> MinimumGrouping:
     """The grouping with the least traffic that was found within `seconds`; several results may leave a group.
 
-    values: all of known size. start: for each operator the number of its group, in a grouping that is allowed.
+    values: all of known size. start: for each operator the number of its group, in an allowed grouping.
     """
     program = _Program(operators, values, rules, max_operators)
     deadline = time.monotonic() + seconds
     bound = 0
-    while (left := deadline - time.monotonic()) > 0:
-        binary_solution = minimize(program.costs, program.rows, program.columns_of(start), left)
+    while (remaining := deadline - time.monotonic()) > 0:
+        binary_solution = minimize(program.costs, program.rows, program.columns_of(start), remaining)
         bound = max(bound, binary_solution.lower_bound + program.constant)
         if binary_solution.values is None:
             break
@@ -60,7 +60,8 @@ def program_of_several_outputs(
     max_operators: int,
     group: Sequence[int],
 ) -> GroupingProgram:
-    """The program with which `least_traffic_of_several_outputs` starts; what it adds later makes its bound larger."""
+    """The program with which `least_traffic_of_several_outputs` starts; constraints that it adds later raise the
+    bound."""
     program = _Program(operators, values, rules, max_operators)
     pairs = tuple((column, a, b) for (a, b), column in program.column.items())
     solved = BinaryProgram(program.costs, program.rows, program.columns_of(group))
@@ -82,23 +83,23 @@ class _Program:
             if not rules.allow(operator.kind, edge.kind, operators[edge.user].kind)
         }
         self.allowed = self.edges - forbidden
-        self.beside: dict[int, list[int]] = defaultdict(list)
+        self.neighbours: dict[int, list[int]] = defaultdict(list)
         for a, b in sorted(self.allowed):
-            self.beside[a].append(b)
-            self.beside[b].append(a)
-        part = self.groups(self.allowed)
+            self.neighbours[a].append(b)
+            self.neighbours[b].append(a)
+        component = self.groups(self.allowed)
         self.column: dict[_Pair, int] = {}
         self.costs: list[int] = []
         self.rows: list[Row] = []
         self.constant = 0
-        self.payments: list[list[list[_Pair]]] = []  # by column after those of pairs: cases, as for `_pay`
+        self.payments: list[list[list[_Pair]]] = []  # by column after the columns of pairs: the cases of `_pay`
         for pair in sorted(self.allowed):
             self._add_pair(pair)
         for value in values:
             members = ([] if value.producer is None else [value.producer]) + value.users
             for pair in itertools.combinations(sorted(set(members)), 2):
-                may = part[pair[0]] == part[pair[1]] and pair not in self.edges
-                if may and not all(operators[i].kind == FUSABLE for i in pair):
+                possible = component[pair[0]] == component[pair[1]] and pair not in self.edges
+                if possible and not all(operators[i].kind == FUSABLE for i in pair):
                     self._add_pair(pair)
         self._add_convexity()
         self._add_products()
@@ -112,10 +113,10 @@ class _Program:
         return together + paid
 
     def groups(self, together: Iterable[_Pair]) -> list[int]:
-        """For each operator the number of its group: that of its first operator, by edges whose ends are together."""
+        """For each operator the number of its group's first operator. together: pairs that are in one group."""
         group = list(range(len(self.operators)))
 
-        def first(i: int) -> int:
+        def root(i: int) -> int:
             while group[i] != i:
                 group[i] = group[group[i]]
                 i = group[i]
@@ -123,9 +124,9 @@ class _Program:
 
         for a, b in together:
             if (a, b) in self.allowed:
-                low, high = sorted((first(a), first(b)))
+                low, high = sorted((root(a), root(b)))
                 group[high] = low
-        return [first(i) for i in range(len(group))]
+        return [root(i) for i in range(len(group))]
 
     def violated(self, together: set[_Pair], group: Sequence[int]) -> Iterator[Row]:
         """Constraints that the grouping violates."""
@@ -142,17 +143,17 @@ class _Program:
         for inside in members.values():
             products = [i for i in inside if self._is_product(i)]
             for a, b in itertools.combinations(products, 2):
-                left = set(joined)
-                while path := self._path(a, b, left):
+                remaining = set(joined)
+                while path := self._path(a, b, remaining):
                     yield self._at_most(path, len(path) - 1)
-                    left.difference_update(path)
+                    remaining.difference_update(path)
             if len(inside) > self.max_operators:
                 tree = [pair for pair in joined if group[pair[0]] == group[inside[0]]]
                 yield self._at_most(tree, len(tree) - 1)
         for cycle in _cycles({(group[a], group[b]): (a, b) for a, b in self.edges if group[a] != group[b]}):
             crossing = [edge for _, edge in cycle]
-            turns = [(end, start) for (_, end), (start, _) in itertools.pairwise([*crossing, crossing[0]])]
-            path = [pair for end, start in turns if end != start for pair in self._path(end, start, joined)]
+            connections = [(end, start) for (_, end), (start, _) in itertools.pairwise([*crossing, crossing[0]])]
+            path = [pair for end, start in connections if end != start for pair in self._path(end, start, joined)]
             yield from (self._joined(edge, path) for edge in crossing)
 
     # ---- rows ------------------------------------------------------------------------
@@ -164,8 +165,8 @@ class _Program:
         self.costs.append(0)
 
     def _add_convexity(self) -> None:
-        """Two operators are together only with all that lies on a path between them, of which this is a part: the
-        first and last edge of each path. Two that share a value but no edge are together only by edges of both."""
+        """Two operators are together only with all operators on paths between them. These rows state a part of that:
+        the first and last edge of each path. Two that share a value but no edge need an edge each to be together."""
         users: dict[int, list[int]] = defaultdict(list)
         producers: dict[int, list[int]] = defaultdict(list)
         for a, b in self.edges:
@@ -182,136 +183,137 @@ class _Program:
                 self.rows.append(self._joined(edge, [(a, b)]))
             if (a, b) not in self.edges:
                 for end in (a, b):
-                    own = {self.column[min(end, i), max(end, i)]: 1 for i in self.beside[end]}
-                    self.rows.append(Row({**own, column: -1}, least=0))
+                    edge_columns = {self.column[min(end, i), max(end, i)]: 1 for i in self.neighbours[end]}
+                    self.rows.append(Row({**edge_columns, column: -1}, lower=0))
 
     def _add_products(self) -> None:
-        """No operator is together with two products; nor are two operators of which each has an edge with another."""
+        """No operator is together with two products. Two operators with edges to different products are not together
+        with both."""
         products = {
-            i: {other: self.column[min(i, other), max(i, other)] for other in beside if self._is_product(other)}
-            for i, beside in self.beside.items()
+            i: {other: self.column[min(i, other), max(i, other)] for other in neighbours if self._is_product(other)}
+            for i, neighbours in self.neighbours.items()
         }
-        for own in products.values():
-            if len(own) > 1:
-                self.rows.append(Row(dict.fromkeys(own.values(), 1), most=1))
+        for product_columns in products.values():
+            if len(product_columns) > 1:
+                self.rows.append(Row(dict.fromkeys(product_columns.values(), 1), upper=1))
         for a, b in self.allowed:
             if products[a] and products[b] and not {a, *products[a]} & {b, *products[b]}:
                 columns = [*products[a].values(), *products[b].values(), self.column[a, b]]
-                self.rows.append(Row(dict.fromkeys(columns, 1), most=2))
+                self.rows.append(Row(dict.fromkeys(columns, 1), upper=2))
 
     def _is_product(self, i: int) -> bool:
         return self.operators[i].kind == FUSABLE
 
     def _add_costs(self, value: StoredValue) -> None:
-        """What is paid if the value is written, and for each group that reads it."""
+        """Add the costs of writing the value, and of reading it in each group."""
         if value.size is None:
             raise ValueError("the size of a value is unknown")
-        own = [] if value.producer is None else [value.producer]
-        if own and value.leaves:
+        producer = [] if value.producer is None else [value.producer]
+        if producer and value.leaves:
             self.constant += value.size
-        elif own and value.users:
-            self._pay(value.size, [[(own[0], user)] for user in value.users])
+        elif producer and value.users:
+            self._pay(value.size, [[(producer[0], user)] for user in value.users])
         for number, user in enumerate(value.users):
-            self._pay(value.size, [[(other, user) for other in (*own, *value.users[:number])]])
+            self._pay(value.size, [[(other, user) for other in (*producer, *value.users[:number])]])
 
     def _pay(self, size: int, cases: Sequence[Sequence[_Pair]]) -> None:
-        """The size is paid if in one of the cases no pair is together."""
+        """Add a cost of `size`, which is paid if in one of the cases no pair is together."""
         ordered = [[(min(pair), max(pair)) for pair in pairs] for pairs in cases]
         possible = [[pair for pair in pairs if pair in self.column] for pairs in ordered]
         if not all(possible):
             self.constant += size
             return
         for pairs in possible:
-            self.rows.append(Row({len(self.costs): 1, **{self.column[pair]: 1 for pair in pairs}}, least=1))
+            self.rows.append(Row({len(self.costs): 1, **{self.column[pair]: 1 for pair in pairs}}, lower=1))
         self.costs.append(size)
         self.payments.append(possible)
 
     def _joined(self, edge: _Pair, path: Sequence[_Pair]) -> Row:
-        """Where all pairs of the path are together, the ends of the edge are: never, if it is forbidden."""
+        """If all pairs of the path are together, so are the ends of the edge; never, if the edge is forbidden."""
         row = dict.fromkeys((self.column[pair] for pair in path), -1)
         if edge in self.column:
             row[self.column[edge]] = 1
-        return Row(row, least=1 - len(set(path)))
+        return Row(row, lower=1 - len(set(path)))
 
-    def _at_most(self, pairs: Sequence[_Pair], most: int) -> Row:
-        return Row(dict.fromkeys((self.column[pair] for pair in pairs), 1), most=most)
+    def _at_most(self, pairs: Sequence[_Pair], upper: int) -> Row:
+        return Row(dict.fromkeys((self.column[pair] for pair in pairs), 1), upper=upper)
 
     def _connected(self, pair: _Pair, inside: Sequence[int]) -> Row:
-        """The two are together only if an edge leaves these operators, to which one of them belongs."""
+        """The pair is together only if an edge leaves the operators `inside`, to which one of the pair belongs."""
         row = {
             self.column[min(i, other), max(i, other)]: 1
             for i in inside
-            for other in self.beside[i]
+            for other in self.neighbours[i]
             if other not in inside
         }
-        return Row({**row, self.column[pair]: -1}, least=0)
+        return Row({**row, self.column[pair]: -1}, lower=0)
 
     def _path(self, a: int, b: int, joined: set[_Pair]) -> list[_Pair]:
-        """The edges of a shortest path from a to b among those that are joined; none if there is no path."""
-        before = {a: a}
+        """The edges of a shortest path from a to b within `joined`; [] if there is no path."""
+        previous = {a: a}
         waiting = deque([a])
-        while b not in before:
+        while b not in previous:
             if not waiting:
                 return []
             i = waiting.popleft()
-            for other in self.beside[i]:
-                if other not in before and (min(i, other), max(i, other)) in joined:
-                    before[other] = i
+            for other in self.neighbours[i]:
+                if other not in previous and (min(i, other), max(i, other)) in joined:
+                    previous[other] = i
                     waiting.append(other)
         path = []
         while b != a:
-            path.append((min(b, before[b]), max(b, before[b])))
-            b = before[b]
+            path.append((min(b, previous[b]), max(b, previous[b])))
+            b = previous[b]
         return path
 
 
 def _cycles(edges: dict[_Pair, _Pair]) -> Iterator[list[tuple[int, _Pair]]]:
-    """A shortest cycle of groups through each that is in one: groups, each with the edge of operators to the next.
+    """A shortest cycle through each group in a cycle: groups, each with the edge of operators to the next group.
 
-    edges: of groups, with an edge of operators for each.
+    edges: by edge between groups, an edge between operators.
     """
     users: dict[int, list[int]] = defaultdict(list)
     for a, b in edges:
         users[a].append(b)
     seen: set[frozenset[int]] = set()
     for start in _in_cycles(users):
-        before: dict[int, int] = {}
+        previous: dict[int, int] = {}
         waiting = deque([start])
-        while start not in before and waiting:
+        while start not in previous and waiting:
             i = waiting.popleft()
             for other in users[i]:
-                if other not in before:
-                    before[other] = i
+                if other not in previous:
+                    previous[other] = i
                     waiting.append(other)
-        if start not in before:
+        if start not in previous:
             continue
         cycle: list[tuple[int, _Pair]] = []
-        at = start
-        while not cycle or at != start:
-            cycle.append((before[at], edges[before[at], at]))
-            at = before[at]
-        if (result := frozenset(group for group, _ in cycle)) not in seen:
-            seen.add(result)
+        current = start
+        while not cycle or current != start:
+            cycle.append((previous[current], edges[previous[current], current]))
+            current = previous[current]
+        if (groups := frozenset(group for group, _ in cycle)) not in seen:
+            seen.add(groups)
             yield cycle[::-1]
 
 
 def _in_cycles(users: dict[int, list[int]]) -> list[int]:
-    """The groups that are left when those before and after all others are taken away again and again."""
-    left = {*users, *(b for others in users.values() for b in others)}
+    """The groups that remain when groups without users or without producers are removed repeatedly."""
+    remaining = {*users, *(b for others in users.values() for b in others)}
     producers: dict[int, list[int]] = defaultdict(list)
     for a, others in users.items():
         for b in others:
             producers[b].append(a)
-    for ahead in (producers, users):
-        count = {i: sum(other in left for other in ahead.get(i, ())) for i in left}
-        after = users if ahead is producers else producers
-        waiting = [i for i in left if not count[i]]
+    for inputs_of in (producers, users):
+        degree = {i: sum(other in remaining for other in inputs_of.get(i, ())) for i in remaining}
+        outputs_of = users if inputs_of is producers else producers
+        waiting = [i for i in remaining if not degree[i]]
         while waiting:
             i = waiting.pop()
-            left.discard(i)
-            for other in after.get(i, ()):
-                if other in left:
-                    count[other] -= 1
-                    if not count[other]:
+            remaining.discard(i)
+            for other in outputs_of.get(i, ()):
+                if other in remaining:
+                    degree[other] -= 1
+                    if not degree[other]:
                         waiting.append(other)
-    return sorted(left)
+    return sorted(remaining)

@@ -24,7 +24,7 @@ class StoredValue:
     size:     in bytes, with the graph's dims bound; None if unknown.
     producer: index of the operator that computes it; None for an input or constant.
     views:    operators whose results are views of it.
-    users:    operators that read it, views apart.
+    users:    operators that read it, without views.
     leaves:   whether it is an output of the graph.
     """
 
@@ -38,7 +38,7 @@ class StoredValue:
 def stored_values(graph: Graph) -> list[StoredValue]:
     """The values that the graph's operators read and write; operators are numbered in the order of `graph.nodes`."""
     results: dict[str, StoredValue] = {}
-    source: dict[str, str] = {}  # of a view, the value in whose memory it lies
+    source: dict[str, str] = {}  # by view, the value whose memory it shares
 
     def stored(value: str, producer: int | None = None) -> StoredValue:
         value = source.get(value, value)
@@ -65,10 +65,10 @@ def traffic(values: Sequence[StoredValue], group: Sequence[int]) -> int | None:
     """
     moved: list[int | None] = []
     for value in values:
-        own = None if value.producer is None else group[value.producer]
-        readers = {group[user] for user in value.users} - {own}
-        times = len(readers) + (own is not None and bool(readers or value.leaves))
-        moved.append(None if value.size is None and times else (value.size or 0) * times)
+        producing_group = None if value.producer is None else group[value.producer]
+        readers = {group[user] for user in value.users} - {producing_group}
+        moves = len(readers) + (producing_group is not None and bool(readers or value.leaves))
+        moved.append(None if value.size is None and moves else (value.size or 0) * moves)
     return known_sum(moved)
 
 
@@ -76,15 +76,15 @@ def traffic_of_group(values: Sequence[StoredValue], group: Sequence[int], number
     """The bytes that the group of that number reads and writes in one run; None if a size is unknown."""
     moved: list[int | None] = []
     for value in values:
-        own = None if value.producer is None else group[value.producer]
-        readers = {group[user] for user in value.users} - {own}
-        if number in readers or (number == own and (readers or value.leaves)):
+        producing_group = None if value.producer is None else group[value.producer]
+        readers = {group[user] for user in value.users} - {producing_group}
+        if number in readers or (number == producing_group and (readers or value.leaves)):
             moved.append(value.size)
     return known_sum(moved)
 
 
 def is_view(graph: Graph, node: Node) -> bool:
-    """Whether its result is its operand's memory under another shape."""
+    """Whether the node's result is its operand's memory in another shape."""
     return node.op in _VIEWS or (node.op == "Transpose" and moved_by_node(graph, node) == 0)
 
 
@@ -95,8 +95,8 @@ def size_of(graph: Graph, value: str) -> int | None:
 
 
 def _operands(node: Node) -> list[str]:
-    """What a node reads on the device, without operands that the host reads; its bodies read what they capture."""
+    """The operands that a node reads on the device, not on the host, with values that its bodies capture."""
     contract = contract_of(node)
     host = () if contract is None else contract.host_inputs
-    named = [value for i, value in enumerate(node.inputs) if value and i not in host]
-    return named + [value for value in node.operands if value not in node.inputs]
+    inputs = [value for i, value in enumerate(node.inputs) if value and i not in host]
+    return inputs + [value for value in node.operands if value not in node.inputs]

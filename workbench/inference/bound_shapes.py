@@ -11,19 +11,23 @@ from workbench.ir import Graph, TensorType
 def bound_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
     """The value's shape with the symbolic dims bound; for costs only, since rules must hold for all sizes.
 
-    Its rank is `graph.rank_of(value)`. None if that or a size is unknown.
+    Its rank is `graph.rank_of(value)`. None if the rank or a size is unknown.
     """
     rank = graph.rank_of(value)
-    return None if rank is None else _shape_of_rank(graph, value, rank)
+    return None if rank is None else shape_of_rank(graph, value, rank)
 
 
-def _shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
-    result = _known_shape(graph, value, rank)
-    return result if result is not None else _shape_by_reshape(graph, value)
+def shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
+    """The bound shape of a value of this rank; None if a size is unknown."""
+    known = _known_shape(graph, value, rank)
+    return known if known is not None else _shape_by_reshape(graph, value)
 
 
 def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
-    """Bound sizes can change the rank: a Squeeze without axes then removes a batch of 1 too."""
+    """The bound shape, if it has this rank.
+
+    Bound sizes can change the rank: a Squeeze without axes then removes a batch of 1 too.
+    """
     for type_ in (graph.tensor_type(value), graph.bound_types.get(value)):
         shape = _bound(type_, graph)
         if shape is not None and len(shape) == rank:
@@ -32,11 +36,11 @@ def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
 
 
 def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
-    """For a result or operand of a Reshape: its symbolic dims, as far as the known other side has them too."""
+    """The bound shape of a Reshape's result or operand whose symbolic dims all occur on its known other side."""
     producer = graph.producer(value)
-    beside = [producer.inputs[0]] if producer is not None and producer.op == "Reshape" else []
-    beside += [user.outputs[0] for user in graph.users(value) if user.op == "Reshape"]
-    for other in beside:
+    other_sides = [producer.inputs[0]] if producer is not None and producer.op == "Reshape" else []
+    other_sides += [user.outputs[0] for user in graph.users(value) if user.op == "Reshape"]
+    for other in other_sides:
         dims = graph.shape(other)
         known = None if dims is None else _known_shape(graph, other, len(dims))
         if dims is None or known is None:
@@ -56,10 +60,11 @@ def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
 
 
 def infer_sizes(graph: Graph) -> bool:
-    """Infer unknown sizes from the inputs and store them on the graph, for costs only; whether any was found."""
+    """Infer unknown sizes from the inputs and store them on the graph, for costs only; returns whether any was
+    inferred."""
     open_ = [v for v in graph.values() if isinstance(graph.types.get(v), TensorType) and bound_shape(graph, v) is None]
     if not open_:
         return False
-    result = infer_types(graph, graph.dims, again=True)
-    graph.bound_types.update((value, result[value]) for value in open_ if value in result)
+    inferred = infer_types(graph, graph.dims, again=True)
+    graph.bound_types.update((value, inferred[value]) for value in open_ if value in inferred)
     return any(bound_shape(graph, value) is not None for value in open_)

@@ -1,7 +1,7 @@
-"""Types with numbers bound to symbolic dims, from the few nodes whose results have sizes of their own.
+"""Types with numbers bound to symbolic dims, from the few nodes that introduce new symbols.
 
-ONNX's inference gives each size that it cannot express a new symbol, and passes the symbol on to all values that have
-the size. Once the nodes that bring new symbols are inferred with numbers, the types of all other values follow.
+ONNX's inference gives each size that it cannot express a new symbol, and propagates the symbol to all values with that
+size. Once the nodes with new symbols are inferred with numbers, the types of all other values follow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helpe
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from workbench.inference.shapes import infer_types, with_dims
-from workbench.inference.sizes import Size, contents_of
+from workbench.inference.sizes import Size, symbolic_value_of
 from workbench.ir import Graph, Node, TensorType, constant_shape, constant_type
 from workbench.ir.to_proto import inside, write_node, write_value
 from workbench.ir.types import DataType, Shape
@@ -26,10 +26,10 @@ _SMALL = 64  # elements; shapes, axes, pads and scales have fewer
 def bound_types(graph: Graph, model: ModelProto | None = None) -> dict[str, TensorType]:
     """The type of every tensor value, constants included, with `graph.dims` bound.
 
-    model: the graph as a model without its weights, if the caller has it, for the case that a size does not follow
-    from single nodes, and the whole graph is inferred.
+    model: the graph as a model without its weights, if the caller has it. It is used if a size does not follow from
+    single nodes, so that the whole graph must be inferred.
     """
-    numbers = _numbers(graph)
+    numbers = _symbol_sizes(graph)
     if numbers is None:
         return infer_types(graph, graph.dims, model=model)
     types = {value: type_ for value, type_ in graph.types.items() if isinstance(type_, TensorType)}
@@ -38,7 +38,7 @@ def bound_types(graph: Graph, model: ModelProto | None = None) -> dict[str, Tens
     return types
 
 
-def _numbers(graph: Graph) -> dict[str, int] | None:
+def _symbol_sizes(graph: Graph) -> dict[str, int] | None:
     """The number of every symbolic dim of a computed value; None if one does not follow."""
     numbers = dict(graph.dims)
     for node in graph.nodes:
@@ -46,11 +46,11 @@ def _numbers(graph: Graph) -> dict[str, int] | None:
         if all(_is_known(shape, numbers) for shape in shapes.values()):
             continue
         try:
-            result = inferred_shapes(graph, node, numbers)
-        except InferenceError:  # the whole graph is inferred, which keeps what it knows
+            inferred = inferred_shapes(graph, node, numbers)
+        except InferenceError:  # inference of the whole graph then keeps known types
             return None
         for value, shape in shapes.items():
-            sizes = result.get(value)
+            sizes = inferred.get(value)
             if shape is None or sizes is None or len(sizes) != len(shape):
                 return None
             for dim, size in zip(shape, sizes, strict=True):
@@ -64,15 +64,15 @@ def _is_known(shape: Shape, numbers: Mapping[str, int]) -> bool:
 
 
 def inferred_shapes(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The inferred shapes of the node's results that are known, from the types of its operands.
+    """The fully known shapes of the node's results, inferred from the types of its operands.
 
-    numbers: for symbols. Raises onnx's InferenceError for operands that the operator does not take.
+    numbers: by symbol. Raises onnx's InferenceError for operands that the operator does not accept.
     """
     opset = graph.opset_imports.get(node.domain)
     if opset is None or node.bodies or not onnx.defs.has(node.op_type, opset, node.domain):
         return {}
-    message = NodeProto()
-    write_node(message, node, (graph,), inside, metadata=False)
+    proto = NodeProto()
+    write_node(proto, node, (graph,), inside, metadata=False)
     types, data = {}, {}
     for value in dict.fromkeys(filter(None, node.inputs)):
         type_ = graph.tensor_type(value)
@@ -86,7 +86,7 @@ def inferred_shapes(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dic
             data[value] = elements
     schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
-    result = infer_node_outputs(schema, message, types, data, opset_imports=imports)
+    result = infer_node_outputs(schema, proto, types, data, opset_imports=imports)
     sized = {
         value: type_.tensor_type.shape.dim for value, type_ in result.items() if type_.tensor_type.HasField("shape")
     }
@@ -101,14 +101,14 @@ def _elements(graph: Graph, value: str, numbers: Mapping[str, int]) -> TensorPro
     """The elements of a small constant, or of small integers computed from sizes, as a message; None if not known."""
     tensor = graph.constant(value)
     if tensor is not None:
-        read = tensor.dtype != DataType.STRING and math.prod(constant_shape(tensor)) <= _SMALL
-        return numpy_helper.from_array(tensor.numpy(), value) if read else None
-    contents, type_ = contents_of(graph, value), graph.tensor_type(value)
-    sizes = [] if contents is None else [_evaluated(size, numbers) for size in contents.sizes]
-    if contents is None or type_ is None or None in sizes:
+        is_small = tensor.dtype != DataType.STRING and math.prod(constant_shape(tensor)) <= _SMALL
+        return numpy_helper.from_array(tensor.numpy(), value) if is_small else None
+    symbolic, type_ = symbolic_value_of(graph, value), graph.tensor_type(value)
+    sizes = [] if symbolic is None else [_evaluated(size, numbers) for size in symbolic.sizes]
+    if symbolic is None or type_ is None or None in sizes:
         return None
     array = np.array(sizes, type_.dtype.numpy())
-    return numpy_helper.from_array(array.reshape(()) if contents.is_scalar else array, value)
+    return numpy_helper.from_array(array.reshape(()) if symbolic.is_scalar else array, value)
 
 
 def _evaluated(size: Size, numbers: Mapping[str, int]) -> int | None:

@@ -1,4 +1,4 @@
-"""Calls of model-local functions, such as fused groups, as the operators of their bodies: for layouts, not to run."""
+"""Expands calls of model-local functions, such as fused groups, for the analysis of layouts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def called_function(graph: Graph, node: Node) -> Function | None:
 
 
 def with_bodies_of_calls(graph: Graph, nodes: Iterable[Node]) -> Graph:
-    """A graph of these nodes in which each call is replaced by the operators of its body, calls in it too."""
+    """A graph of these nodes with each call replaced by the operators of its body, recursively."""
     waiting = list(nodes)[::-1]
-    near = {*graph.inputs, *(value for node in waiting for value in (*node.operands, *node.outputs))}
-    types: dict[str, ValueType] = {value: graph.types[value] for value in near if value in graph.types}
-    constants = {value: graph.constants[value] for value in near if value in graph.constants}
+    values = {*graph.inputs, *(value for node in waiting for value in (*node.operands, *node.outputs))}
+    types: dict[str, ValueType] = {value: graph.types[value] for value in values if value in graph.types}
+    constants = {value: graph.constants[value] for value in values if value in graph.constants}
     expanded: list[Node] = []
     while waiting:
         node = waiting.pop()
@@ -47,5 +47,5 @@ def with_bodies_of_calls(graph: Graph, nodes: Iterable[Node]) -> Graph:
         opset_imports=graph.opset_imports,
         metadata=graph.metadata,
         dims=graph.dims,
-        bound_types={value: graph.bound_types[value] for value in near if value in graph.bound_types},
+        bound_types={value: graph.bound_types[value] for value in values if value in graph.bound_types},
     )

@@ -1,7 +1,7 @@
 """Evaluates one operator on constants, for constant folding.
 
-Results are bit-equal to ONNX Runtime's, with which every step is compared: it evaluates whatever
-rounds, NumPy whatever has one exact result (`exact.py`). Torch is not used: its import takes
+Results are bit-equal to those of ONNX Runtime, with which every step is compared: ONNX Runtime evaluates
+operators that round, NumPy those with one exact result (`exact.py`). Torch is not used: its import takes
 seconds and 200 MB.
 """
 
@@ -19,7 +19,7 @@ from workbench.ir import Graph, Node
 from workbench.ir.to_proto import to_proto
 from workbench.ir.types import DataType, TensorType
 
-_MOST_SESSIONS = 128
+_MAX_SESSIONS = 128
 _LARGEST = 100_000  # bytes of operands; a session keeps the memory of its run
 _SESSIONS: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
@@ -41,18 +41,20 @@ def evaluate(
     opsets: the version of each operator domain, as the node's graph imports them.
     """
     _check(node, operands)
-    result = None if node.domain or len(node.outputs) != 1 else exact(node.op_type, operands, _plain(node.attributes))
-    return by_onnxruntime(node, operands, opsets) if result is None else (result,)
+    exact_result = (
+        None if node.domain or len(node.outputs) != 1 else exact(node.op_type, operands, _plain(node.attributes))
+    )
+    return by_onnxruntime(node, operands, opsets) if exact_result is None else (exact_result,)
 
 
 def by_onnxruntime(
     node: Node, operands: Sequence[np.ndarray | None], opsets: Mapping[str, int]
 ) -> tuple[np.ndarray | None, ...]:
-    """As `evaluate`, for any operator: computed by ONNX Runtime with graph optimizations off."""
+    """Like `evaluate`, but always by ONNX Runtime, with graph optimizations off."""
     call = Node(  # with canonical names, so that the next such call finds the session
         node.op_type,
-        tuple(f"i{place}" if operand is not None else "" for place, operand in enumerate(operands)),
-        tuple(f"o{place}" if name else "" for place, name in enumerate(node.outputs)),
+        tuple(f"i{index}" if operand is not None else "" for index, operand in enumerate(operands)),
+        tuple(f"o{index}" if name else "" for index, name in enumerate(node.outputs)),
         node.attributes,
         "call",
         node.domain,
@@ -62,12 +64,12 @@ def by_onnxruntime(
     try:
         results = iter(_session(call, feeds, opsets).run(None, feeds))
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
-        words = str(error).rsplit(" : ", 1)[-1]
-        raise CannotEvaluate(f"{node} does not run on these constants: {words}") from None
-    named = tuple(next(results) if name else None for name in node.outputs)
-    if any(not isinstance(result, np.ndarray) for result, name in zip(named, node.outputs, strict=True) if name):
-        raise CannotEvaluate(f"{node} gives something other than tensors")
-    return named
+        reason = str(error).rsplit(" : ", 1)[-1]
+        raise CannotEvaluate(f"{node} does not run on these constants: {reason}") from None
+    outputs = tuple(next(results) if name else None for name in node.outputs)
+    if any(not isinstance(result, np.ndarray) for result, name in zip(outputs, node.outputs, strict=True) if name):
+        raise CannotEvaluate(f"{node} returns something other than tensors")
+    return outputs
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,11 +78,11 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(node: Node, operands: Sequence[np.ndarray | None]) -> None:
-    given = [operand for operand in operands if operand is not None]
-    foreign = next((operand.dtype for operand in given if operand.dtype not in PLAIN_TYPES), None)
-    if foreign is not None:
-        raise CannotEvaluate(f"{node} reads constants of element type {foreign}")
-    if node.op in ("Div", "Mod") and len(given) == 2 and overflows(*given):
+    present = [operand for operand in operands if operand is not None]
+    unsupported = next((operand.dtype for operand in present if operand.dtype not in PLAIN_TYPES), None)
+    if unsupported is not None:
+        raise CannotEvaluate(f"{node} reads constants of element type {unsupported}")
+    if node.op in ("Div", "Mod") and len(present) == 2 and overflows(*present):
         raise CannotEvaluate(f"{node} divides the smallest integer by -1, which has no result")
 
 
@@ -102,13 +104,13 @@ def _session(call: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, i
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     if plain and sum(value.nbytes for value in feeds.values()) <= _LARGEST:
         _SESSIONS[key] = session
-        if len(_SESSIONS) > _MOST_SESSIONS:
+        if len(_SESSIONS) > _MAX_SESSIONS:
             _SESSIONS.popitem(last=False)
     return session
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether its text identifies it."""
+    """Whether the text of the value identifies it."""
     values = value if isinstance(value, tuple) else (value,)
     return all(isinstance(item, int | float | str) for item in values)
 

@@ -1,8 +1,8 @@
-"""A bound on the memory of ONNX's data propagation, computed before it is switched on.
+"""A bound on the memory of ONNX's data propagation, computed before it runs.
 
-Data propagation holds every element of integer values of rank 0 or 1, without a limit:
-a value concatenated with itself 40 times fills any memory. For a value of rank 1 whose
-elements it does not know, of any type, it holds as many unknown ones.
+Data propagation stores every element of integer values of rank 0 or 1, without a limit:
+a value concatenated with itself 40 times fills any memory. For a value of rank 1 with
+unknown elements, of any type, it stores as many unknown ones.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 from workbench.ir.from_proto import bodies
 
 LIMIT = 1_000_000  # elements over all values; real models have thousands
-_RANK = 16  # elements of a Shape whose operand is unknown
-# the operators with a data propagation function in ONNX 1.23 (`schema.has_data_propagation_function`)
+_RANK = 16  # elements of a Shape whose operand has an unknown rank
+# The operators with a data propagation function in ONNX 1.23 (`schema.has_data_propagation_function`)
 _FOLLOWED = frozenset("Add Cast Concat Gather Mul Shape Size Slice Squeeze Sub Unsqueeze".split())  # noqa: SIM905
 _WITHOUT_BODIES = _FOLLOWED | {"Constant"}
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
 def is_bounded(model: ModelProto, lengths: Mapping[str, int]) -> bool:
-    """Whether data propagation over the model, functions counted at each call, holds at most `LIMIT` elements.
+    """Whether data propagation stores at most `LIMIT` elements for the model, with functions counted at each call.
 
-    lengths: what `lengths_of` finds in the model with types from an inference without propagation.
+    lengths: the result of `lengths_of` for the model with types from an inference without propagation.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    return _held(model.graph, dict(lengths), functions) <= LIMIT
+    return _stored_elements(model.graph, dict(lengths), functions) <= LIMIT
 
 
 def lengths_of(graph: GraphProto, nested: bool = True) -> dict[str, int]:
-    """The lengths of values of rank 1 by name, as far as known, bodies included if it is `nested`."""
+    """The known lengths of values of rank 1, by name. nested: whether the graph has bodies, which are then included."""
     results = {}
     for info in (*graph.input, *graph.value_info, *graph.output):
         dims = info.type.tensor_type.shape.dim
@@ -45,8 +45,8 @@ def lengths_of(graph: GraphProto, nested: bool = True) -> dict[str, int]:
     return results
 
 
-def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: Functions) -> int:
-    """The number of elements held; counting stops above the limit. counts: of each value."""
+def _stored_elements(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: Functions) -> int:
+    """The number of stored elements; counting stops above the limit. counts: by value, its stored elements."""
     if isinstance(owner, GraphProto):
         counts.update((tensor.name, _numbers(tensor)) for tensor in owner.initializer)
     total = 0
@@ -54,26 +54,26 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
         op_type = node.op_type
         called = functions.get((node.domain, op_type, node.overload)) if functions else None
         if called is not None:
-            inside = dict(zip(called.input, (counts.get(value, 0) for value in node.input), strict=False))
-            total += _held(called, inside, functions)
-            counts.update(zip(node.output, (inside.get(value, 0) for value in called.output), strict=False))
+            inner_counts = dict(zip(called.input, (counts.get(value, 0) for value in node.input), strict=False))
+            total += _stored_elements(called, inner_counts, functions)
+            counts.update(zip(node.output, (inner_counts.get(value, 0) for value in called.output), strict=False))
         elif op_type in _FOLLOWED:
             operands = [counts.get(value, 0) for value in node.input if value]
-            made = counts[node.output[0]] = max(_count(node, operands), counts.get(node.output[0], 0))
-            total += max([made, *(number for number in operands if number > LIMIT)])
+            count = counts[node.output[0]] = max(_count(node, operands), counts.get(node.output[0], 0))
+            total += max([count, *(number for number in operands if number > LIMIT)])
         elif op_type == "Constant":
             numbers = (_numbers(a.t) if a.HasField("t") else len(a.ints) for a in node.attribute)
             counts[node.output[0]] = max(numbers, default=0)
         for attribute in node.attribute if called is not None or op_type not in _WITHOUT_BODIES else ():
             for body in bodies(attribute):
-                total += _held(body, counts, functions)
+                total += _stored_elements(body, counts, functions)
         if total > LIMIT:
             break
     return total
 
 
 def _count(node: NodeProto, operands: list[int]) -> int:
-    """An upper bound on the elements of the result. operands: those of each operand, 0 if none are held."""
+    """An upper bound on the elements of the result. operands: the stored elements of each operand."""
     op_type = node.op_type
     if op_type in ("Shape", "Size"):
         return _RANK
@@ -85,6 +85,6 @@ def _count(node: NodeProto, operands: list[int]) -> int:
 
 
 def _numbers(tensor: TensorProto) -> int:
-    """Elements of floats are held as unknown ones."""
+    """The stored elements of a tensor; elements of floats are stored as unknown ones."""
     dims = tensor.dims
     return math.prod(dims) if len(dims) <= 1 else 0

@@ -1,4 +1,4 @@
-"""The ranks that a value can have, and the rank that its users need: decides branches that exporters leave open."""
+"""The ranks that a value can have, and the rank that its users need: they decide branches of exported models."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _IMAGES = ("Conv", "ConvTranspose")
 def possible_ranks(scopes: Sequence[Graph], value: str, depth: int = 0) -> frozenset[int] | None:
     """The ranks that `value` can have; None if unknown.
 
-    scopes: the graph and the bodies around the use, the innermost last.
+    scopes: the graph and the bodies around the use of the value, the innermost last.
     """
-    at = next((i for i in reversed(range(len(scopes))) if scopes[i].has_value(value)), None)
-    if at is None or depth > _DEEPEST:
+    owner = next((i for i in reversed(range(len(scopes))) if scopes[i].has_value(value)), None)
+    if owner is None or depth > _DEEPEST:
         return None
-    graph = scopes[at]
+    graph = scopes[owner]
     rank = graph.rank_of(value)
     if rank is not None:
         return frozenset((rank,))
     node = graph.producer(value)
     if node is None:
         return None
-    seen = scopes[: at + 1]
+    visible = scopes[: owner + 1]
     if node.op == "If":
-        place = node.outputs.index(value)
-        branches = [possible_ranks((*seen, body), body.outputs[place], depth + 1) for body in node.bodies.values()]
+        index = node.outputs.index(value)
+        branches = [possible_ranks((*visible, body), body.outputs[index], depth + 1) for body in node.bodies.values()]
         known = [ranks for ranks in branches if ranks is not None]
         return frozenset().union(*known) if len(known) == len(branches) else None
-    change = _change(seen, node)
-    ranks = None if change is None else possible_ranks(seen, node.inputs[0], depth + 1)
+    change = _change(visible, node)
+    ranks = None if change is None else possible_ranks(visible, node.inputs[0], depth + 1)
     return None if ranks is None or change is None else frozenset(rank + change for rank in ranks)
 
 
@@ -44,16 +44,16 @@ def needed_rank(graph: Graph, value: str, depth: int = 0) -> int | None:
     if depth > _DEEPEST:
         return None
     for reader in graph.users(value):
-        places = [place for place, operand in enumerate(reader.inputs) if operand == value]
-        if reader.op in _RECURRENT and any(place in _SEQUENCES for place in places):
+        positions = [position for position, operand in enumerate(reader.inputs) if operand == value]
+        if reader.op in _RECURRENT and any(position in _SEQUENCES for position in positions):
             return 3
         weight = graph.constant(reader.inputs[1]) if reader.op in _IMAGES else None
-        if weight is not None and places == [0]:
+        if weight is not None and positions == [0]:
             return len(constant_shape(weight))
-        change = _change((graph,), reader) if places == [0] else None
-        after = None if change is None else needed_rank(graph, reader.outputs[0], depth + 1)
-        if change is not None and after is not None:
-            return after - change
+        change = _change((graph,), reader) if positions == [0] else None
+        result_rank = None if change is None else needed_rank(graph, reader.outputs[0], depth + 1)
+        if change is not None and result_rank is not None:
+            return result_rank - change
     return None
 
 

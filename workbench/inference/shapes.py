@@ -38,7 +38,7 @@ from workbench.ir.types import Dim
 from workbench.ops.npu import with_own_functions
 
 _SMALL = 64  # elements; shapes, axes and pads have fewer
-_ROUNDS = 8  # each infers the shapes that the numbers of the previous one determine
+_ROUNDS = 8  # each infers shapes that numbers of the previous round determine
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _COMPUTED = frozenset(
     # small arithmetic that `exact.py` evaluates
@@ -50,9 +50,9 @@ _COMPUTED = frozenset(
 StaticShape = tuple[int, ...] | None
 _SIZES = ("Shape", "Size")
 
-_OWN = "unk_"  # prefix of symbols that a later inference gives; also that of MADE_UP
-_NUMBERS = itertools.count()
-_AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing for it; the result has the type of the first operand
+_GENERATED = "unk_"  # prefix of symbols that later inferences generate; MADE_UP begins with it too
+_COUNTER = itertools.count()
+_TYPE_OF_OPERAND = ("GroupNormalization",)  # ONNX infers nothing for it; the result has the type of the first operand
 
 
 def infer_types(
@@ -62,21 +62,21 @@ def infer_types(
 
     dims:  numbers for symbolic dims; None: `graph.dims`. A value without an inferred
            type keeps the graph's type for it, with `dims` bound.
-    again: the result is merged with types of an earlier inference: unk__0 is now another
-           size than it was then, so unknown sizes get new names.
+    again: whether the result is merged with types of an earlier inference. Then unknown sizes get
+           new names, since unk__0 was another size there.
     model: the graph as a model without its weights, if the caller has it.
     """
     bound = graph.dims if dims is None else dims
-    whole = with_own_functions(graph)
-    added = whole.functions.keys() - graph.functions.keys()
-    model = structure(whole) if model is None or added else _copy(model)
+    completed = with_own_functions(graph)
+    added = completed.functions.keys() - graph.functions.keys()
+    model = structure(completed) if model is None or added else _copy(model)
     del model.graph.value_info[:]
     for output in model.graph.output:
         if output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
     for value in model.graph.input:
-        _put_in(value, bound)
-    if model.functions:  # bodies then see the attributes of the call, whose numbers inference needs
+        _bind_dims(value, bound)
+    if model.functions:  # bodies then have the attributes of the call, which inference needs
         model = onnx.inliner.inline_local_functions(model)
     types = {v: with_dims(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
     if not again:  # the file's unk__0 comes from another inference
@@ -85,20 +85,20 @@ def infer_types(
         kinds = {value: type_.dtype.value for value, type_ in types.items()}
         _compute_numbers(model, kinds, {value: type_.static_shape for value, type_ in types.items()})
     typed = infer_model(model)
-    given = {d for v in graph.inputs if v in types for d in types[v].shape or () if isinstance(d, str)}
+    input_symbols = {d for v in graph.inputs if v in types for d in types[v].shape or () if isinstance(d, str)}
     names: dict[str, str] = {}
     types.update((name, constant_type(tensor)) for name, tensor in graph.constants.items())
     for info in (*typed.graph.value_info, *typed.graph.output):
-        result = value_type(info.type)
-        if isinstance(result, TensorType) and graph.has_value(info.name) and info.name not in graph.constants:
-            result = _with_own_names(result, names, given) if again else result
-            types[info.name] = _merged(result, types.get(info.name))
+        inferred = value_type(info.type)
+        if isinstance(inferred, TensorType) and graph.has_value(info.name) and info.name not in graph.constants:
+            inferred = _with_new_names(inferred, names, input_symbols) if again else inferred
+            types[info.name] = _merged(inferred, types.get(info.name))
     return types
 
 
-def is_made_up(dim: Dim) -> bool:
-    """Whether the dim is a symbol of inference, of ONNX's or of a later one."""
-    return isinstance(dim, str) and dim.startswith(_OWN)
+def is_generated_symbol(dim: Dim) -> bool:
+    """Whether the dim is a symbol that an inference generated."""
+    return isinstance(dim, str) and dim.startswith(_GENERATED)
 
 
 def _without_made_up(type_: TensorType) -> TensorType:
@@ -107,32 +107,32 @@ def _without_made_up(type_: TensorType) -> TensorType:
     return type_.with_shape(tuple(None if isinstance(d, str) and d.startswith(MADE_UP) else d for d in type_.shape))
 
 
-def _with_own_names(tensor_type: TensorType, names: dict[str, str], given: set[str]) -> TensorType:
-    """The type with its generated symbols renamed. names: the new names, by symbol, of this inference."""
+def _with_new_names(tensor_type: TensorType, names: dict[str, str], input_symbols: set[str]) -> TensorType:
+    """The type with its generated symbols renamed. names: by symbol, its new name."""
     if tensor_type.shape is None:
         return tensor_type
-    made_up = (d for d in tensor_type.shape if isinstance(d, str) and d.startswith(MADE_UP) and d not in given)
+    made_up = (d for d in tensor_type.shape if isinstance(d, str) and d.startswith(MADE_UP) and d not in input_symbols)
     for dim in made_up:
         if dim not in names:
-            names[dim] = f"{_OWN}{next(_NUMBERS)}"
+            names[dim] = f"{_GENERATED}{next(_COUNTER)}"
     return tensor_type.with_shape(tuple(names.get(d, d) if isinstance(d, str) else d for d in tensor_type.shape))
 
 
-def _put_in(value: ValueInfoProto, dims: Mapping[str, int]) -> None:
+def _bind_dims(value: ValueInfoProto, dims: Mapping[str, int]) -> None:
     for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
         if dim.dim_param in dims:
             dim.dim_value = dims[dim.dim_param]
 
 
 def with_dims(tensor_type: TensorType, dims: Mapping[str, int]) -> TensorType:
-    """The type with numbers in place of the symbols that have one."""
+    """The type with numbers in place of symbols that have a number."""
     if tensor_type.shape is None:
         return tensor_type
     return tensor_type.with_shape(tuple(dims.get(d, d) if isinstance(d, str) else d for d in tensor_type.shape))
 
 
 def _merged(tensor_type: TensorType, known: TensorType | None) -> TensorType:
-    """The inferred type, its unknown dims taken from the known type."""
+    """The inferred type, with its unknown dims taken from the known type."""
     if known is None or known.shape is None:
         return tensor_type
     if tensor_type.shape is None:
@@ -161,10 +161,10 @@ class TypesOfFile:
 
 
 def types_of_file(typed: ModelProto, nested: bool) -> TypesOfFile:
-    """Copied, so that the typed model, which takes memory, can be released."""
+    """The types in a typed model, copied so that the model can be released from memory."""
     graph = typed.graph
-    message = _has_ranks(graph) and not (nested and _holds_bodies(graph))
-    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if message else None
+    complete = _has_ranks(graph) and not (nested and _has_bodies(graph))
+    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if complete else None
     return TypesOfFile(infos, None if _is_settled(graph) else lengths_of(graph, nested), nested)
 
 
@@ -174,40 +174,40 @@ def _has_ranks(typed: GraphProto) -> bool:
     return all(value in ranked for node in typed.node for value in node.output if value)
 
 
-def _holds_bodies(graph: GraphProto) -> bool:
+def _has_bodies(graph: GraphProto) -> bool:
     return any(bodies(attribute) for node in graph.node for attribute in node.attribute)
 
 
 def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
-    """The model with the types of its values, as far as inferred. Weights may be missing.
+    """The model with the inferred types of its values. Weights may be missing.
 
-    `model` is changed in place: computations on shapes become constants, operators that ONNX does not define the
-    nodes that stand for them.
+    `model` is changed in place: computations on shapes become constants, and operators that ONNX does not define
+    become their stand-ins.
 
     lengths: `lengths_of` the model, if an inference without data propagation is known to leave sizes unknown;
              None: that inference is made first.
     """
     put_stand_ins(model)
     for node in model.graph.node:
-        if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
+        if node.op_type in _TYPE_OF_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     if not cut_boundaries(model):
         return _with_numbers(model, lengths)
     typed, assumed = _proven(model), list[Assumed]()
-    while more := assume_states(model, typed, assumed):  # a Loop in a Loop begins with what that is assumed to have
+    while more := assume_states(model, typed, assumed):  # the states of a nested Loop depend on the outer assumptions
         assumed += more
         typed = _proven(model, assumed)
     while assumed:
-        kept = drop_wrong(assumed, model, typed)
-        if len(kept) == len(assumed):
+        valid = drop_wrong(assumed, model, typed)
+        if len(valid) == len(assumed):
             break
-        assumed = kept
+        assumed = valid
         typed = _proven(model, assumed)
     return without_cuts(typed)
 
 
 def _proven(model: ModelProto, assumed: Sequence[Assumed] = ()) -> ModelProto:
-    """The model with types, those after Cuts as far as they are proven. assumed: of states of Loops."""
+    """The model with types; results of Cuts have their proven types. assumed: about states of Loops."""
     typed = _with_numbers(model)
     for _ in range(ROUNDS_OF_PROOF):
         if not declare_proven(model, typed, assumed):
@@ -218,10 +218,10 @@ def _proven(model: ModelProto, assumed: Sequence[Assumed] = ()) -> ModelProto:
 
 
 def _with_numbers(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
-    """As `infer_model`: infers, computes the numbers that follow, and infers again."""
+    """The model with inferred types: infers, computes numbers that follow, and infers again."""
     typed = _inferred(model, lengths)
     for _ in range(_ROUNDS):
-        if _is_settled(typed.graph) or not _compute_numbers(model, *_kinds_and_shapes(model, typed)):
+        if _is_settled(typed.graph) or not _compute_numbers(model, *_dtypes_and_shapes(model, typed)):
             break
         del typed  # as in `_inferred`
         typed = _inferred(model)
@@ -237,7 +237,7 @@ def _is_settled(typed: GraphProto) -> bool:
         known.add(info.name)
     if not all(value in known for node in typed.node for value in node.output if value):
         return False
-    return not _holds_bodies(typed)
+    return not _has_bodies(typed)
 
 
 def _is_sized(type_: TypeProto.Tensor) -> bool:
@@ -249,7 +249,7 @@ def _inferred(model: ModelProto, lengths: Mapping[str, int] | None = None) -> Mo
         typed = onnx.shape_inference.infer_shapes(model)
         if _is_settled(typed.graph) or not is_bounded(model, lengths_of(typed.graph)):
             return typed
-        del typed  # it takes 50 MB for a graph of 20,000 nodes, and inference needs as much again
+        del typed  # it takes 50 MB for a graph of 20,000 nodes, and the next inference as much again
     elif not is_bounded(model, lengths):
         return onnx.shape_inference.infer_shapes(model)
     return onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -261,25 +261,25 @@ def _copy(model: ModelProto) -> ModelProto:
     return result
 
 
-def _kinds_and_shapes(model: ModelProto, typed: ModelProto) -> tuple[dict[str, int], dict[str, StaticShape]]:
-    """The element type of each value, and the shape of those whose Shape or Size is taken, if known."""
-    asked = {node.input[0] for node in model.graph.node if node.op_type in _SIZES and node.input}
-    kinds: dict[str, int] = {}
+def _dtypes_and_shapes(model: ModelProto, typed: ModelProto) -> tuple[dict[str, int], dict[str, StaticShape]]:
+    """The element type of each value, and the known shapes of operands of Shape and Size."""
+    shape_operands = {node.input[0] for node in model.graph.node if node.op_type in _SIZES and node.input}
+    dtypes: dict[str, int] = {}
     shapes: dict[str, StaticShape] = {}
     for info in itertools.chain(typed.graph.value_info, typed.graph.input, typed.graph.output):
         name, type_ = info.name, info.type.tensor_type
-        kinds[name] = type_.elem_type
-        if name in asked and _is_sized(type_):
+        dtypes[name] = type_.elem_type
+        if name in shape_operands and _is_sized(type_):
             shapes[name] = tuple(dim.dim_value for dim in type_.shape.dim)
-    return kinds, shapes
+    return dtypes, shapes
 
 
-def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mapping[str, StaticShape]) -> int:
+def _compute_numbers(model: ModelProto, dtypes: Mapping[str, int], shapes: Mapping[str, StaticShape]) -> int:
     """Replace small integer computations by constants, in place; returns their number.
 
-    kinds, shapes: the element type, and the shape if known, by value.
+    dtypes, shapes: by value, its element type, and its shape if known.
     """
-    computed = _with_known_operands(model, _computed_nodes(model, kinds), shapes)
+    computed = _with_known_operands(model, _computed_nodes(model, dtypes), shapes)
     read = {value for node in computed for value in node.input}
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in read and _is_small(t)}
     for node in model.graph.node:
@@ -298,16 +298,16 @@ def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mappin
     return count
 
 
-def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodeProto]:
-    """Nodes whose results may be known; of floats, only those that depend on such nodes and constants."""
+def _computed_nodes(model: ModelProto, dtypes: Mapping[str, int]) -> list[NodeProto]:
+    """Nodes whose results may be computed; nodes of floats only if they depend on such nodes and constants."""
     known, computed = {tensor.name for tensor in model.graph.initializer} | {""}, []
     for node in model.graph.node:
         if node.op_type == "Constant":
             known.update(node.output)
         if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
             continue
-        kind = kinds.get(node.output[0], 0)
-        if kind in _INTEGERS or (kind == TensorProto.FLOAT and known.issuperset(node.input)):
+        dtype = dtypes.get(node.output[0], 0)
+        if dtype in _INTEGERS or (dtype == TensorProto.FLOAT and known.issuperset(node.input)):
             known.update(node.output)
             computed.append(node)
     return computed
@@ -316,7 +316,7 @@ def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodePro
 def _with_known_operands(
     model: ModelProto, computed: list[NodeProto], shapes: Mapping[str, StaticShape]
 ) -> list[NodeProto]:
-    """Those that depend on constants and known shapes alone, before any element is read."""
+    """The nodes that depend on constants and known shapes alone; no element is read."""
     known, result = {tensor.name for tensor in model.graph.initializer} | {""}, []
     known.update(value for node in model.graph.node if node.op_type == "Constant" for value in node.output)
     for node in computed:
@@ -332,7 +332,7 @@ def _is_small(tensor: TensorProto) -> bool:
 
 
 def _constant_value(attribute: onnx.AttributeProto) -> np.ndarray | None:
-    """The elements of a Constant node, whichever attribute holds them."""
+    """The elements of a Constant node with this attribute; None for other element types."""
     if attribute.name == "value" and _is_small(attribute.t):
         return numpy_helper.to_array(attribute.t)
     if attribute.name in ("value_int", "value_ints"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from typing import NamedTuple
@@ -20,9 +20,9 @@ from workbench.ir import Graph, Node, constant_shape
 from workbench.ir.types import DataType, Dim, TensorType
 
 _SMALL = 64  # largest number of elements of a value, and of terms of a size
-_DEGREE = 16  # most symbols in a term; no shape has as many axes
+_DEGREE = 16  # the largest number of symbols in a term; no shape has as many axes
 _DEEPEST = 40  # longest chain of nodes that is followed
-_LEAST, _MOST = (int(bound) for bound in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
+_MIN_INT64, _MAX_INT64 = (int(bound) for bound in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 _INTEGERS = frozenset(dtype for dtype in DataType if dtype.is_integer())
 
 _Monomial = tuple[str, ...]  # a product of symbols, sorted
@@ -73,9 +73,9 @@ class Size:
 
     @cached_property
     def fits(self) -> bool:
-        """Whether it is small enough to follow: beyond 64 bits runtimes wrap around, and repeated products grow."""
+        """Whether it is small enough: beyond 64 bits runtimes wrap around, and repeated products grow."""
         return len(self.terms) <= _SMALL and all(
-            len(term) <= _DEGREE and _LEAST <= factor <= _MOST for term, factor in self.terms
+            len(term) <= _DEGREE and _MIN_INT64 <= factor <= _MAX_INT64 for term, factor in self.terms
         )
 
     def divided_by(self, divisor: int) -> Size | None:
@@ -94,7 +94,7 @@ class Size:
         return all(factor > 0 for _, factor in self.terms)
 
 
-class Contents(NamedTuple):
+class SymbolicValue(NamedTuple):
     """The symbolic elements of a value of rank 0 or 1."""
 
     sizes: tuple[Size, ...]
@@ -113,21 +113,21 @@ def _size_of_dim(value: str, axis: int, dim: Dim) -> Size:
     return Size.symbol(f"{value}[{axis}]" if dim is None else dim)
 
 
-def rest_of(wanted: Sequence[Size], own: Sequence[Size]) -> int | None:
-    """What -1 in the shape of a Reshape stands for, if that is one number for all sizes; None if not, or without -1.
+def inferred_dim(shape: Sequence[Size], operand_sizes: Sequence[Size]) -> int | None:
+    """The size that -1 in the shape of a Reshape stands for, if it is the same for all dims; else, or without -1, None.
 
-    wanted, own: the numbers in the shape, and the sizes of the operand's axes. With an axis of size 0 among the others
-    a -1 has no meaning, and the Reshape does not run.
+    shape, operand_sizes: the numbers in the shape, and the sizes of the operand's axes. If another axis has size 0, -1
+    has no meaning and the Reshape does not run.
     """
-    numbers = [size.known for size in wanted]
-    if -1 not in numbers or 0 in numbers[len(own) :]:
+    numbers = [size.known for size in shape]
+    if -1 not in numbers or 0 in numbers[len(operand_sizes) :]:
         return None
-    entries = [own[axis] if size.known == 0 else size for axis, size in enumerate(wanted) if size.known != -1]
-    others, whole = (reduce(operator.mul, sizes, Size.number(1)) for sizes in (entries, own))
-    if not (others.fits and whole.fits and others.terms and whole.terms):
+    entries = [operand_sizes[axis] if size.known == 0 else size for axis, size in enumerate(shape) if size.known != -1]
+    others, total = (reduce(operator.mul, sizes, Size.number(1)) for sizes in (entries, operand_sizes))
+    if not (others.fits and total.fits and others.terms and total.terms):
         return None
-    rest = whole.terms[0][1] // others.terms[0][1]
-    return rest if rest > 0 and others * Size.number(rest) == whole else None
+    rest = total.terms[0][1] // others.terms[0][1]
+    return rest if rest > 0 and others * Size.number(rest) == total else None
 
 
 def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
@@ -136,30 +136,46 @@ def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
     return None if shape is None else tuple([_size_of_dim(value, axis, dim) for axis, dim in enumerate(shape)])
 
 
-def may_be_followed(graph: Graph, node: Node) -> bool:
-    """A quick look: False only if the contents of the node's first result are unknown."""
-    return _is_followed(graph, node.outputs[0])
+def shape_sources(graph: Graph, node: Node) -> Iterator[str]:
+    """The values whose shapes the node's result is computed from."""
+    seen: set[str] = set()
+    waiting = [value for value in node.inputs if value]
+    while waiting:
+        value = waiting.pop()
+        producer = graph.producer(value)
+        if value in seen or producer is None or producer.op not in SHAPE_ARITHMETIC:
+            continue
+        seen.add(value)
+        if producer.op == "Shape":
+            yield producer.inputs[0]
+        else:
+            waiting += [operand for operand in producer.inputs if operand]
 
 
-def contents_of(graph: Graph, value: str) -> Contents | None:
+def may_have_symbolic_value(graph: Graph, node: Node) -> bool:
+    """A quick check: False only if the symbolic value of the node's first result is unknown."""
+    return _may_be_size(graph, node.outputs[0])
+
+
+def symbolic_value_of(graph: Graph, value: str) -> SymbolicValue | None:
     """The symbolic elements of `value`; None if unknown."""
-    return _Query(graph, {}).contents(value)
+    return _Query(graph, {}).symbolic(value)
 
 
 class _Query(NamedTuple):
-    """A backward traversal from one value. found: results by value, so that a shared one is computed once."""
+    """A backward traversal from one value. results: by value, so that each is computed once."""
 
     graph: Graph
-    found: dict[str, Contents | None]
+    results: dict[str, SymbolicValue | None]
     depth: int = 0
 
-    def contents(self, value: str) -> Contents | None:
-        if value not in self.found:
-            self.found[value] = _followed(self, value)
-        return self.found[value]
+    def symbolic(self, value: str) -> SymbolicValue | None:
+        if value not in self.results:
+            self.results[value] = _traced(self, value)
+        return self.results[value]
 
 
-def _followed(query: _Query, value: str) -> Contents | None:
+def _traced(query: _Query, value: str) -> SymbolicValue | None:
     graph = query.graph
     tensor = graph.constant(value)
     if tensor is not None:
@@ -167,19 +183,19 @@ def _followed(query: _Query, value: str) -> Contents | None:
         if len(shape) > 1 or math.prod(shape) > _SMALL or tensor.dtype not in _INTEGERS:
             return None
         numbers = tensor.numpy().reshape(-1).tolist()
-        return Contents(tuple([Size.number(int(number)) for number in numbers]), not shape)
+        return SymbolicValue(tuple([Size.number(int(number)) for number in numbers]), not shape)
     node = graph.producer(value)
-    follow = None if node is None else FOLLOWED.get(node.op)
-    if node is None or follow is None or query.depth > _DEEPEST or not _is_followed(graph, value):
+    follow = None if node is None else SHAPE_ARITHMETIC.get(node.op)
+    if node is None or follow is None or query.depth > _DEEPEST or not _may_be_size(graph, value):
         return None
-    result = follow(_Query(graph, query.found, query.depth + 1), node)
+    result = follow(_Query(graph, query.results, query.depth + 1), node)
     if result is None or len(result.sizes) > _SMALL or not all(size.fits for size in result.sizes):
         return None
     return result
 
 
-def _is_followed(graph: Graph, value: str) -> bool:
-    """Whether the type of a computed value, as far as known, is that of a size or a list of sizes."""
+def _may_be_size(graph: Graph, value: str) -> bool:
+    """Whether the type of a computed value may be that of a size or a list of sizes."""
     type_ = graph.types.get(value)
     if not isinstance(type_, TensorType):
         return True
@@ -196,9 +212,9 @@ def _multiplied(sizes: Iterable[Size]) -> Size | None:
     return product
 
 
-def _operands(query: _Query, node: Node) -> list[Contents] | None:
-    results = [query.contents(value) if value else None for value in node.inputs]
-    operands = [contents for contents in results if contents is not None]
+def _operands(query: _Query, node: Node) -> list[SymbolicValue] | None:
+    results = [query.symbolic(value) if value else None for value in node.inputs]
+    operands = [symbolic for symbolic in results if symbolic is not None]
     return operands if operands and len(operands) == len(results) else None
 
 
@@ -206,67 +222,67 @@ def _numbers(query: _Query, node: Node, index: int) -> tuple[int, ...] | None:
     """The elements of an operand, if all are numbers."""
     if len(node.inputs) <= index or not node.inputs[index]:
         return None
-    result = query.contents(node.inputs[index])
+    result = query.symbolic(node.inputs[index])
     return None if result is None else result.known
 
 
-def _shape(query: _Query, node: Node) -> Contents | None:
+def _shape(query: _Query, node: Node) -> SymbolicValue | None:
     sizes = shape_sizes(query.graph, node.inputs[0])
-    return None if sizes is None else Contents(sizes[node.attr("start") : node.attr("end")])
+    return None if sizes is None else SymbolicValue(sizes[node.attr("start") : node.attr("end")])
 
 
-def _size(query: _Query, node: Node) -> Contents | None:
+def _size(query: _Query, node: Node) -> SymbolicValue | None:
     sizes = shape_sizes(query.graph, node.inputs[0])
     product = None if sizes is None else _multiplied(sizes)
-    return None if product is None else Contents((product,), is_scalar=True)
+    return None if product is None else SymbolicValue((product,), is_scalar=True)
 
 
-def _gather(query: _Query, node: Node) -> Contents | None:
-    data, indices = query.contents(node.inputs[0]), query.contents(node.inputs[1])
+def _gather(query: _Query, node: Node) -> SymbolicValue | None:
+    data, indices = query.symbolic(node.inputs[0]), query.symbolic(node.inputs[1])
     if data is None or data.is_scalar or indices is None or indices.known is None:
         return None
     count = len(data.sizes)
     if not all(-count <= index < count for index in indices.known):
         return None
-    return Contents(tuple(data.sizes[index] for index in indices.known), indices.is_scalar)
+    return SymbolicValue(tuple(data.sizes[index] for index in indices.known), indices.is_scalar)
 
 
-def _slice(query: _Query, node: Node) -> Contents | None:
-    data = query.contents(node.inputs[0])
+def _slice(query: _Query, node: Node) -> SymbolicValue | None:
+    data = query.symbolic(node.inputs[0])
     starts, ends = _numbers(query, node, 1), _numbers(query, node, 2)
     steps = _numbers(query, node, 4) if len(node.inputs) > 4 and node.inputs[4] else (1,)
     if data is None or starts is None or ends is None or steps is None or steps[0] <= 0:
         return None
-    return Contents(data.sizes[starts[0] : ends[0] : steps[0]])
+    return SymbolicValue(data.sizes[starts[0] : ends[0] : steps[0]])
 
 
-def _concat(query: _Query, node: Node) -> Contents | None:
+def _concat(query: _Query, node: Node) -> SymbolicValue | None:
     operands = _operands(query, node)
-    return None if operands is None else Contents(tuple(size for operand in operands for size in operand.sizes))
+    return None if operands is None else SymbolicValue(tuple(size for operand in operands for size in operand.sizes))
 
 
-def _unsqueeze(query: _Query, node: Node) -> Contents | None:
-    data = query.contents(node.inputs[0])
-    return Contents(data.sizes) if data is not None and data.is_scalar and len(node.inputs) > 1 else None
+def _unsqueeze(query: _Query, node: Node) -> SymbolicValue | None:
+    data = query.symbolic(node.inputs[0])
+    return SymbolicValue(data.sizes) if data is not None and data.is_scalar and len(node.inputs) > 1 else None
 
 
-def _squeeze(query: _Query, node: Node) -> Contents | None:
-    data = query.contents(node.inputs[0])
-    return Contents(data.sizes, is_scalar=True) if data is not None and len(data.sizes) == 1 else None
+def _squeeze(query: _Query, node: Node) -> SymbolicValue | None:
+    data = query.symbolic(node.inputs[0])
+    return SymbolicValue(data.sizes, is_scalar=True) if data is not None and len(data.sizes) == 1 else None
 
 
-def _reshape(query: _Query, node: Node) -> Contents | None:
-    data, shape = query.contents(node.inputs[0]), _numbers(query, node, 1)
+def _reshape(query: _Query, node: Node) -> SymbolicValue | None:
+    data, shape = query.symbolic(node.inputs[0]), _numbers(query, node, 1)
     if data is None or shape is None or len(shape) > 1:
         return None
-    return Contents(data.sizes, is_scalar=not shape)
+    return SymbolicValue(data.sizes, is_scalar=not shape)
 
 
-def _same(query: _Query, node: Node) -> Contents | None:
+def _same(query: _Query, node: Node) -> SymbolicValue | None:
     type_ = query.graph.tensor_type(node.outputs[0])
     if type_ is None or type_.dtype.name not in ("INT64", "INT32"):
         return None
-    return query.contents(node.inputs[0])
+    return query.symbolic(node.inputs[0])
 
 
 def _pairwise(query: _Query, node: Node) -> list[tuple[Size, Size]] | None:
@@ -280,13 +296,13 @@ def _pairwise(query: _Query, node: Node) -> list[tuple[Size, Size]] | None:
     return list(zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True))
 
 
-def _each(graph: Graph, node: Node, sizes: Sequence[Size | None] | None) -> Contents | None:
+def _each(graph: Graph, node: Node, sizes: Sequence[Size | None] | None) -> SymbolicValue | None:
     if sizes is None or any(size is None for size in sizes):
         return None
-    return Contents(tuple(s for s in sizes if s is not None), is_scalar=graph.rank_of(node.outputs[0]) == 0)
+    return SymbolicValue(tuple(s for s in sizes if s is not None), is_scalar=graph.rank_of(node.outputs[0]) == 0)
 
 
-def _arithmetic(query: _Query, node: Node) -> Contents | None:
+def _arithmetic(query: _Query, node: Node) -> SymbolicValue | None:
     pairs = _pairwise(query, node)
     if pairs is None or query.graph.rank_of(node.outputs[0]) is None:
         return None
@@ -299,18 +315,18 @@ def _arithmetic(query: _Query, node: Node) -> Contents | None:
     return _each(query.graph, node, [None if b.known is None else a.divided_by(b.known) for a, b in pairs])
 
 
-def _product(query: _Query, node: Node) -> Contents | None:
-    data = query.contents(node.inputs[0])
+def _product(query: _Query, node: Node) -> SymbolicValue | None:
+    data = query.symbolic(node.inputs[0])
     if data is None or data.is_scalar or node.attr("noop_with_empty_axes"):
         return None
     product = _multiplied(data.sizes)
-    return None if product is None else Contents((product,), is_scalar=node.attr("keepdims") != 1)
+    return None if product is None else SymbolicValue((product,), is_scalar=node.attr("keepdims") != 1)
 
 
-def _where(query: _Query, node: Node) -> Contents | None:
+def _where(query: _Query, node: Node) -> SymbolicValue | None:
     """torch's Expand: where(equal(shape, -1), ones, shape). A dim is never -1."""
     equal = query.graph.producer(node.inputs[0])
-    yes, no = (query.contents(value) for value in node.inputs[1:])
+    yes, no = (query.symbolic(value) for value in node.inputs[1:])
     if equal is None or equal.op != "Equal" or yes is None or no is None:
         return None
     pairs = _pairwise(query, equal)
@@ -324,7 +340,7 @@ def _where(query: _Query, node: Node) -> Contents | None:
 
 
 def _is_equal(a: Size, b: Size) -> bool | None:
-    """Whether they are equal for all sizes; None if that depends on them."""
+    """Whether two sizes are equal for all dims; None if that depends on the dims."""
     difference = (a - b).known
     if difference is not None:
         return difference == 0
@@ -334,14 +350,14 @@ def _is_equal(a: Size, b: Size) -> bool | None:
     return None
 
 
-def _filled(query: _Query, node: Node) -> Contents | None:
+def _filled(query: _Query, node: Node) -> SymbolicValue | None:
     shape, value = _numbers(query, node, 0), node.attr("value")
     if shape is None or len(shape) != 1 or not 0 <= shape[0] <= _SMALL or value is None or not value.dtype.is_integer():
         return None
-    return Contents((Size.number(int(value.numpy().reshape(-1)[0])),) * shape[0])
+    return SymbolicValue((Size.number(int(value.numpy().reshape(-1)[0])),) * shape[0])
 
 
-FOLLOWED = {
+SHAPE_ARITHMETIC = {
     "Shape": _shape,
     "Size": _size,
     "Gather": _gather,

@@ -1,4 +1,4 @@
-"""Operators that ONNX does not define, replaced for shape inference by those that their contracts name."""
+"""Replaces operators that ONNX does not define by stand-ins of their contracts, for shape inference."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ ONNX_RUNTIME = "com.microsoft"
 
 
 def put_stand_ins(model: ModelProto) -> bool:
-    """Replace them in the main graph and in bodies, in place; whether there were any."""
+    """Replace such operators in the main graph and in bodies, in place; returns whether there were any."""
     return _put_into(model.graph)
 
 
 def _put_into(graph: GraphProto) -> bool:
     nodes: list[NodeProto] = []
-    own = inside = False
+    replaced = replaced_inside = False
     for node in graph.node:
         for attribute in node.attribute:
             for body in bodies(attribute):
-                inside |= _put_into(body)
-        standing = _stand_ins(node) if node.domain == ONNX_RUNTIME else []
-        own |= bool(standing)
-        nodes += standing or [node]
-    if own:
-        copies = GraphProto(node=nodes)  # some belong to the graph itself
+                replaced_inside |= _put_into(body)
+        stand_ins = _stand_ins(node) if node.domain == ONNX_RUNTIME else []
+        replaced |= bool(stand_ins)
+        nodes += stand_ins or [node]
+    if replaced:
+        copies = GraphProto(node=nodes)  # some nodes belong to the graph
         del graph.node[:]
         graph.node.extend(copies.node)
-    return own or inside
+    return replaced or replaced_inside
 
 
 def _stand_ins(node: NodeProto) -> list[NodeProto]:
-    """The nodes that stand for it, and the node itself with the results that they leave out; [] if none do."""
+    """The stand-ins of a node, and the node itself with results that they do not compute; [] without stand-ins."""
     contract = contracts().get(f"{node.domain}.{node.op_type}")
     if contract is None or contract.stand_in is None:
         return []
-    standing = contract.stand_in(node)
-    made = {value for other in standing for value in other.output}
-    if not standing or made.issuperset(filter(None, node.output)):
-        return standing
+    stand_ins = contract.stand_in(node)
+    computed = {value for other in stand_ins for value in other.output}
+    if not stand_ins or computed.issuperset(filter(None, node.output)):
+        return stand_ins
     rest = NodeProto()
     rest.CopyFrom(node)
-    rest.output[:] = ["" if value in made else value for value in node.output]
-    return [*standing, rest]
+    rest.output[:] = ["" if value in computed else value for value in node.output]
+    return [*stand_ins, rest]

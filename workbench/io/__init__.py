@@ -15,13 +15,13 @@ from pathlib import Path
 
 from workbench.errors import reading
 from workbench.io.dims import bind_dims, symbols
+from workbench.io.encodings import write_unpacked
 from workbench.io.errors import LoadError
 from workbench.io.kinds import PACKINGS, TEXT, TORCH, kind_of
 from workbench.io.onnx_file import load_onnx, load_text
-from workbench.io.packed import write_unpacked
 from workbench.ir import Graph
 from workbench.ops.npu import with_own_functions
-from workbench.support.torch_here import need_torch
+from workbench.support.optional_torch import need_torch
 
 __all__ = ["LoadError", "bind_dims", "load_model", "load_torch", "symbols"]
 
@@ -35,7 +35,7 @@ def load_model(
     name: str | None = None,
     freeze_defaults: bool = False,
 ) -> Graph:
-    """The graph of an `.onnx`, `.pt2` or ONNX text file, brought to opset 23; of `.onnx.gz`, protobuf's text and JSON.
+    """The graph of a model file, converted to opset 23: `.onnx`, `.onnx.gz`, `.pt2`, ONNX text, protobuf text or JSON.
 
     dims: numbers for symbolic dims; the others get defaults (`graph.dims`).
     freeze_defaults: whether inputs with a default value become constants.
@@ -45,12 +45,12 @@ def load_model(
     if not str(source):
         raise LoadError("no file is named; name a model")
     path = Path(source)
-    called = name or path.name or str(source)
-    with reading(called, LoadError, "export or copy it again"):
-        return _loaded(path, str(source), called, dims, freeze_defaults)
+    shown_name = name or path.name or str(source)
+    with reading(shown_name, LoadError, "export or copy it again"):
+        return _loaded(path, str(source), shown_name, dims, freeze_defaults)
 
 
-def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None, freeze_defaults: bool) -> Graph:
+def _loaded(path: Path, source: str, shown_name: str, dims: Mapping[str, int] | None, freeze_defaults: bool) -> Graph:
     try:
         kind = kind_of(path)
         if kind == TORCH:
@@ -64,24 +64,26 @@ def _loaded(path: Path, source: str, called: str, dims: Mapping[str, int] | None
         graph.source = source
         return _with_bodies(graph, path.name)
     except LoadError as error:
-        raise type(error)(f"{called}: {error}") from None
+        raise type(error)(f"{shown_name}: {error}") from None
     except OSError as error:
-        raise LoadError(f"{called}: the file cannot be read ({error.strerror or error})") from None
+        raise LoadError(f"{shown_name}: the file cannot be read ({error.strerror or error})") from None
 
 
 def _with_bodies(graph: Graph, name: str) -> Graph:
-    """The graph; if its file calls operators of ours without their bodies, with them, and so in its source too."""
-    whole = with_own_functions(graph)
-    missing = sorted({f"{domain}.{op_type}" for domain, op_type, _ in whole.functions.keys() - graph.functions.keys()})
+    """The graph with bodies for all workbench operators; if any was missing, its source is a new file with bodies."""
+    completed = with_own_functions(graph)
+    missing = sorted(
+        {f"{domain}.{op_type}" for domain, op_type, _ in completed.functions.keys() - graph.functions.keys()}
+    )
     if not missing:
         return graph
     from workbench.io.exporting import export_onnx
 
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     sentence = f"the file calls {missing[0]}{more} without a body, which no runtime runs; the bodies were added"
-    whole.warnings = (*graph.warnings, sentence)
-    whole.source = str(export_onnx(whole, _scratch() / name).path)
-    return whole
+    completed.warnings = (*graph.warnings, sentence)
+    completed.source = str(export_onnx(completed, _scratch() / name).path)
+    return completed
 
 
 def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
@@ -108,7 +110,7 @@ def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
 
 
 def _unpacked(path: Path, kind: str) -> Path:
-    """A binary file of the same model, which other runtimes can read."""
+    """Unpack to a binary file, which other runtimes can read; returns its path."""
     target = _scratch() / f"{path.name.partition('.')[0] or 'model'}.onnx"
     write_unpacked(path, kind, target)
     return target

@@ -26,11 +26,12 @@ from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
 from workbench.opsets.versions import OLDEST_OPSET
 
-EARLY = {"LayerNormalization": 17}  # that ONNX Runtime accepts before the opset that introduced them
+EARLY = {"LayerNormalization": 17}  # accepted by ONNX Runtime before the opset that introduced them
 ONE_PROCESSOR = "com.microsoft.nchwc"
 SHOWN_NOT_RUN = "the model can be shown, not run"
-MOST_NODES = 1_000_000  # of a function with all its calls inlined, as shape inference visits them
-_FED_FROM = {"Loop": 2}  # the first two inputs of its body are scalars, as ONNX Runtime asks
+MAX_NODES = 1_000_000  # the most nodes of a function with all calls inlined, which shape inference visits
+# The first input of a body that may have any shape; ONNX Runtime demands that those before it are scalars.
+_FIRST_FED_INPUT = {"Loop": 2}
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
 
@@ -40,7 +41,7 @@ def check_model(model: ModelProto) -> None:
     Nodes that are out of order, without a cycle, are sorted topologically.
     """
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        raise LoadError("the file holds no graph; check that it is an ONNX model")
+        raise LoadError("the file contains no graph; check that it is an ONNX model")
     broken = None if _is_text(model) else _broken_text(model)
     if broken is not None:
         raise LoadError(f"the file is damaged: the text {broken[:80]!r} in it is not UTF-8; export or copy it again")
@@ -50,12 +51,12 @@ def check_model(model: ModelProto) -> None:
     sizes: dict[tuple[str, str], int] = {}
     for function in model.functions:
         _check_graph(function, function.name, list(function.input), set())
-        if _unfolded(function, table, (), sizes) > MOST_NODES:
-            raise LoadError(f"function '{function.name}' expands to more than {MOST_NODES:,} nodes")
+        if _expanded_size(function, table, (), sizes) > MAX_NODES:
+            raise LoadError(f"function '{function.name}' expands to more than {MAX_NODES:,} nodes")
 
 
 def _is_text(model: ModelProto) -> bool:
-    """Whether every text is UTF-8: whether the parser reads the model that looks at it."""
+    """Whether every text is UTF-8, that is, whether a parser that checks it reads the model."""
     try:
         _strict_model().FromString(model.SerializeToString())
     except DecodeError:
@@ -65,7 +66,7 @@ def _is_text(model: ModelProto) -> bool:
 
 @cache
 def _strict_model() -> Any:
-    """ModelProto of proto3, whose parser refuses other text; onnx has proto2, whose parser does not."""
+    """ModelProto of proto3, whose parser refuses other text; onnx uses proto2, whose parser does not."""
     file = FileDescriptorProto()
     onnx.onnx_ml_pb2.DESCRIPTOR.CopyToProto(file)
     file.syntax = "proto3"
@@ -101,29 +102,29 @@ def _check_opset(model: ModelProto) -> None:
     if version == 0:
         raise LoadError("the model does not import an opset; export it again with an opset import")
     if version < OLDEST_OPSET:
-        raise LoadError(f"the model is of opset {version}; opset {OLDEST_OPSET} to {newest} can be opened")
+        raise LoadError(f"the model has opset {version}; opset {OLDEST_OPSET} to {newest} can be opened")
     if version > newest:
-        raise LoadError(f"the model is of opset {version}, newer than {newest}, the newest that can be opened")
+        raise LoadError(f"the model has opset {version}, newer than {newest}, the newest that can be opened")
 
 
 def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list[str], outside: set[str]) -> None:
     constants = {t.name for t in graph.initializer} if isinstance(graph, GraphProto) else set()
     outputs = [o if isinstance(o, str) else o.name for o in graph.output]
-    twice = next((value for value, count in Counter(inputs).items() if count > 1), None)
-    if twice is not None:
-        raise LoadError(f"graph '{name}' has two inputs named '{twice}'")
-    given, made = constants | set(inputs), set[str]()
+    duplicate = next((value for value, count in Counter(inputs).items() if count > 1), None)
+    if duplicate is not None:
+        raise LoadError(f"graph '{name}' has two inputs named '{duplicate}'")
+    external_values, computed = constants | set(inputs), set[str]()
     for node in graph.node:
         for value in filter(None, node.output):
-            if value in made or value in given:
-                raise LoadError(f"value '{value}' is defined twice, the second time by {called(node)}")
-            made.add(value)
-    known = outside | given
-    _put_in_order(graph, name, known, made)
+            if value in computed or value in external_values:
+                raise LoadError(f"value '{value}' is defined twice, the second time by {node_text(node)}")
+            computed.add(value)
+    known = outside | external_values
+    _sort_nodes(graph, name, known, computed)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.UNDEFINED:
-                raise LoadError(f"attribute '{attribute.name}' of {called(node)} has no known type")
+                raise LoadError(f"attribute '{attribute.name}' of {node_text(node)} has no known type")
             for body in bodies(attribute):
                 _check_graph(body, body.name, [i.name for i in body.input], set(known))
         known.update(node.output)
@@ -132,33 +133,33 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
             raise LoadError(f"output '{value}' of graph '{name}' is not defined")
 
 
-def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], made: Collection[str]) -> None:
-    """Kahn's algorithm, only if some node uses a value defined later. made: what the nodes define."""
+def _sort_nodes(graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], computed: Collection[str]) -> None:
+    """Kahn's algorithm, only if some node uses a value defined later. computed: the values that the nodes define."""
     seen = set(known)
-    in_order = True
+    is_sorted = True
     for node in graph.node:
         later = [value for value in reads(node) if value not in seen]
         for value in later:
-            if value not in made:
-                raise LoadError(f"{called(node)} reads '{value}', which is not defined")
-        in_order = in_order and not later
+            if value not in computed:
+                raise LoadError(f"{node_text(node)} reads '{value}', which is not defined")
+        is_sorted = is_sorted and not later
         seen.update(node.output)
-    if in_order:
+    if is_sorted:
         return
-    ordered = _in_order(list(graph.node), set(known), name)
+    ordered = _sorted_nodes(list(graph.node), set(known), name)
     copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
     del graph.node[:]
     graph.node.extend(copies)
 
 
-def _in_order(nodes: Sequence[NodeProto], known: set[str], name: str) -> list[NodeProto]:
-    """The nodes, each after those whose results it reads, as near to the given order as that allows."""
+def _sorted_nodes(nodes: Sequence[NodeProto], known: set[str], name: str) -> list[NodeProto]:
+    """The nodes, each after those whose results it reads, as near to the original order as possible."""
     readers: dict[str, list[int]] = {}
     missing: list[int] = []
     for index, node in enumerate(nodes):
-        own = {value for value in reads(node) if value not in known}
-        missing.append(len(own))
-        for value in own:
+        undefined = {value for value in reads(node) if value not in known}
+        missing.append(len(undefined))
+        for value in undefined:
             readers.setdefault(value, []).append(index)
     ready = [index for index, count in enumerate(missing) if not count]
     ordered = []
@@ -171,8 +172,8 @@ def _in_order(nodes: Sequence[NodeProto], known: set[str], name: str) -> list[No
                 if not missing[reader]:
                     heapq.heappush(ready, reader)
     if len(ordered) < len(nodes):
-        left = next(node for node, count in zip(nodes, missing, strict=True) if count)
-        raise LoadError(f"graph '{name}' has a cycle through {called(left)}, so its nodes cannot be ordered")
+        blocked = next(node for node, count in zip(nodes, missing, strict=True) if count)
+        raise LoadError(f"graph '{name}' has a cycle through {node_text(blocked)}, so its nodes cannot be ordered")
     return ordered
 
 
@@ -185,31 +186,33 @@ def reads(node: NodeProto) -> Iterator[str]:
 
 
 def _captured(body: GraphProto) -> Iterator[str]:
-    own = {t.name for t in body.initializer} | {i.name for i in body.input} | {v for n in body.node for v in n.output}
-    yield from (v for node in body.node for v in reads(node) if v not in own)
-    yield from (o.name for o in body.output if o.name not in own)
+    defined = (
+        {t.name for t in body.initializer} | {i.name for i in body.input} | {v for n in body.node for v in n.output}
+    )
+    yield from (v for node in body.node for v in reads(node) if v not in defined)
+    yield from (o.name for o in body.output if o.name not in defined)
 
 
-def _unfolded(
+def _expanded_size(
     function: onnx.FunctionProto,
     table: Mapping[Any, onnx.FunctionProto],
-    above: tuple[Any, ...],
+    callers: tuple[Any, ...],
     sizes: dict[tuple[str, str], int],
 ) -> int:
     """The number of nodes of a call with all inner calls inlined. sizes: a cache by function."""
     key = (function.domain, function.name)
-    if key in above:
+    if key in callers:
         raise LoadError(f"function '{function.name}' calls itself, which ONNX does not allow")
     if key not in sizes:
-        called = [table.get((node.domain, node.op_type)) for node in _nodes(function)]
-        sizes[key] = sum(1 if f is None else _unfolded(f, table, (*above, key), sizes) for f in called)
+        called_functions = [table.get((node.domain, node.op_type)) for node in _nodes(function)]
+        sizes[key] = sum(1 if f is None else _expanded_size(f, table, (*callers, key), sizes) for f in called_functions)
     return sizes[key]
 
 
 def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str]:
-    """A sentence for each operator that neither ONNX, a contract, nor a function of the model defines.
+    """A sentence for each operator that neither ONNX, a contract nor a function of the model defines.
 
-    nodes: all of the model.
+    nodes: all nodes of the model.
     """
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
@@ -229,26 +232,28 @@ def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str
         op = f"{domain}.{node.op_type}" if domain else node.op_type
         if domain == ONNX_RUNTIME:
             if op not in contracts():
-                results.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
+                results.setdefault(
+                    op, f"operator '{op}' of {node_text(node)} belongs to ONNX Runtime; it is left unchanged"
+                )
             continue
         if domain == ONE_PROCESSOR:
             results.setdefault(
                 domain,
-                f"operator '{op}' of {called(node)} is of ONNX Runtime's layout for the processor that saved the file; "
-                "it is left as it is, and its results have no types; saved at the extended level, the model has no "
-                "such operators",
+                f"operator '{op}' of {node_text(node)} is in ONNX Runtime's layout for the processor that saved the "
+                "file; it is left unchanged, and its results have no types; save the model at the extended level, "
+                "which has no such operators",
             )
             continue
         results.setdefault(
             op,
-            f"{SHOWN_NOT_RUN}: operator '{op}' of {called(node)} is unknown"
+            f"{SHOWN_NOT_RUN}: operator '{op}' of {node_text(node)} is unknown"
             + (f" in opset {versions.get(domain)}" if known_domain else f", and no function defines domain '{domain}'"),
         )
     return list(results.values())
 
 
 def is_early(node: NodeProto, version: int) -> bool:
-    """Whether ONNX Runtime accepts the operator at this opset, and ONNX only in a later one, in the same form."""
+    """Whether ONNX Runtime accepts the operator at this opset, and ONNX only at a later one, in the same form."""
     if version >= EARLY.get(node.op_type, 0) or node.domain not in ("", "ai.onnx"):
         return False
     return len([value for value in node.output if value]) == 1
@@ -269,7 +274,7 @@ def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
 
 
 def every_graph(model: ModelProto, nested: bool = True) -> Iterator[GraphProto]:
-    """The main graph and every body, including those of functions. nested: False if no node is known to hold one."""
+    """The main graph and every body, including those of functions. nested: False if no node has a body."""
     yield model.graph
     for owner in (model.graph, *model.functions) if nested else ():
         yield from _bodies(owner)
@@ -310,14 +315,14 @@ def without_declared_types(model: ModelProto, nested: bool) -> ModelProto:
     bare.CopyFrom(model)
     for graph in every_graph(bare, nested):
         del graph.value_info[:]
-        fed = [
+        body_inputs = [
             value
             for node in (graph.node if nested else ())
             for attribute in node.attribute
             for body in bodies(attribute)
-            for value in body.input[_FED_FROM.get(node.op_type, 0) :]
+            for value in body.input[_FIRST_FED_INPUT.get(node.op_type, 0) :]
         ]
-        for value in (*graph.output, *fed):
+        for value in (*graph.output, *body_inputs):
             if value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
     return bare
@@ -326,7 +331,7 @@ def without_declared_types(model: ModelProto, nested: bool) -> ModelProto:
 def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
     """The types of values. Raises LoadError for an ill-typed graph: a float added to an int, shapes that do not fit.
 
-    nodes: all of the model. Declared types of intermediate values and shapes of outputs are ignored, as by
+    nodes: all nodes of the model. Declared types of intermediate values and shapes of outputs are ignored, as by
     ONNX Runtime: exporters often write wrong ones.
     """
     nested = any(bodies(attribute) for node in nodes for attribute in node.attribute)
@@ -334,10 +339,10 @@ def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
     try:
         typed = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError) as error:
-        # ValidationError: functions that call others too deep; ValueError: an empty type
+        # ValidationError: calls nested too deep; ValueError: an empty type
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
     foreign = any(node.domain == ONNX_RUNTIME for node in nodes)
-    if foreign and put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone
+    if foreign and put_stand_ins(bare):  # not strict: only ONNX Runtime checks its own operators
         typed = onnx.shape_inference.infer_shapes(bare)
     return types_of_file(typed, nested)
 
@@ -349,5 +354,7 @@ def _reason(error: Exception) -> str:
     return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", message).rstrip(".")
 
 
-def called(node: NodeProto) -> str:
-    return f"node '{node.name}' ({node.op_type})" if node.name else f"a {node.op_type} that makes {list(node.output)}"
+def node_text(node: NodeProto) -> str:
+    return (
+        f"node '{node.name}' ({node.op_type})" if node.name else f"a {node.op_type} that computes {list(node.output)}"
+    )

@@ -1,7 +1,7 @@
-"""Operators that ONNX deprecated: replaced by what they mean, since onnx.checker refuses them and no rule knows them.
+"""Replaces operators that ONNX deprecated, since onnx.checker refuses them and no rule knows them.
 
-Upsample (since opset 10) is a Resize, Scatter (11) is ScatterElements, and GroupNormalization of opset 18 to 20, whose
-scale is of groups, is the body that ONNX gives it.
+Upsample (since opset 10) becomes a Resize, and Scatter (11) ScatterElements. GroupNormalization of opset 18 to 20,
+whose scale has an element for each group, becomes ONNX's function body.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
 
 from workbench.inference.shapes import TypesOfFile
-from workbench.io.checks import called, every_graph, opset_of
+from workbench.io.checks import every_graph, node_text, opset_of
 
 _DEPRECATED = ("GroupNormalization", "Scatter", "Upsample")
 _EMPTY = "no_region_of_interest"
-_AS_BEFORE = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # as Upsample means it
+_AS_BEFORE = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # the meaning of Upsample
 
 
 def replace_deprecated(model: ModelProto, types: TypesOfFile) -> list[str]:
-    """Replace them in place, in bodies and functions too; a sentence for each operator of which there was one."""
+    """Replace deprecated operators in place, in bodies and functions too; returns a sentence for each operator."""
     version = opset_of(model)
     if not any(_is_deprecated(node, version) for owner in _owners(model) for node in owner.node):
         return []
@@ -30,12 +30,16 @@ def replace_deprecated(model: ModelProto, types: TypesOfFile) -> list[str]:
     for owner in _owners(model):
         nodes: list[NodeProto] = []
         for node in owner.node:
-            put = list(_meaning(node, version, known)) if _is_deprecated(node, version) else [node]
-            nodes += put
-            if put != [node]:
+            replacement = list(_replacement(node, version, known)) if _is_deprecated(node, version) else [node]
+            nodes += replacement
+            if replacement != [node]:
                 entries[node.op_type] = (
-                    f"operator '{node.op_type}' of {called(node)} is deprecated in opset {version}; "
-                    + ("it is opened as its body" if len(put) > 1 else f"it is opened as {put[0].op_type}")
+                    f"operator '{node.op_type}' of {node_text(node)} is deprecated in opset {version}; "
+                    + (
+                        "it is opened as its body"
+                        if len(replacement) > 1
+                        else f"it is opened as {replacement[0].op_type}"
+                    )
                 )
         del owner.node[:]
         owner.node.extend(nodes)
@@ -45,7 +49,7 @@ def replace_deprecated(model: ModelProto, types: TypesOfFile) -> list[str]:
 
 
 def _owners(model: ModelProto) -> list[GraphProto | FunctionProto]:
-    """Each graph and function, the innermost first, so that a node is looked at before the node that holds it."""
+    """Each graph and function, the innermost first, so that a node comes before the node that contains it."""
     return [*list(every_graph(model))[::-1], *model.functions]
 
 
@@ -63,13 +67,13 @@ def _types(model: ModelProto, types: TypesOfFile) -> Iterator[tuple[str, TypePro
     yield from ((info.name, info.type) for info in types.infos or ())
 
 
-def _meaning(node: NodeProto, version: int, types: Mapping[str, TypeProto]) -> Iterator[NodeProto]:
+def _replacement(node: NodeProto, version: int, types: Mapping[str, TypeProto]) -> Iterator[NodeProto]:
     if node.op_type == "Scatter":
-        yield _called(node, "ScatterElements", list(node.input))
+        yield _with_operator(node, "ScatterElements", list(node.input))
     elif node.op_type == "Upsample" and version == 10:
-        yield _called(node, "Resize", list(node.input))
+        yield _with_operator(node, "Resize", list(node.input))
     elif node.op_type == "Upsample":
-        resized = _called(node, "Resize", [node.input[0], _EMPTY, node.input[1]])
+        resized = _with_operator(node, "Resize", [node.input[0], _EMPTY, node.input[1]])
         resized.attribute.extend(helper.make_attribute(name, value) for name, value in _AS_BEFORE.items())
         yield resized
     elif all(value in types for value in node.input) and not any(a.ref_attr_name for a in node.attribute):
@@ -78,7 +82,7 @@ def _meaning(node: NodeProto, version: int, types: Mapping[str, TypeProto]) -> I
         yield node
 
 
-def _called(node: NodeProto, op_type: str, inputs: list[str]) -> NodeProto:
+def _with_operator(node: NodeProto, op_type: str, inputs: list[str]) -> NodeProto:
     result: NodeProto = NodeProto.FromString(node.SerializeToString())
     result.op_type = op_type
     result.input[:] = inputs
@@ -86,10 +90,10 @@ def _called(node: NodeProto, op_type: str, inputs: list[str]) -> NodeProto:
 
 
 def _body(node: NodeProto, types: list[TypeProto]) -> Iterator[NodeProto]:
-    """The nodes of ONNX's own function body, in the form of the opset in which it came."""
-    schema: Any = onnx.defs.get_schema(node.op_type, 18, "")  # whose functions the stubs do not have
-    given = [type_.SerializeToString() for type_ in types]
-    body = FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), given))
+    """The nodes of ONNX's own function body, in the form of the opset that introduced it."""
+    schema: Any = onnx.defs.get_schema(node.op_type, 18, "")  # the stubs lack its functions
+    serialized_types = [type_.SerializeToString() for type_ in types]
+    body = FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), serialized_types))
     names = dict(zip((*body.input, *body.output), (*node.input, *node.output), strict=True))
     for inner in body.node:
         inner.input[:] = [names[value] for value in inner.input]

@@ -68,7 +68,7 @@ def symbols(graph: Graph) -> tuple[str, ...]:
 
 
 def parse_dims(text: str) -> dict[str, int]:
-    """Dims as a command or a link writes them, "N=1,H=320". Raises LoadError naming the invalid part."""
+    """Parse dims of a command or a link, "N=1,H=320". Raises LoadError naming the invalid part."""
     dims = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, equals, value = part.partition("=")
@@ -81,7 +81,7 @@ def parse_dims(text: str) -> dict[str, int]:
         except ValueError:
             if ":" in name:
                 raise LoadError(
-                    f"'{part[:80]}' names a new symbol; --free-dims of optimize and report takes it"
+                    f"'{part[:80]}' names a new symbol; use --free-dims (of `optimize` and `report`) for this"
                 ) from None
             raise LoadError(f"dim '{name}' must be a whole number, not '{value[:80]}'") from None
     return dims
@@ -101,12 +101,12 @@ def bind_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, 
             raise LoadError(f"dimension '{name}' must be a whole number of at least 1, not {value!r}")
         if value >= 2**63:
             raise LoadError(f"dimension '{name}' must be below 2^63, not a number of {value.bit_length():,} bits")
-    bound = {name: _sensible(graph, name) for name in known}
+    bound = {name: _default_size(graph, name) for name in known}
     return {**bound, **(dims or {})}
 
 
-def _sensible(graph: Graph, symbol: str) -> int:
-    places = [
+def _default_size(graph: Graph, symbol: str) -> int:
+    occurrences = [
         (shape, axis)
         for shape in (graph.shape(v) or () for v in graph.inputs)
         for axis, dim in enumerate(shape)
@@ -114,22 +114,22 @@ def _sensible(graph: Graph, symbol: str) -> int:
     ]
     if _SEQUENCE_NAMES.search(symbol) and not _BATCH_NAMES.match(symbol):
         return SEQUENCE
-    if _BATCH_NAMES.match(symbol) or any(_is_batch(shape, axis) for shape, axis in places):
+    if _BATCH_NAMES.match(symbol) or any(_is_batch(shape, axis) for shape, axis in occurrences):
         return BATCH
-    if _IMAGE_NAMES.match(symbol) or any(_is_spatial(shape, axis) for shape, axis in places):
+    if _IMAGE_NAMES.match(symbol) or any(_is_spatial(shape, axis) for shape, axis in occurrences):
         return IMAGE
-    return VOLUME if any(len(shape) == 5 for shape, _ in places) else SEQUENCE
+    return VOLUME if any(len(shape) == 5 for shape, _ in occurrences) else SEQUENCE
 
 
 def _is_batch(shape: tuple[Dim, ...], axis: int) -> bool:
-    """The first of several axes, or the second of a recurrent state: layers, batch, features."""
+    """Whether the axis is the first of several, or the second of a recurrent state: layers, batch, features."""
     if len(shape) == 3 and axis == 1 and isinstance(shape[2], int):
         return isinstance(shape[0], int) and shape[0] <= 8
     return axis == 0 and len(shape) > 1
 
 
 def _is_spatial(shape: tuple[Dim, ...], axis: int) -> bool:
-    """Of an image, N C H W or N H W C depending on which channel dim is fixed."""
+    """Whether the axis is H or W of an image. The image is N H W C if only the last dim is fixed, else N C H W."""
     if len(shape) != 4:
         return False
     channels_last = isinstance(shape[3], int) and not isinstance(shape[1], int)

@@ -8,4 +8,4 @@ class LoadError(UserError):
 
 
 class MissingFileError(LoadError, FileNotFoundError):
-    """There is no such file: what a program that opens files expects too."""
+    """There is no such file; a FileNotFoundError too, for programs that open files."""

@@ -20,10 +20,11 @@ from workbench.io.streaming_proto import write_model, write_weight
 from workbench.io.written_types import with_written_types
 from workbench.ir import Constant, Graph
 from workbench.ir.function_calls import with_all_inlined
+from workbench.ir.provenance import KEYS, without_provenance
 from workbench.ir.to_proto import TensorPlace, is_large, structure
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
-from workbench.opsets.written import AS_NEEDED, INLINE, Opset, Wanted, Written, at_written_opset
+from workbench.opsets.written import AS_NEEDED, INLINE, FileForm, Opset, Written, at_written_opset
 from workbench.support.files import SPECIAL, is_special, not_written
 
 LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, minus room for the structure
@@ -36,7 +37,7 @@ class ExportError(UserError):
 
 @dataclass(frozen=True, repr=False)
 class ExportReport:
-    """What was written. bytes: of all files together. checks: those passed, or why one was not made."""
+    """What was written. bytes: of all files together. checks: names of passed checks, or why a check was not run."""
 
     path: Path
     written: Written
@@ -59,28 +60,31 @@ def export_onnx(
     opset: Opset = None,
     ir: int | None = None,
     functions: str | None = None,
+    metadata: bool = True,
 ) -> ExportReport:
     """Write the graph to `path`.
 
     external_data: write weights to a separate file (None: if the model exceeds 2 GB).
-    opset:         "keep" for that of the graph's file, "newest" for that of the graph, or a number (None: the file's,
-                   raised only as far as an operator needs it).
+    opset:         "keep" for the opset of the graph's file, "newest" for that of the graph, or a number (None: the
+                   file's, raised only as far as an operator needs it).
     ir:            the version of the file format (None: the lowest that suffices).
-    functions:     "inline" puts the bodies of functions in place of their calls (None or "keep": they stay).
+    functions:     "inline" inlines functions (None or "keep": they stay).
+    metadata:      whether nodes that a pass made or changed say so in their metadata (`workbench.ir.provenance`).
     Files are written and checked in a temporary folder and then moved, so a failure
-    leaves existing files unchanged. Weights beside a model that is replaced get
-    another name than those of the old one (`replacing_model`). Raises ExportError.
+    leaves existing files unchanged. The weight file of a model that is replaced
+    has another name than the old one (`replacing_model`). Raises ExportError.
     """
     check_replaceable(path)
-    path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link is kept, its target replaced
-    whole, written = complete(graph, Wanted(opset, ir, functions))
-    bare = structure(whole, path.name, written.ir)
-    beside = outside_bytes(bare) > LARGEST_FILE if external_data is None else external_data
+    path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link stays, and its target is replaced
+    completed, written = complete(graph, FileForm(opset, ir, functions))
+    completed = _with_provenance(completed, metadata)
+    structure_only = structure(completed, path.name, written.ir)
+    external = outside_bytes(structure_only) > LARGEST_FILE if external_data is None else external_data
     try:
         with replacing_model(path) as draft:
-            digest = _write(draft, whole, beside, written.ir)
-            checks = _check(draft.model, whole, bare) if check else ()
-            files = [draft.model, draft.data] if beside else [draft.model]
+            digest = _write(draft, completed, external, written.ir)
+            checks = _check(draft.model, completed, structure_only) if check else ()
+            files = [draft.model, draft.data] if external else [draft.model]
             size = sum(file.stat().st_size for file in files)
     except OSError as error:
         raise ExportError(str(not_written(path, error))) from None
@@ -105,19 +109,34 @@ def to_bytes(graph: Graph) -> bytes:
 # ---- what a file needs beyond the graph --------------------------------------------
 
 
-def complete(graph: Graph, wanted: Wanted = AS_NEEDED) -> tuple[Graph, Written]:
-    """The graph with the function bodies of the workbench operators it calls, all imports, and the types of a file, at
-    the opset at which it is written.
+def complete(graph: Graph, form: FileForm = AS_NEEDED) -> tuple[Graph, Written]:
+    """The graph with everything that a file needs: bodies of workbench operators, imports, types, and its opset.
 
     Raises ExportError for a workbench operator without a function body, OpsetError if the opset is impossible.
     """
-    whole = with_own_functions(graph)
-    for node in (*whole.nodes, *(n for f in whole.functions.values() for n in f.graph.nodes)):
-        if node.domain == DOMAIN and (DOMAIN, node.op_type, node.overload) not in whole.functions:
+    completed = with_own_functions(graph)
+    for node in (*completed.nodes, *(n for f in completed.functions.values() for n in f.graph.nodes)):
+        if node.domain == DOMAIN and (DOMAIN, node.op_type, node.overload) not in completed.functions:
             raise ExportError(f"{node} has no body, so no other runtime could run the file")
-    if wanted.functions == INLINE:
-        whole = with_all_inlined(whole)
-    return at_written_opset(with_written_types(whole), wanted.opset, wanted.ir)
+    if form.functions == INLINE:
+        completed = with_all_inlined(completed)
+    return at_written_opset(with_written_types(completed), form.opset, form.ir)
+
+
+def _with_provenance(graph: Graph, is_written: bool) -> Graph:
+    """The graph, whose nodes have their provenance in their metadata, or none of it. Other nodes stay as they are."""
+    if is_written:
+        entries = {name: made.metadata for name, made in graph.provenance.items()}
+    else:
+        entries = {node.name: {} for node in graph.nodes if any(key in node.metadata for key in KEYS)}
+    if not entries:
+        return graph
+    return graph.with_nodes(
+        node.replace(metadata={**without_provenance(node.metadata), **entries[node.name]})
+        if node.name in entries
+        else node
+        for node in graph.nodes
+    )
 
 
 # ---- writing and checking ----------------------------------------------------------------
@@ -140,24 +159,24 @@ class _Hashed:
 
 
 def outside_bytes(model: onnx.ModelProto) -> int:
-    """Bytes of the weights that the message itself does not hold."""
+    """Bytes of weights that are not inside the message."""
     entries = (entry for tensor in every_tensor(model) for entry in tensor.external_data)
     return sum(int(entry.value) for entry in entries if entry.key == "length")
 
 
-def _write(draft: Draft, graph: Graph, beside: bool, ir: int) -> str:
+def _write(draft: Draft, graph: Graph, external: bool, ir: int) -> str:
     """Write the model with internal or external weights; returns the SHA-256 of the `.onnx` file."""
     with open(draft.model, "wb") as file, contextlib.ExitStack() as open_files:
         hashed = _Hashed(file)
         place = None
-        if beside:
+        if external:
             place = placed_in(open_files.enter_context(open(draft.data, "wb")), draft.data.name)
         write_model(hashed, graph, place, ir)  # type: ignore[arg-type]
     return hashed.sha256
 
 
 def placed_in(file: BinaryIO, location: str) -> TensorPlace:
-    """Writes each large constant to `file` when its place is requested."""
+    """A function that writes each large constant to `file` and returns its place there."""
 
     def place(tensor: Constant, name: str) -> Mapping[str, str] | None:
         if not is_large(tensor):
@@ -170,17 +189,19 @@ def placed_in(file: BinaryIO, location: str) -> TensorPlace:
     return place
 
 
-def _is_open(graph: Graph, value: str) -> bool:
-    """Whether the value's type, or the tensor's rank, is unknown."""
+def _has_unknown_type(graph: Graph, value: str) -> bool:
+    """Whether the value's type, or its rank, is unknown."""
     tensor = graph.tensor_type(value)
     return graph.type(value) is None or (tensor is not None and tensor.shape is None)
 
 
 def _check(draft: Path, graph: Graph, bare: onnx.ModelProto) -> tuple[str, ...]:
     """Run onnx.checker on the structure, its weights staying in the draft file."""
-    open_ = [v for v in (*graph.inputs, *graph.outputs) if _is_open(graph, v)]
+    open_ = [v for v in (*graph.inputs, *graph.outputs) if _has_unknown_type(graph, v)]
     if open_:  # runtimes infer it themselves
-        return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{open_[0]}' is open",)
+        return (
+            f"onnx.checker not run: it demands every input's and output's rank, and that of '{open_[0]}' is unknown",
+        )
     bare_file = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
     bare_file.write_bytes(bare.SerializeToString())
     try:

@@ -30,14 +30,14 @@ NEWEST_KERNEL: Mapping[str, tuple[int, frozenset[int]]] = {
 def newest_opset(model: ModelProto, nodes: Iterable[NodeProto], version: int, newest: int) -> int:
     """The newest opset from `version` to `newest` at which ONNX Runtime runs a model of opset `version`.
 
-    nodes: all of the model.
+    nodes: all nodes of the model.
     """
     result = newest
     nodes = [node for node in nodes if node.op_type in NEWEST_KERNEL and node.domain in ("", "ai.onnx")]
     types = _element_types(model) if any(NEWEST_KERNEL[node.op_type][1] for node in nodes) else {}
     for node in nodes:
-        last, only_of = NEWEST_KERNEL[node.op_type]
-        if not only_of or _operand_type(node, types) in only_of:
+        last, element_types = NEWEST_KERNEL[node.op_type]
+        if not element_types or _operand_type(node, types) in element_types:
             result = min(result, last)
     return max(result, version)
 
@@ -47,7 +47,7 @@ def _operand_type(node: NodeProto, types: Mapping[str, int]) -> int:
 
 
 def _element_types(model: ModelProto) -> dict[str, int]:
-    """The element types of values, as far as inferred."""
+    """The inferred element types, by value; 0 if one is unknown."""
     results: dict[str, int] = {}
     for graph in every_graph(onnx.shape_inference.infer_shapes(without_declared_types(model, nested=True))):
         results.update((tensor.name, tensor.data_type) for tensor in graph.initializer)

@@ -9,15 +9,13 @@ from workbench.io.errors import LoadError, MissingFileError
 from workbench.support.files import SPECIAL, is_special
 
 ONNX, TEXT, TORCH = "onnx", "text", "torch"
-GZIP, PROTO_TEXT, JSON = PACKINGS = ("gzip", "protobuf text", "json")  # of which another program needs an .onnx file
+GZIP, PROTO_TEXT, JSON = PACKINGS = ("gzip", "protobuf text", "json")  # other programs need them unpacked
 _TEXT_SUFFIXES = (".onnxtxt", ".txt")
 _PACKED_SUFFIXES = {".textproto": PROTO_TEXT, ".pbtxt": PROTO_TEXT, ".prototxt": PROTO_TEXT, ".json": JSON}
-_ORT = (
-    "this is a model in ONNX Runtime's own format (.ort), which is made of an .onnx file for it alone; open that file"
-)
+_ORT = "this is a model in ONNX Runtime's own format (.ort), which is made from an .onnx file; open that file"
 _PICKLE_SUFFIXES = (".pt", ".pth", ".pkl", ".pickle")
 _PICKLE = (
-    "a pickle runs code when it is opened, so this one is not; save the program with torch.export.save "
+    "a pickle runs code when it is opened, so it is not opened; save the program with torch.export.save "
     "as .pt2, or export it with torch.onnx.export"
 )
 
@@ -57,7 +55,7 @@ def kind_of(path: Path) -> str:
 
 
 def _is_pickle(head: bytes) -> bool:
-    """Protocols 2 to 5 begin with 0x80, which no ONNX file does: it is no field key of a model."""
+    """Whether the file begins like pickle protocols 2 to 5, with 0x80, which is not a field key of an ONNX model."""
     return head[0] == 0x80 and len(head) > 1 and 2 <= head[1] <= 5
 
 

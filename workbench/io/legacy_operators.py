@@ -14,7 +14,7 @@ from workbench.io.checks import EARLY, every_node, is_early, opset_of
 
 
 def set_aside(model: ModelProto, nodes: Iterable[NodeProto]) -> tuple[ModelProto, dict[str, NodeProto]]:
-    """A copy with each early node replaced by an Identity, and those nodes by their output. nodes: all of the model."""
+    """A copy with each early node replaced by an Identity, and these nodes by output. nodes: all of the model."""
     version = opset_of(model)
     if not any(node.op_type in EARLY and is_early(node, version) for node in nodes):
         return model, {}

@@ -16,12 +16,12 @@ from workbench.ir.to_proto import THIS_FILE
 
 
 def files_of(path: Path) -> list[Path]:
-    """The file itself first, then those with its external data, each of which lies in its folder. Raises LoadError."""
+    """The file itself, then the files with its external data, which are in its folder. Raises LoadError."""
     return [path, *(path.parent / location for location in weight_locations(path))]
 
 
 def weight_locations(path: Path) -> list[str]:
-    """Where the external data lies, in the file's own words, from its folder. Raises LoadError."""
+    """The locations of external data as the file states them, relative to its folder. Raises LoadError."""
     with reading(path.name, LoadError, "export or copy it again"):
         try:
             return _locations(path)
@@ -37,17 +37,17 @@ def _locations(path: Path) -> list[str]:
         model, _ = read_model(data)
     except MalformedProtoError:
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
-    except LoadError:  # of a missing file it is an OSError too
+    except LoadError:  # MissingFileError is an OSError too
         raise
     except OSError as error:
         raise LoadError(f"the file cannot be read ({error.strerror or error})") from None
-    beside = Files(path.parent, data)
+    external_files = Files(path.parent, data)
     results: dict[str, None] = {}
     for tensor in every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
         if location != THIS_FILE and location not in results:
-            beside.read(tensor)  # a sentence for what is missing, or outside of the folder
+            external_files.read(tensor)  # raises for a file that is missing or outside of the folder
             results[location] = None
     return list(results)

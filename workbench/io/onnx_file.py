@@ -16,7 +16,7 @@ from workbench.inference.bound_sizes import bound_types
 from workbench.inference.boundaries import MADE_UP
 from workbench.inference.open_sizes import types_with_open_sizes
 from workbench.inference.shapes import TypesOfFile, infer_model
-from workbench.io.broadcasts import spell_out_broadcasts
+from workbench.io.broadcasts import expand_prelu_operands
 from workbench.io.checks import (
     SCHEMA_DOMAINS,
     SHOWN_NOT_RUN,
@@ -33,23 +33,23 @@ from workbench.io.deprecated import replace_deprecated
 from workbench.io.dims import bind_dims, name_unknown_dims
 from workbench.io.errors import LoadError
 from workbench.io.inference_crashes import check_calls
-from workbench.io.operands import check_operands
+from workbench.io.operand_ranks import check_operands
 from workbench.io.opset import to_opset
 from workbench.io.sparse import make_dense
 from workbench.io.streaming_proto import MalformedProtoError, TooDeepError, read_model
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Edit, Graph
 from workbench.ir.from_proto import NodeMetadata, from_proto, value_type
-from workbench.ir.kept import Kept, kept_fields
-from workbench.ir.text import OPSET, parse_words
+from workbench.ir.preserved_metadata import Kept, kept_fields
+from workbench.ir.text import OPSET, parser_message
 from workbench.ir.to_proto import LARGE
-from workbench.ir.types import MOST_AXES
+from workbench.ir.types import MAX_AXES
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import CONVERSIONS
 
-_MOST_BRACKETS = 300  # ONNX's messages may be nested in 100 others, an If in an If in 3, with 2 brackets
+_MAX_BRACKETS = 300  # ONNX's messages are nested at most 100 deep; a nested If takes 3 levels and 2 brackets
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|=>|#[^\n]*|[()\[\]{}<>]')
-_MOST_NAMED = 3  # most inputs named in one warning
+_MAX_NAMED = 3  # inputs in one warning
 LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -68,12 +68,12 @@ def load_text(
     text: str, dims: Mapping[str, int] | None = None, freeze_defaults: bool = False
 ) -> tuple[Graph, ModelProto]:
     """The graph of a model in ONNX's textual syntax, and the parsed model. Raises LoadError."""
-    if _brackets_deep(text) > _MOST_BRACKETS:  # the parser's stack would overflow, which ends the process
-        raise LoadError(f"the text has more than {_MOST_BRACKETS} brackets in each other; no runtime could run it")
+    if _brackets_deep(text) > _MAX_BRACKETS:  # the parser's stack would overflow, which ends the process
+        raise LoadError(f"the text has more than {_MAX_BRACKETS} nested brackets; no runtime could run it")
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
-        raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; correct it there") from None
+        raise LoadError(f"the text is not ONNX's textual syntax: {parser_message(error)}; correct it") from None
     return load_proto(model, dims, freeze_defaults), model
 
 
@@ -111,10 +111,10 @@ def _load(
     check_model(model)
     kept = kept_fields(model)
     defaults = take_defaults(model, freeze_defaults)
-    nodes, tensors = list(every_node(model)), [*every_tensor(model), *defaults]  # walked once, for all below
+    nodes, tensors = list(every_node(model)), [*every_tensor(model), *defaults]  # collected once for all steps below
     _check_sizes(tensors)
     read_small_weights(tensors, files)
-    _spell_out(nodes)
+    _replace_npu_conversions(nodes)
     name_unknown_dims(model)
     unknown = unknown_operators(model, nodes)
     check_calls(model, nodes)
@@ -124,20 +124,26 @@ def _load(
     deprecated = replace_deprecated(model, types)
     nodes = list(every_node(model)) if deprecated else nodes
     if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
-        converted, more = model, unknown
+        converted, conversion_warnings = model, unknown
     else:
-        converted, more = to_opset(model, nodes, types, newest)
-        more = [*unknown, *more]
+        converted, conversion_warnings = to_opset(model, nodes, types, newest)
+        conversion_warnings = [*unknown, *conversion_warnings]
     graph = _readable(with_types(converted, types), files, metadata)
     check_operands(graph)
-    spelled_out = spell_out_broadcasts(graph)
+    expanded = expand_prelu_operands(graph)
     graph.apply(Edit(types=types_with_open_sizes(graph)))
     graph.file_opset = opset_of(model)
     graph.kept = Kept(kept, {tensor.name: files.read(tensor) for tensor in defaults}, declared)
-    graph.warnings = (*_lacking(files), *_with_defaults(defaults), *deprecated, *more, *spelled_out)
+    graph.warnings = (
+        *_missing_file_warnings(files),
+        *_default_value_warnings(defaults),
+        *deprecated,
+        *conversion_warnings,
+        *expanded,
+    )
     graph.dims = bind_dims(graph, dims)
     if graph.dims and not _all_sizes_follow(graph):
-        graph.bound_types = bound_types(graph, None if spelled_out else converted)
+        graph.bound_types = bound_types(graph, None if expanded else converted)
     return graph
 
 
@@ -152,31 +158,31 @@ def _readable(model: ModelProto, files: Files, metadata: NodeMetadata) -> Graph:
     try:
         return from_proto(model, files.read, metadata)
     except (onnx_ir.serde.SerdeError, ValueError) as error:
-        words = " ".join(str(error.__cause__ or error).split())[:200]
-        raise LoadError(f"a part of the model cannot be read: {words}; export it without that") from None
+        reason = " ".join(str(error.__cause__ or error).split())[:200]
+        raise LoadError(f"a part of the model cannot be read: {reason}; export it without this part") from None
 
 
 def take_defaults(model: ModelProto, freeze: bool) -> list[TensorProto]:
     """Remove the default values of inputs from the model, and return them.
 
-    freeze: whether these inputs become constants instead. Before IR 4, where all constants had to be inputs, they do.
+    freeze: whether these inputs become constants instead. Before IR 4 they always do, since all constants were inputs.
     """
     constants = {t.name: t for t in model.graph.initializer}
-    both = {i.name: i for i in model.graph.input if i.name in constants}
+    with_default = {i.name: i for i in model.graph.input if i.name in constants}
     constant = model.ir_version < 4 or freeze
     model.ir_version = max(model.ir_version, 4)
     if constant:
-        kept = [i for i in model.graph.input if i.name not in both]
+        kept = [i for i in model.graph.input if i.name not in with_default]
         del model.graph.input[:]
         model.graph.input.extend(kept)
         return []
-    results = [TensorProto.FromString(constants[name].SerializeToString()) for name in both]
+    results = [TensorProto.FromString(constants[name].SerializeToString()) for name in with_default]
     for tensor in results:
-        if not _is_typed(both[tensor.name]):
-            message = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            both[tensor.name].type.CopyFrom(message.type)
+        if not _is_typed(with_default[tensor.name]):
+            info = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            with_default[tensor.name].type.CopyFrom(info.type)
     if results:
-        rest = [t for t in model.graph.initializer if t.name not in both]
+        rest = [t for t in model.graph.initializer if t.name not in with_default]
         del model.graph.initializer[:]
         model.graph.initializer.extend(rest)
     return results
@@ -186,21 +192,21 @@ def _is_typed(info: onnx.ValueInfoProto) -> bool:
     return _has_shape(info) and info.type.tensor_type.elem_type != TensorProto.UNDEFINED
 
 
-def _lacking(files: Files) -> list[str]:
+def _missing_file_warnings(files: Files) -> list[str]:
     """A sentence for each file of weights that is missing."""
     return [
         f"the external data file '{location}' is missing, with the elements of {counted(len(names), 'weight')}; "
         f"{SHOWN_NOT_RUN}, until it is put beside the model"
-        for location, names in files.lacking.items()
+        for location, names in files.missing_files.items()
     ]
 
 
-def _with_defaults(defaults: Sequence[TensorProto]) -> list[str]:
-    """A sentence on the inputs that need not be given."""
+def _default_value_warnings(defaults: Sequence[TensorProto]) -> list[str]:
+    """Sentences about inputs that a caller need not feed."""
     names = [tensor.name for tensor in defaults]
-    if len(names) > _MOST_NAMED:
-        named = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
-        rest = len(names) - _MOST_NAMED
+    if len(names) > _MAX_NAMED:
+        named = ", ".join(f"'{name}'" for name in names[:_MAX_NAMED])
+        rest = len(names) - _MAX_NAMED
         return [
             f"{len(names)} inputs have default values and stay inputs: {named} and {rest} more; "
             "--freeze-defaults makes constants of them"
@@ -211,8 +217,8 @@ def _with_defaults(defaults: Sequence[TensorProto]) -> list[str]:
     ]
 
 
-def _spell_out(nodes: Iterable[NodeProto]) -> None:
-    """Replace the NPU's `nchw2nhwc` and `nhwc2nchw` by Transposes, and write down the default axes of
+def _replace_npu_conversions(nodes: Iterable[NodeProto]) -> None:
+    """Replace the NPU's `nchw2nhwc` and `nhwc2nchw` by Transposes, and add the default axes of
     MeanVarianceNormalization, without which inference fails in its function body."""
     for node in nodes:
         op_type = node.op_type
@@ -224,30 +230,30 @@ def _spell_out(nodes: Iterable[NodeProto]) -> None:
 
 
 def _check_sizes(tensors: Iterable[TensorProto]) -> None:
-    """Check that weights in the file have as many elements as their shape says."""
+    """Raise LoadError for a weight whose type is unknown, or whose elements do not fit its shape."""
     known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
     for tensor in tensors:
         if tensor.data_type not in known:
-            raise LoadError(f"weight '{tensor.name}' is of an unknown element type, number {tensor.data_type}")
+            raise LoadError(f"weight '{tensor.name}' has an unknown element type, number {tensor.data_type}")
         dims = list(tensor.dims)
         if any(d < 0 for d in dims):
             raise LoadError(f"weight '{tensor.name}' has the shape {dims}, with a negative dimension")
         bits = 0 if tensor.data_type == TensorProto.STRING else onnx_ir.DataType(tensor.data_type).bitwidth
-        if len(dims) > MOST_AXES:
-            raise LoadError(f"weight '{tensor.name}' has {len(dims)} axes; at most {MOST_AXES} can be opened")
+        if len(dims) > MAX_AXES:
+            raise LoadError(f"weight '{tensor.name}' has {len(dims)} axes; at most {MAX_AXES} can be opened")
         if math.prod(d for d in dims if d) * max(bits, 8) // 8 > LARGEST_ARRAY:
             raise LoadError(f"weight '{tensor.name}' has the shape {dims}, which no array can have")
         elements = math.prod(dims)
         if tensor.data_location == TensorProto.EXTERNAL:
             continue
         if tensor.HasField("raw_data"):
-            needed, result, unit = math.ceil(elements * bits / 8), len(tensor.raw_data), "bytes"
+            needed, present, unit = math.ceil(elements * bits / 8), len(tensor.raw_data), "bytes"
         elif bits == 0 or (8 <= bits <= 64 and tensor.data_type != TensorProto.COMPLEX64):
-            needed, result, unit = elements, max(len(getattr(tensor, name)) for name in _TYPED_DATA), "numbers"
+            needed, present, unit = elements, max(len(getattr(tensor, name)) for name in _TYPED_DATA), "numbers"
         else:
             continue
-        if result != needed:
-            raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {result:,}")
+        if present != needed:
+            raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {present:,}")
 
 
 def read_small_weights(tensors: Iterable[TensorProto], files: Files) -> None:
@@ -256,18 +262,18 @@ def read_small_weights(tensors: Iterable[TensorProto], files: Files) -> None:
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         weight = files.read(tensor)
-        if weight.nbytes <= LARGE and not any(tensor.name in names for names in files.lacking.values()):
+        if weight.nbytes <= LARGE and not any(tensor.name in names for names in files.missing_files.values()):
             tensor.raw_data = weight.tobytes()
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
 
 
 def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
-    """The model with the types of all values as they follow from its inputs.
+    """The model with the types of all values that follow from its inputs.
 
-    What the file declares of other values is a wish, which exporters often get wrong (a Squeeze of [N,3] is declared
-    as [N,3], and is [3] where N is 1), so only the element type is kept; of results of operators that nobody defines,
-    all. types: of the model before opset conversion.
+    Declared types of other values are not reliable: exporters often write wrong ones (a Squeeze of [N,3] is declared as
+    [N,3], and is [3] if N is 1). Only their element type is kept, except for results of undefined operators, which keep
+    the whole type. types: of the model before opset conversion.
     """
     typed = infer_model(without_declared_types(model, types.nested), types.lengths)
     result = ModelProto()
@@ -277,19 +283,23 @@ def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
     for graph, inferred in pairs:
         sized = {i.name for i in inferred.value_info if _has_shape(i)}
         undefined = {value for node in graph.node if not _is_defined(node, functions) for value in node.output}
-        left = [_as_declared(i, undefined) for i in graph.value_info if i.name not in sized]
-        rest = {i.name for i in left}
-        kept = [*left, *(i for i in inferred.value_info if i.name not in rest)] if left else inferred.value_info
+        only_declared = [_as_declared(i, undefined) for i in graph.value_info if i.name not in sized]
+        only_declared_names = {i.name for i in only_declared}
+        kept = (
+            [*only_declared, *(i for i in inferred.value_info if i.name not in only_declared_names)]
+            if only_declared
+            else inferred.value_info
+        )
         del graph.value_info[:]
         graph.value_info.extend(kept)
-        for output, outcome in zip(graph.output, inferred.output, strict=True):
-            if outcome.type.WhichOneof("value") is None or not _has_shape(outcome):
+        for output, inferred_value in zip(graph.output, inferred.output, strict=True):
+            if inferred_value.type.WhichOneof("value") is None or not _has_shape(inferred_value):
                 _as_declared(output, undefined if graph is main[0] else ())
             else:
-                output.type.CopyFrom(outcome.type)
+                output.type.CopyFrom(inferred_value.type)
     for body, inferred in bodies:
-        for value, outcome in zip(body.input, inferred.input, strict=True):
-            value.type.CopyFrom(outcome.type)
+        for value, inferred_value in zip(body.input, inferred.input, strict=True):
+            value.type.CopyFrom(inferred_value.type)
     return result
 
 
@@ -298,9 +308,9 @@ def _is_defined(node: NodeProto, functions: Collection[tuple[str, str]]) -> bool
 
 
 def _as_declared(info: onnx.ValueInfoProto, undefined: Collection[str]) -> onnx.ValueInfoProto:
-    """What may be believed of a declared type, in place: without its shape, unless nothing defines its operator.
+    """Remove from a declared type, in place, what is not reliable: its shape, unless its operator is undefined.
 
-    Symbols that an earlier inference made up mean other sizes than those of the same names made up here.
+    Symbols that an earlier inference generated mean other sizes than symbols of the same names generated here.
     """
     if not info.type.HasField("tensor_type"):
         return info

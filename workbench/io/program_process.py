@@ -1,7 +1,7 @@
-"""A `.pt2` file becomes an ONNX file in a process of its own, with limits of time and memory.
+"""Converts a `.pt2` file to an ONNX file in a separate process, with limits of time and memory.
 
-torch reads what the file's author wrote: it evaluates expressions, builds source and allocates what sizes say. However
-well that is checked before, it may take a long time or crash, and a server must not stand still for it.
+torch evaluates expressions of the file, builds source from it and allocates what its sizes say. Even after the checks
+this may take a long time or crash, and must not block a server.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from workbench.errors import reading
 from workbench.io.errors import LoadError
 
 LIMIT_S = 600.0
-MEMORY_BYTES, MEMORY_PER_BYTE = 4e9, 6  # what torch may take, and more for each byte of the file
-_LOOK_S = 0.05
+MEMORY_BYTES, MEMORY_PER_BYTE = 4e9, 6  # limit of torch's memory, plus this for each byte of the file
+_POLL_S = 0.05
 _ROOT = Path(__file__).resolve().parents[2]  # holds the package `workbench`
 _ANSWER = "answer.txt"
 
 
 def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
-    """The program in the file as an ONNX file in `scratch`. Raises LoadError, and OSError where nothing can start."""
+    """The program in the file as an ONNX file in `scratch`. Raises LoadError, or OSError if no process can start."""
     memory = int(MEMORY_BYTES + MEMORY_PER_BYTE * path.stat().st_size)
     search = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "workbench.io.program_process", str(path.resolve()), str(scratch)]
@@ -40,7 +40,7 @@ def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
             stderr=log,
             cwd=scratch,
             env={**os.environ, "PYTHONPATH": search},
-            start_new_session=True,  # a group of its own, which is ended as a whole
+            start_new_session=True,  # a process group, which is ended as a whole
         )
     try:
         _wait(process, limit_s, memory)
@@ -58,19 +58,19 @@ def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float, memory: int) -> None:
-    ends = time.monotonic() + limit_s
+    deadline = time.monotonic() + limit_s
     while process.poll() is None:
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             raise LoadError(f"torch did not read the program within {limit_s:g} s; export it with torch.onnx.export")
         with contextlib.suppress(psutil.NoSuchProcess):
-            taken = psutil.Process(process.pid).memory_info().rss
-            if taken > memory:
+            used = psutil.Process(process.pid).memory_info().rss
+            if used > memory:
                 raise LoadError(
-                    f"torch took {taken / 1e9:.1f} GB to read the program, more than the {memory / 1e9:.1f} GB that a "
-                    "file of this size is given; export it with torch.onnx.export"
+                    f"torch took {used / 1e9:.1f} GB to read the program, more than the {memory / 1e9:.1f} GB that a "
+                    "file of this size may take; export it with torch.onnx.export"
                 )
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_LOOK_S)
+            process.wait(_POLL_S)
 
 
 def _ended(code: int) -> str:
@@ -79,10 +79,10 @@ def _ended(code: int) -> str:
 
 
 def _main(path: str, scratch: str) -> None:
-    """Leave the ONNX file in `scratch`, or a sentence that says why there is none."""
+    """Write the ONNX file to `scratch`, or a sentence that says why there is none."""
     from workbench.io.torch_program import open_program, to_onnx
 
-    _be_killed_first()
+    _prefer_to_be_killed()
     threading.Thread(target=_end_with_the_application, daemon=True).start()
     folder, message = Path(scratch), ""
     try:
@@ -93,8 +93,8 @@ def _main(path: str, scratch: str) -> None:
     (folder / _ANSWER).write_text(message, encoding="utf-8")
 
 
-def _be_killed_first() -> None:
-    """If memory runs out, this process is to be killed, not the application (proc(5), oom_score_adj)."""
+def _prefer_to_be_killed() -> None:
+    """Ask the system to kill this process first if memory runs out (proc(5), oom_score_adj)."""
     with contextlib.suppress(OSError):  # not Linux, or not permitted: the system chooses
         Path("/proc/self/oom_score_adj").write_text("1000")
 

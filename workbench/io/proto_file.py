@@ -1,6 +1,6 @@
-"""A file as an ONNX message: its own opset, operators, attributes and functions, which a graph would not keep.
+"""A file as an ONNX message, with its opset, operators, attributes and functions, which a graph does not keep.
 
-For work on other people's files, where a fault of another tool may depend on each of these. Large weights stay in
+It is for reducing and editing files, since a fault of another tool may depend on each of these. Large weights stay in
 their files, as for graphs; metadata of nodes is left out.
 """
 
@@ -32,14 +32,14 @@ ReadTensor = Callable[[TensorProto], Constant]
 
 @dataclass(frozen=True)
 class ProtoFile:
-    """A model without its large weights, and what reads these from their files."""
+    """A model without its large weights, and the function that reads these from their files."""
 
     model: ModelProto
     read: ReadTensor
 
 
 def open_proto(path: str | Path) -> ProtoFile:
-    """The model of an `.onnx` file, unchanged but for node metadata and sparse weights, which become dense.
+    """The model of an `.onnx` file, without node metadata and with dense weights in place of sparse ones.
 
     Raises LoadError, as loading a graph does.
     """
@@ -69,7 +69,7 @@ def _opened(path: Path) -> ProtoFile:
 
 
 def declared_types(model: ModelProto) -> dict[str, TypeProto]:
-    """The types of the main graph's values: inferred, else as the file declares them; those without are left out."""
+    """The types of the main graph's values: inferred ones, else declared ones; values without a type are left out."""
     results = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
     typed = infer_model(without_declared_types(model, nested=True)).graph
     for info in (*typed.value_info, *typed.output):
@@ -80,7 +80,7 @@ def declared_types(model: ModelProto) -> dict[str, TypeProto]:
 
 
 def is_typed(type_: TypeProto) -> bool:
-    """Whether it says what onnx.checker asks of an input or output: an element type, and the rank of a tensor."""
+    """Whether the type has what onnx.checker demands of inputs and outputs: an element type, and a tensor's rank."""
     kind = type_.WhichOneof("value")
     if kind not in ("tensor_type", "sparse_tensor_type"):
         return kind is not None
@@ -89,22 +89,22 @@ def is_typed(type_: TypeProto) -> bool:
 
 
 def write_proto(path: str | Path, model: ModelProto, read: ReadTensor) -> None:
-    """Write the model with its weights inside, above 2 GB beside it; weights pass through memory in pieces.
+    """Write the model in chunks, with its weights inside or, above 2 GB, in an external file.
 
     Files are replaced together or not at all. Raises OSError.
     """
-    alone = ModelProto()
-    alone.CopyFrom(model)
-    outside = [tensor for tensor in every_tensor(alone) if tensor.data_location == TensorProto.EXTERNAL]
-    weights = [read(tensor) for tensor in outside]
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    external = [tensor for tensor in every_tensor(copy) if tensor.data_location == TensorProto.EXTERNAL]
+    weights = [read(tensor) for tensor in external]
     with replacing_model(Path(path)) as draft, contextlib.ExitStack() as files:
         place = None
         if outside_bytes(model) > LARGEST_FILE:
             place = placed_in(files.enter_context(open(draft.data, "wb")), draft.data.name)
-        for index, (tensor, weight) in enumerate(zip(outside, weights, strict=True)):
+        for index, (tensor, weight) in enumerate(zip(external, weights, strict=True)):
             inside = {"location": THIS_FILE, "offset": str(index)}
             entries = inside if place is None else place(weight, tensor.name) or inside
             del tensor.external_data[:]
             for key, text in entries.items():
                 tensor.external_data.add(key=key, value=text)
-        write_message(files.enter_context(open(draft.model, "wb")), alone, weights)
+        write_message(files.enter_context(open(draft.model, "wb")), copy, weights)

@@ -1,4 +1,4 @@
-"""A model's file and the one with its weights change together or not at all, even if the process is killed between."""
+"""Replaces a model's file and its weight file together or not at all, even if the process is killed in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.support.files import replacing
 
 @dataclass(frozen=True)
 class Draft:
-    """Where a model is written. data: the place for weights beside it, under the name that they will have."""
+    """Where a model is written. data: the path for its external weights, with the name that the file will have."""
 
     model: Path
     data: Path
@@ -23,10 +23,10 @@ class Draft:
 
 @contextmanager
 def replacing_model(path: Path) -> Iterator[Draft]:
-    """`workbench.support.files.replacing` for a model that may have weights beside it. Raises OSError.
+    """`workbench.support.files.replacing` for a model that may have an external weight file. Raises OSError.
 
-    They get a name that the model which stands there does not use. So the old model has its weights until the new one,
-    which is moved last, is in its place; then they are removed.
+    The new weight file gets a name that the old model does not use. So the old model keeps its weights until the new
+    model, which is moved last, has replaced it; then the old weights are removed.
     """
     path = Path(os.path.realpath(path))
     names = [f"{path.name}.data", f"{path.name}.2.data"]
@@ -42,5 +42,5 @@ def replacing_model(path: Path) -> Iterator[Draft]:
 def _weights_of(path: Path) -> Collection[str]:
     try:
         return weight_locations(path) if path.is_file() else ()
-    except LoadError:  # a file that is no model, or lacks its weights, is lost with what lies beside it
+    except LoadError:  # a file that is not a model, or lacks its weights, has no weights to keep
         return ()

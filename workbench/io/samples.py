@@ -16,9 +16,9 @@ FOLDER = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "sample_models
 
 @dataclass(frozen=True)
 class Shows:
-    """What a sample opens with: passes, target, mode, and the moment, rewrite number `rewrite` of step `step`.
+    """The initial state of a sample: passes, target, mode, and the moment after rewrite `rewrite` of step `step`.
 
-    rewrite: None for the whole step. preset: the list that the passes stand in for on screen. node: is selected.
+    rewrite: None for the whole step. preset: the preset that is shown in place of the passes. node: the selected node.
     """
 
     passes: Sequence[str]
@@ -36,8 +36,8 @@ class Sample:
 
     dims:  numbers for symbolic dims.
     group: the group in which it is listed.
-    shows: what it opens with; None if it opens without passes, for those that the user chooses.
-    page:  on which it opens, "memory", "lanes" or "".
+    shows: its initial state; None if it opens without passes, which the user then chooses.
+    page:  the page on which it opens, "memory", "lanes" or "".
     """
 
     title: str

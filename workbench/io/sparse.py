@@ -1,4 +1,4 @@
-"""Sparse weights, which become dense ones: no rule and no kernel of ours reads them."""
+"""Makes sparse weights dense: no rule and no kernel of the workbench reads sparse ones."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def make_dense(model: ModelProto, files: Files) -> None:
 
 
 def dense(sparse: SparseTensorProto, files: Files) -> TensorProto:
-    """The same tensor with its zeros: shape `dims`, values at `indices` [NNZ] of the flattened, or [NNZ, rank]."""
+    """The dense tensor of shape `dims`, with values at `indices`: [NNZ] into the flattened tensor, or [NNZ, rank]."""
     name, shape = sparse.values.name, tuple(sparse.dims)
     known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED, TensorProto.STRING}
     if sparse.values.data_type not in known:
-        raise LoadError(f"sparse weight '{name}' is of an element type that cannot be read; store it as a dense one")
+        raise LoadError(f"sparse weight '{name}' has an element type that cannot be read; store it as a dense one")
     bytes_ = math.prod(shape) * onnx_ir.DataType(sparse.values.data_type).itemsize
     if any(size < 0 for size in shape) or bytes_ > LARGEST_DENSE:
         raise LoadError(f"sparse weight '{name}' has the shape {list(shape)}, which is not made dense here")
     try:
         values, indices = (files.read(part).numpy() for part in (sparse.values, sparse.indices))
-        whole = np.zeros(shape, values.dtype)
+        array = np.zeros(shape, values.dtype)
         if indices.ndim == 1:
-            whole.reshape(-1)[indices] = values
+            array.reshape(-1)[indices] = values
         else:
-            whole[tuple(indices.T)] = values
+            array[tuple(indices.T)] = values
     except (ValueError, IndexError, TypeError):
         raise LoadError(f"sparse weight '{name}' has indices that do not fit its shape {list(shape)}") from None
-    result = numpy_helper.from_array(whole, name)
+    result = numpy_helper.from_array(array, name)
     result.data_type = sparse.values.data_type
     return result

@@ -1,7 +1,7 @@
-"""Reading and writing model files without holding weights in memory.
+"""Reads and writes model files without keeping weights in memory.
 
 Reading: the file is memory-mapped. A tensor with large data is returned as an
-external tensor that refers to its bytes in this file, so that checks, opset
+external tensor that refers to its bytes in this file. Thus checks, opset
 conversion and shape inference handle kilobytes, and weights are read when they
 are used. Writing: the bytes of each weight are requested when their place in
 the file is reached. Format: onnx.proto3 and
@@ -65,42 +65,46 @@ def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
 
 
 def format_version(data: memoryview) -> tuple[int, int]:
-    """The version of the format (IR) that a model's bytes name, and at which byte; 0 at 0 if they name none.
+    """The version of the format (IR) in a model's bytes and the index of its byte; (0, 0) if there is none.
 
     Raises MalformedProtoError.
     """
     for field, wire_type, _, value, _ in _fields(data, 0, len(data)):
         if (field, wire_type) == (_IR_VERSION, _VARINT):
-            return data[value], value  # below 128 it is one byte
+            return data[value], value  # a version below 128 is one byte
     return 0, 0
 
 
 def _stripped(
     data: memoryview, start: int, end: int, message: str, depth: int, metadata: NodeMetadata | None
 ) -> bytearray:
-    """The message without large tensors. metadata: receives that of nodes; None: they keep theirs."""
+    """The message without large tensors. metadata: receives the metadata of nodes; None: nodes keep it."""
     if depth > MAX_DEPTH:
         raise TooDeepError("messages are nested too deep")
     out = bytearray()
     entries = []
-    for field, wire_type, at, value, after in _fields(data, start, end):
+    for field, wire_type, key_start, value, after in _fields(data, start, end):
         inner = _NESTED[message].get(field)
         if (message, field, wire_type) == ("Node", _NODE_METADATA, _BYTES) and metadata is not None:
             entries.append(bytes(data[value:after]))
-        elif inner is None or wire_type != _BYTES or _stays(data, value, after, inner, metadata):
-            out += data[at:after]
+        elif inner is None or wire_type != _BYTES or _is_unchanged(data, value, after, inner, metadata):
+            out += data[key_start:after]
         else:
-            within = None if inner == "Function" else metadata
-            tensor = inner == "Tensor"
-            body = _tensor(data, value, after) if tensor else _stripped(data, value, after, inner, depth + 1, within)
+            inner_metadata = None if inner == "Function" else metadata
+            is_tensor = inner == "Tensor"
+            body = (
+                _tensor(data, value, after)
+                if is_tensor
+                else _stripped(data, value, after, inner, depth + 1, inner_metadata)
+            )
             out += _varint(field << 3 | _BYTES) + _varint(len(body)) + body
     if entries and metadata is not None:
         _keep_metadata(out, entries, metadata)
     return out
 
 
-def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeMetadata | None) -> bool:
-    """Whether it is small and without node metadata."""
+def _is_unchanged(data: memoryview, start: int, end: int, message: str, metadata: NodeMetadata | None) -> bool:
+    """Whether the message is small and without node metadata."""
     if end - start > LARGE:
         return False
     if message == "Tensor" or metadata is None:
@@ -110,22 +114,22 @@ def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeM
 
 
 def _is_bare(node: bytes) -> bool:
-    """Whether the node has neither metadata nor bodies: the key's byte is one of a tensor, or of a number."""
+    """Whether the node has neither metadata nor bodies, so that the byte of the metadata key is other data."""
     try:
-        result = onnx.NodeProto.FromString(node)
+        proto = onnx.NodeProto.FromString(node)
     except DecodeError:
-        return False  # the fields are looked at one by one, which says what is wrong
-    return not (result.metadata_props or any(map(bodies, result.attribute)))
+        return False  # reading the fields one by one then says what is wrong
+    return not (proto.metadata_props or any(map(bodies, proto.attribute)))
 
 
 def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata) -> None:
     """Store the entries under the node's outputs. Invalid text stays in the node, for the checks to report."""
-    result = onnx.NodeProto.FromString(bytes(node))
+    proto = onnx.NodeProto.FromString(bytes(node))
     pairs = [onnx.StringStringEntryProto.FromString(entry) for entry in entries]
     try:
         texts = {sys.intern(pair.key): sys.intern(pair.value) for pair in pairs}
-        metadata.setdefault(tuple(result.output), []).append((result.name, result.op_type, texts))
-    except TypeError:  # protobuf gives bytes for what is not UTF-8
+        metadata.setdefault(tuple(proto.output), []).append((proto.name, proto.op_type, texts))
+    except TypeError:  # protobuf returns bytes for text that is not UTF-8
         for entry in entries:
             node += _METADATA_KEY + _varint(len(entry)) + entry
 
@@ -134,11 +138,11 @@ def _tensor(data: memoryview, start: int, end: int) -> bytes:
     """The tensor message, its data replaced by a place in this file if possible."""
     large = []
     rest = bytearray()
-    for field, wire_type, at, value, after in _fields(data, start, end):
+    for field, wire_type, key_start, value, after in _fields(data, start, end):
         if wire_type == _BYTES and after - value > LARGE and (field == _RAW_DATA or field in _PACKED):
             large.append((field, value, after))
         else:
-            rest += data[at:after]
+            rest += data[key_start:after]
     if len(large) != 1:
         return bytes(data[start:end])
     field, value, after = large[0]
@@ -154,9 +158,9 @@ def _tensor(data: memoryview, start: int, end: int) -> bytes:
 
 def _fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
     """(field, wire type, start of the key, start of the value, end) of each field."""
-    at = start
-    while at < end:
-        key, value = _read_varint(data, at, end)
+    key_start = start
+    while key_start < end:
+        key, value = _read_varint(data, key_start, end)
         field, wire_type = key >> 3, key & 7
         if wire_type == _VARINT:
             _, after = _read_varint(data, value, end)
@@ -166,23 +170,23 @@ def _fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, 
         elif wire_type in (_FIXED32, _FIXED64):
             after = value + (4 if wire_type == _FIXED32 else 8)
         else:
-            raise MalformedProtoError(f"wire type {wire_type} at byte {at}")
+            raise MalformedProtoError(f"wire type {wire_type} at byte {key_start}")
         if field == 0 or after > end:
-            raise MalformedProtoError(f"field {field} at byte {at} ends beyond its message")
-        yield field, wire_type, at, value, after
-        at = after
+            raise MalformedProtoError(f"field {field} at byte {key_start} ends beyond its message")
+        yield field, wire_type, key_start, value, after
+        key_start = after
 
 
-def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    result = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
+def _read_varint(data: memoryview, index: int, end: int) -> tuple[int, int]:
+    number = shift = 0
+    while index < end and shift < 70:
+        byte = data[index]
+        index += 1
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return result, at
+            return number, index
         shift += 7
-    raise MalformedProtoError(f"a number at byte {at} has no end")
+    raise MalformedProtoError(f"a number at byte {index} has no end")
 
 
 def _varint(number: int) -> bytes:
@@ -198,7 +202,7 @@ def _varint(number: int) -> bytes:
 
 
 def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None, ir: int | None = None) -> None:
-    """Write the graph as a model, one node at a time in memory, weights never.
+    """Write the graph as a model. Only one node is in memory at a time, and no weight.
 
     place: as for `to_proto`. ir: the version of the format; None for the lowest that suffices.
     """
@@ -230,8 +234,8 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None, 
         size, parts = filled(part, "Graph")
         pieces += parts
         length += size
-    _, around = filled(model_without_graph(graph, place, ir=ir), "Model")
-    for piece in (*around, _varint(_GRAPH << 3 | _BYTES), _varint(length), *pieces):
+    _, model_pieces = filled(model_without_graph(graph, place, ir=ir), "Model")
+    for piece in (*model_pieces, _varint(_GRAPH << 3 | _BYTES), _varint(length), *pieces):
         if isinstance(piece, bytes | memoryview):
             file.write(piece)
         else:
@@ -250,7 +254,7 @@ def write_message(file: BinaryIO, model: onnx.ModelProto, weights: Sequence[Cons
 
 
 def write_weight(file: BinaryIO, weight: Constant) -> None:
-    """Write its elements as ONNX stores them, little-endian; a mapped weight passes through memory in pieces."""
+    """Write a weight's elements as ONNX stores them, little-endian; a mapped weight passes through memory in chunks."""
     weight.tofile(file)  # type: ignore[attr-defined]  # the protocol lacks it, every tensor of onnx_ir has it
 
 
@@ -261,7 +265,7 @@ _Filled = tuple[int, list[_Piece]]  # a message's length in bytes, and its piece
 def _filled(data: memoryview, start: int, end: int, message: str, weights: Sequence[Constant]) -> _Filled | None:
     """The message with its weights filled in; None if it has none."""
     size, pieces, plain = 0, [], start
-    for field, wire_type, at, value, after in _fields(data, start, end):
+    for field, wire_type, key_start, value, after in _fields(data, start, end):
         inner = _NESTED[message].get(field)
         if inner is None or wire_type != _BYTES:
             continue
@@ -273,8 +277,8 @@ def _filled(data: memoryview, start: int, end: int, message: str, weights: Seque
             continue
         length, parts = filled
         head = _varint(field << 3 | _BYTES) + _varint(length)
-        size += at - plain + len(head) + length
-        pieces += [data[plain:at], head, *parts]
+        size += key_start - plain + len(head) + length
+        pieces += [data[plain:key_start], head, *parts]
         plain = after
     if not pieces:
         return None

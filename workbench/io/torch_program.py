@@ -1,6 +1,6 @@
 """Export a torch program, from a factory or a `.pt2` file, as an ONNX file.
 
-What a file holds is checked first (`program_data`), and read in a process of its own (`program_process`).
+The content of a file is checked first (`program_data`) and read in a separate process (`program_process`).
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ def call_factory(factory: str) -> torch.export.ExportedProgram:
         raise LoadError(f"module '{module_name}' cannot be imported ({error}); run this in its folder") from None
     except AttributeError:
         raise LoadError(f"module '{module_name}' has no '{function_name}'") from None
-    made = _guarded("the factory failed", function)
-    if isinstance(made, torch.export.ExportedProgram):
-        return made
-    if not (isinstance(made, tuple) and 2 <= len(made) <= 4 and isinstance(made[0], torch.nn.Module)):
+    returned = _guarded("the factory failed", function)
+    if isinstance(returned, torch.export.ExportedProgram):
+        return returned
+    if not (isinstance(returned, tuple) and 2 <= len(returned) <= 4 and isinstance(returned[0], torch.nn.Module)):
         raise LoadError(
             "the factory must return (module, args), (module, args, kwargs), (module, args, kwargs, dynamic_shapes) "
             "or a torch.export.ExportedProgram"
         )
-    module, args = made[:2]
-    kwargs, shapes = (*made[2:], None, None)[:2]
+    module, args = returned[:2]
+    kwargs, shapes = (*returned[2:], None, None)[:2]
     return _guarded(
         "torch.export failed", lambda: torch.export.export(module.eval(), tuple(args), kwargs, dynamic_shapes=shapes)
     )
 
 
 def open_program(path: Path, scratch: Path) -> torch.export.ExportedProgram:
-    """The program in a `.pt2` file, nothing of which is unpickled or run. Raises LoadError."""
+    """The program in a `.pt2` file; nothing in the file is unpickled or run. Raises LoadError."""
     import torch
 
     copy = scratch / "program.pt2"
@@ -86,18 +86,18 @@ def _guarded(what: str, work: Callable[[], Any]) -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """What an exception says, its operator first; the innermost cause tells more than what wraps it."""
+    """The message of the innermost cause of an exception, with the operator at which it occurred."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
-    texts = [_COLOURS.sub("", str(one)) for one in chain]
+    texts = [_COLOURS.sub("", str(cause)) for cause in chain]
     missing = next((match for text in texts if (match := _NO_OPERATOR.search(text))), None)
     if missing is not None:
-        return f"ONNX has nothing for the operator {missing[1]}.{missing[2]}; write the program without it"
+        return f"ONNX has no equivalent of the operator {missing[1]}.{missing[2]}; write the program without it"
     place = next((match for text in texts if (match := _AT_OPERATOR.search(text))), None)
-    at = f"at the operator {place[1].removeprefix('torch.ops.')}: " if place is not None else ""
+    where = f"at the operator {place[1].removeprefix('torch.ops.')}: " if place is not None else ""
     lines = [line.strip() for line in texts[-1].splitlines() if line.strip()]
-    return f"{at}{type(chain[-1]).__name__}: {lines[0][:_LONGEST_REASON] if lines else 'no reason given'}"
+    return f"{where}{type(chain[-1]).__name__}: {lines[0][:_LONGEST_REASON] if lines else 'no reason given'}"
 
 
 @contextmanager

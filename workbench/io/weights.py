@@ -1,4 +1,4 @@
-"""Weights that stay in their files: tensors over a memory map, read when they are used."""
+"""Weights that stay in their files: tensors on a memory map, read when they are used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import onnx
 import onnx_ir
 
 from workbench.io.errors import LoadError
-from workbench.ir.from_proto import read_alone
+from workbench.ir.from_proto import read_copy
 from workbench.ir.to_proto import THIS_FILE
 from workbench.ir.types import Constant
 from workbench.support.files import SPECIAL, is_special
@@ -51,16 +51,16 @@ class MappedTensor(onnx_ir.LazyTensor):
         return _bytes(self._data)
 
     def tofile(self, file: BinaryIO) -> None:
-        for piece in _pieces(self._data):
-            file.write(piece)
+        for chunk in _chunks(self._data):
+            file.write(chunk)
 
 
-def _pieces(data: memoryview) -> Iterator[memoryview]:
+def _chunks(data: memoryview) -> Iterator[memoryview]:
     """Consecutive parts of `data`; memory of earlier parts is released."""
     for start in range(0, len(data), RESIDENT):
-        piece = data[start : start + RESIDENT]
-        note_read(piece)
-        yield piece
+        chunk = data[start : start + RESIDENT]
+        note_read(chunk)
+        yield chunk
 
 
 def _bytes(data: memoryview) -> bytes:
@@ -69,12 +69,12 @@ def _bytes(data: memoryview) -> bytes:
 
 
 def _copied(data: memoryview) -> np.ndarray:
-    """The bytes, shape (len(data),)."""
+    """A copy of the bytes, of shape (len(data),)."""
     copy = np.empty(len(data), np.uint8)
     start = 0
-    for piece in _pieces(data):
-        copy[start : start + len(piece)] = piece
-        start += len(piece)
+    for chunk in _chunks(data):
+        copy[start : start + len(chunk)] = chunk
+        start += len(chunk)
     return copy
 
 
@@ -82,19 +82,19 @@ class Files:
     """The model's file and those with its external data, each mapped once.
 
     folder: the folder that must contain external data; None: external data is not allowed.
-    may_lack: whether a file of weights may be missing: its weights then have types, and whoever reads one is told.
+    may_lack: whether a file of weights may be missing. Its weights then have types, and reading one raises LoadError.
     """
 
-    def __init__(self, folder: Path | None, own: memoryview | None = None, may_lack: bool = False) -> None:
+    def __init__(self, folder: Path | None, model_bytes: memoryview | None = None, may_lack: bool = False) -> None:
         self._folder = folder
         self._may_lack = may_lack
-        self.lacking: dict[str, set[str]] = {}  # file -> weights that it should hold
-        self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
+        self.missing_files: dict[str, set[str]] = {}  # missing file -> its weights
+        self._maps: dict[str, memoryview] = {} if model_bytes is None else {THIS_FILE: model_bytes}
 
     def read(self, tensor: onnx.TensorProto) -> Constant:
         """The tensor of a message, mapped if it is external. Raises LoadError for an invalid location or length."""
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            return read_alone(tensor)
+            return read_copy(tensor)
         try:
             external = onnx_ir.serde.deserialize_tensor(tensor)
         except (ValueError, TypeError):
@@ -110,18 +110,18 @@ class Files:
         needed = math.ceil(math.prod(shape) * dtype.bitwidth / 8)
         offset = external.offset or 0
         length = needed if external.length is None else external.length
-        if self._is_lacking(str(external.location), name):
-            return _absent(external, shape)
+        if self._is_missing(str(external.location), name):
+            return _missing_weight(external, shape)
         data = self._map(str(external.location), name)
         if offset < 0 or length != needed or offset + length > len(data):
-            result = max(0, min(length, len(data) - max(offset, 0)))
-            raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {result:,} for it")
+            available = max(0, min(length, len(data) - max(offset, 0)))
+            raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file has {available:,} for it")
         return MappedTensor(data[offset : offset + length], dtype, shape, name, external.doc_string)
 
-    def _is_lacking(self, location: str, weight: str) -> bool:
+    def _is_missing(self, location: str, weight: str) -> bool:
         if not self._may_lack or location in self._maps or self._path(location, weight).exists():
             return False
-        self.lacking.setdefault(location, set()).add(weight)
+        self.missing_files.setdefault(location, set()).add(weight)
         return True
 
     def _map(self, location: str, weight: str) -> memoryview:
@@ -149,11 +149,11 @@ class Files:
         return path
 
 
-def _absent(external: onnx_ir.ExternalTensor, shape: tuple[int, ...]) -> Constant:
+def _missing_weight(external: onnx_ir.ExternalTensor, shape: tuple[int, ...]) -> Constant:
     """A weight of which only name and type are known. Reading it raises LoadError."""
     sentence = (
-        f"the elements of weight '{external.name}' are not here, since the external data file '{external.location}' is "
-        "missing; put it beside the model"
+        f"weight '{external.name}' has no elements, since the external data file '{external.location}' is missing; "
+        "put it beside the model"
     )
 
     def read() -> onnx_ir.TensorProtocol:
@@ -163,11 +163,11 @@ def _absent(external: onnx_ir.ExternalTensor, shape: tuple[int, ...]) -> Constan
 
 
 class _MappedFile(mmap.mmap):
-    """A mapped file, of which `resident` bytes may be in memory."""
+    """A mapped file; up to `resident` bytes of it are in memory."""
 
     resident = 0
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release memory; views stay valid, since the system maps a page again when it is accessed."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self.madvise(mmap.MADV_DONTNEED)
@@ -187,10 +187,10 @@ def mapped(path: str | Path) -> memoryview:
 
 
 def note_read(data: memoryview) -> None:
-    """Note that a part of a mapped file was read, so that reading a whole model never takes all of its memory."""
+    """Note that a part of a mapped file was read, and release memory if much was, so that large models fit."""
     file = data.obj
     if not isinstance(file, _MappedFile):
         return
     if file.resident + len(data) > RESIDENT:
-        file.give_back()
+        file.release()
     file.resident += len(data)

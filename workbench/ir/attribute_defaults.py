@@ -8,34 +8,34 @@ from typing import Any
 
 from onnx import AttributeProto, defs, helper
 
-# Of (operator, attribute): what an omitted one means was something else in an opset that graphs may still have, since a
-# model that cannot be converted stays at its own. Whoever reads one of these says which default is meant. (The Resize
-# of opset 10 has other operands too.)
+# (operator, attribute): attributes whose default differs in an opset that graphs may have, since a model that cannot be
+# converted stays at its opset. Code that reads such an attribute names the default. (The Resize of opset 10 has other
+# operands too.)
 DEPENDS_ON_OPSET = frozenset(
     {
         ("GridSample", "mode"),  # "bilinear" before 20, "linear" since
         ("Hardmax", "axis"),  # 1 before 13, -1 since
         ("LogSoftmax", "axis"),
         ("Softmax", "axis"),
-        ("RoiAlign", "coordinate_transformation_mode"),  # since 16; "output_half_pixel" is what was meant before
+        ("RoiAlign", "coordinate_transformation_mode"),  # since 16; before it was always "output_half_pixel"
     }
 )
 _DEPENDS = object()
 
 
 def default_of(op: str, attribute: str) -> Any:
-    """What it means to omit the attribute; None if ONNX names no value, or does not define the operator.
+    """The value of an omitted attribute; None if ONNX has no default, or does not define the operator.
 
-    Raises LookupError if that depends on the opset.
+    Raises LookupError if the value depends on the opset.
     """
-    result = _newest_defaults(op).get(attribute)
-    if result is _DEPENDS:
+    default = _newest_defaults(op).get(attribute)
+    if default is _DEPENDS:
         raise LookupError(f"the default of {op}'s {attribute} depends on the opset")
-    return result
+    return default
 
 
 def with_defaults(op: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a call with those that it omits, as far as they have one default."""
+    """The attributes of a call with defaults for those that it omits, unless a default depends on the opset."""
     defaults = {name: value for name, value in _newest_defaults(op).items() if value is not _DEPENDS}
     return {**defaults, **attributes}
 
@@ -43,8 +43,8 @@ def with_defaults(op: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
 @cache
 def _newest_defaults(op: str) -> Mapping[str, Any]:
     domain, _, op_type = op.rpartition(".")
-    result = defaults_at(op_type, defs.onnx_opset_version(), domain)
-    return {name: _DEPENDS if (op, name) in DEPENDS_ON_OPSET else value for name, value in result.items()}
+    defaults = defaults_at(op_type, defs.onnx_opset_version(), domain)
+    return {name: _DEPENDS if (op, name) in DEPENDS_ON_OPSET else value for name, value in defaults.items()}
 
 
 @cache
@@ -58,7 +58,7 @@ def defaults_at(op_type: str, opset: int, domain: str = "") -> Mapping[str, Any]
 
 
 def plain_default(attribute: defs.OpSchema.Attribute) -> Any:
-    """The default as a graph holds it; None if there is none."""
+    """The default in the form of `Node.attributes`; None if there is none."""
     if attribute.default_value.type == AttributeProto.UNDEFINED:
         return None
     value = helper.get_attribute_value(attribute.default_value)

@@ -19,25 +19,25 @@ def check(graph: Graph) -> None:
 
 def violations(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[str]:
     """Every violation, one sentence each. outside: values that a body may capture."""
-    given = {*graph.inputs, *graph.constants}
-    made = given | outside
+    constants_and_inputs = {*graph.inputs, *graph.constants}
+    defined = constants_and_inputs | outside
     if len(set(graph.inputs)) != len(graph.inputs):
         yield f"graph '{graph.name}' has two inputs with the same name"
     produced: set[str] = set()
     for node in graph.nodes:
-        if not made.issuperset(node.operands):
+        if not defined.issuperset(node.operands):
             for value in node.inputs:
-                if value and value not in made:
+                if value and value not in defined:
                     yield f"{node} reads '{value}', which is not defined before it"
         for value in node.outputs:
-            if value and (value in produced or value in given):
+            if value and (value in produced or value in constants_and_inputs):
                 yield f"value '{value}' is defined twice, the second time by {node}"
             produced.add(value)
         for body in node.bodies.values():
-            yield from violations(body, frozenset(made))
-        made.update(filter(None, node.outputs))
+            yield from violations(body, frozenset(defined))
+        defined.update(filter(None, node.outputs))
     for value in graph.outputs:
-        if value not in made:
+        if value not in defined:
             yield f"output '{value}' of graph '{graph.name}' is not defined"
     for function in graph.functions.values():
         yield from violations(function.graph)

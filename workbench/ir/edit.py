@@ -34,7 +34,8 @@ class Edit:
                value is removed automatically.
     metadata:  key-value pairs of the graph (None: removed).
     functions: model-local functions by key (None: removed).
-    ranks:     positions of nodes in the order, comparable with those of all others. `apply` sets them in inverses.
+    ranks:     positions of nodes in topological order, comparable with those of all nodes. `apply` sets them in
+               inverses.
     """
 
     remove: tuple[str, ...] = ()
@@ -76,12 +77,12 @@ def update(table: dict[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def restoring(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The changes that restore the former entries."""
+    """The changes of a table that restore its entries before."""
     return {key: value for key, value in before.items() if after.get(key) is not value}
 
 
 class Definitions(Protocol):
-    """What a graph defines, and who reads it."""
+    """The interface of a graph for checks: its definitions, and the users of each value."""
 
     @property
     def constants(self) -> Mapping[str, Constant]: ...
@@ -93,30 +94,30 @@ class Definitions(Protocol):
 
 
 def check_values(edit: Edit, removed: Mapping[str, Node], inserted: Mapping[str, Node], graph: Definitions) -> None:
-    """Raise EditError unless every value is defined once, and whatever is read is defined.
+    """Raise EditError unless every value is defined once and every value that is read is defined.
 
     removed, inserted: the nodes that the edit removes and inserts, by name.
     """
-    vanished = {v for node in removed.values() for v in node.outputs}
-    vanished |= {v for v, tensor in edit.constants.items() if tensor is None and v in graph.constants}
-    appeared: set[str] = set()
+    removed_values = {v for node in removed.values() for v in node.outputs}
+    removed_values |= {v for v, tensor in edit.constants.items() if tensor is None and v in graph.constants}
+    inserted_values: set[str] = set()
     for node in inserted.values():
         for value in filter(None, node.outputs):
-            if value in appeared or (graph.has_value(value) and value not in vanished):
+            if value in inserted_values or (graph.has_value(value) and value not in removed_values):
                 raise EditError(f"value '{value}' would be defined twice, the second time by {node}")
-            appeared.add(value)
+            inserted_values.add(value)
     new_constants = {v for v, tensor in edit.constants.items() if tensor is not None}
     for value in new_constants:
-        is_computed = graph.producer(value) is not None and value not in vanished
-        if value in appeared or graph.is_input(value) or is_computed:
+        is_computed = graph.producer(value) is not None and value not in removed_values
+        if value in inserted_values or graph.is_input(value) or is_computed:
             raise EditError(f"value '{value}' would be defined twice, the second time as a constant")
     for node in inserted.values():
         for value in node.operands:
-            if value in appeared or value in new_constants:
+            if value in inserted_values or value in new_constants:
                 continue
-            if value in vanished or not graph.has_value(value):
+            if value in removed_values or not graph.has_value(value):
                 raise EditError(f"{node} would read '{value}', which is not defined")
-    for value in filter(None, vanished - appeared - new_constants):
+    for value in filter(None, removed_values - inserted_values - new_constants):
         readers = [node for node in graph.users(value) if node.name not in removed]
         if readers or graph.is_output(value):
             reader = f"node '{readers[0].name}'" if readers else "the graph's outputs"

@@ -1,4 +1,4 @@
-"""The oldest version of ONNX's file format (IR) that has all that a graph needs.
+"""The oldest version of ONNX's file format (IR) with everything that a graph needs.
 
 From the comments of onnx.proto, and `onnx.helper.VERSION_TABLE`.
 """
@@ -15,10 +15,10 @@ from workbench.ir.function_calls import graphs_within
 from workbench.ir.graph import Graph
 from workbench.ir.types import DataType, OpaqueType, TensorType
 
-_OLDEST = 4  # before it each weight had to be an input too
+_OLDEST = 4  # before it each weight had to be an input
 _FUNCTIONS, _DEFAULTS_OF_FUNCTIONS, _OVERLOADS = 8, 9, 10
 _OPTIONAL, _DEVICES = 8, 11
-_OF_TYPES: Mapping[DataType, int] = {
+_TYPE_VERSIONS: Mapping[DataType, int] = {
     **dict.fromkeys((DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ, DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ), 9),
     **dict.fromkeys((DataType.UINT4, DataType.INT4), 10),
     DataType.FLOAT4E2M1: 11,
@@ -29,22 +29,22 @@ _OF_TYPES: Mapping[DataType, int] = {
 
 
 def lowest_ir(graph: Graph) -> int:
-    """Its number, for the graph with its functions; opsets that this version of onnx does not know count nothing."""
+    """The lowest IR version for the graph and its functions; opsets that this onnx does not know are ignored."""
     imports = [helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
-    results = [_OLDEST, helper.find_min_ir_version_for(imports, ignore_unknown=True)]
-    results += [_DEVICES] * bool(graph.kept.model.configuration)
+    versions = [_OLDEST, helper.find_min_ir_version_for(imports, ignore_unknown=True)]
+    versions += [_DEVICES] * bool(graph.kept.model.configuration)
     for function in graph.functions.values():
         has_defaults = any(default is not None for default in function.attributes.values())
-        results += [_FUNCTIONS, _DEFAULTS_OF_FUNCTIONS if has_defaults else 0, _OVERLOADS if function.overload else 0]
-    return max(*results, *_of_values(graph))
+        versions += [_FUNCTIONS, _DEFAULTS_OF_FUNCTIONS if has_defaults else 0, _OVERLOADS if function.overload else 0]
+    return max(*versions, *_versions_of_values(graph))
 
 
-def _of_values(graph: Graph) -> Iterator[int]:
+def _versions_of_values(graph: Graph) -> Iterator[int]:
     for part in graphs_within(graph, graph.functions):
         for dtype in {tensor.dtype for tensor in part.constants.values()}:
-            yield _OF_TYPES.get(dtype, 0)
+            yield _TYPE_VERSIONS.get(dtype, 0)
         for type_ in set(map(_kind, part.types.values())):
-            yield _OPTIONAL if type_ is None else _OF_TYPES.get(type_, 0)
+            yield _OPTIONAL if type_ is None else _TYPE_VERSIONS.get(type_, 0)
 
 
 def _kind(type_: TensorType | OpaqueType) -> DataType | None:

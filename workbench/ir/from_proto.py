@@ -12,39 +12,39 @@ import onnx_ir
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from workbench.ir.graph import Graph
-from workbench.ir.kept import metadata_of
 from workbench.ir.node import ONNX_DOMAINS, AttrRef, Function, Node, without_trailing
+from workbench.ir.preserved_metadata import metadata_of
 from workbench.ir.types import Constant, DataType, Dim, OpaqueType, TensorType, ValueType
 
-_IN_CONSTANT_NODES = {
+_CONSTANT_TYPES = {
     AttributeProto.INT: DataType.INT64,
     AttributeProto.INTS: DataType.INT64,
     AttributeProto.FLOAT: DataType.FLOAT,
     AttributeProto.FLOATS: DataType.FLOAT,
 }
 
-_MAY_HOLD_BODIES = frozenset((AttributeProto.UNDEFINED, AttributeProto.GRAPH, AttributeProto.GRAPHS))
+_BODY_TYPES = frozenset((AttributeProto.UNDEFINED, AttributeProto.GRAPH, AttributeProto.GRAPHS))
 Read = Callable[[TensorProto], Any]  # converts a tensor message to a constant
-# By the outputs of a node (nodes in two branches may share them): its name, its operator, its entries.
+# By the outputs of nodes (nodes in two branches may share them): name, operator and entries of each.
 NodeMetadata = dict[tuple[str, ...], list[tuple[str, str, Mapping[str, str]]]]
 
 
-def read_alone(tensor: TensorProto) -> Constant:
+def read_copy(tensor: TensorProto) -> Constant:
     """A copy of the tensor, since a reference to a submessage keeps the whole message in memory."""
     if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
         dtype = DataType(tensor.data_type)
-        if dtype.bitwidth >= 8:  # a tensor over a message computes type, shape and elements at each access
+        if dtype.bitwidth >= 8:  # a tensor that wraps a message computes type and shape at each access
             array = np.frombuffer(tensor.raw_data, dtype.numpy()).reshape(tensor.dims)
             return onnx_ir.Tensor(array, dtype, name=tensor.name, doc_string=tensor.doc_string)
-    alone = TensorProto()
-    alone.CopyFrom(tensor)
-    return onnx_ir.serde.deserialize_tensor(alone)
+    copy = TensorProto()
+    copy.CopyFrom(tensor)
+    return onnx_ir.serde.deserialize_tensor(copy)
 
 
-def from_proto(model: ModelProto, read: Read = read_alone, metadata: NodeMetadata | None = None) -> Graph:
+def from_proto(model: ModelProto, read: Read = read_copy, metadata: NodeMetadata | None = None) -> Graph:
     """The model's main graph with its functions. Constant nodes become constants.
 
-    metadata: of nodes, if it was read separately from the model; a node's own entries take precedence.
+    metadata: the metadata of nodes, if it was read separately; entries in a node of the model take precedence.
     """
     graph = _graph(model.graph, read, metadata or {})
     graph.opset_imports = _opsets(model)
@@ -59,7 +59,7 @@ def from_proto(model: ModelProto, read: Read = read_alone, metadata: NodeMetadat
 
 
 def from_file(path: str) -> Graph:
-    """The graph of a file that this program exported, with weights inside the file or beside it."""
+    """The graph of a file that this program exported, with weights inside the file or in an external one."""
     model = onnx.load(path, load_external_data=False)
     folder = os.path.dirname(path)
     return from_proto(model, lambda tensor: onnx_ir.serde.deserialize_tensor(tensor, folder))
@@ -67,7 +67,7 @@ def from_file(path: str) -> Graph:
 
 def bodies(attribute: AttributeProto) -> tuple[GraphProto, ...]:
     """The graphs in an attribute (of If, Loop or Scan)."""
-    if attribute.type not in _MAY_HOLD_BODIES:
+    if attribute.type not in _BODY_TYPES:
         return ()
     return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
 
@@ -80,14 +80,14 @@ def value_type(proto: TypeProto) -> ValueType | None:
     if kind != "tensor_type":
         return _opaque_type(proto)
     tensor = proto.tensor_type
-    if tensor.elem_type == TensorProto.UNDEFINED:  # which is that of a message without one too
+    if tensor.elem_type == TensorProto.UNDEFINED:  # also for a message without an element type
         return None
     shape = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
     return TensorType(DataType(tensor.elem_type), shape)
 
 
 def _value_types(protos: Iterable[TypeProto]) -> Iterator[ValueType | None]:
-    """The types; equal messages, of which a graph has many, are read once."""
+    """The types of messages. Equal messages, which are frequent in a graph, are converted once."""
     read: dict[bytes, ValueType | None] = {}
     for proto in protos:
         message = proto.SerializeToString()
@@ -102,9 +102,9 @@ def _opaque_type(proto: TypeProto) -> OpaqueType | None:
         result = serde.deserialize_type_proto_for_type(proto)
         return None if result is None else OpaqueType(result, serde.deserialize_type_proto_for_shape(proto))
     except serde.SerdeError:  # onnx_ir has no map type, which classifiers of ai.onnx.ml return
-        alone = TypeProto()
-        alone.CopyFrom(proto)
-        return OpaqueType(alone)
+        copy = TypeProto()
+        copy.CopyFrom(proto)
+        return OpaqueType(copy)
 
 
 def _dim(dim: Any) -> Dim:
@@ -154,8 +154,8 @@ def _with_nodes(
             constants[proto.output[0]] = tensor
         else:
             nodes.append(_node(proto, taken, read, metadata))
-    entries = {v: infos[v] for v in values if v and v in infos and v not in constants}
-    types = dict(zip(entries, _value_types(entries.values()), strict=True))
+    typed_values = {v: infos[v] for v in values if v and v in infos and v not in constants}
+    types = dict(zip(typed_values, _value_types(typed_values.values()), strict=True))
     return Graph(
         name=source.name if isinstance(source, GraphProto) and source.name else "graph",
         inputs=[v for v in inputs if v not in constants],
@@ -167,7 +167,7 @@ def _with_nodes(
 
 
 def _constant_value(node: NodeProto, read: Read) -> Constant | None:
-    """The tensor of a Constant node, whichever attribute holds it."""
+    """The tensor of a Constant node, from any of its attributes; None for another node."""
     if node.op_type != "Constant" or node.domain not in ONNX_DOMAINS or not node.attribute:
         return None
     attribute = node.attribute[0]
@@ -180,7 +180,7 @@ def _constant_value(node: NodeProto, read: Read) -> Constant | None:
         return onnx_ir.StringTensor([attribute.s], shape=onnx_ir.Shape([]))
     if attribute.type == AttributeProto.STRINGS:
         return onnx_ir.StringTensor(list(attribute.strings), shape=onnx_ir.Shape([len(attribute.strings)]))
-    dtype = _IN_CONSTANT_NODES.get(attribute.type)
+    dtype = _CONSTANT_TYPES.get(attribute.type)
     return None if dtype is None else onnx_ir.tensor(attribute_value(attribute, read), dtype=dtype)
 
 
@@ -193,18 +193,18 @@ def _node(node: NodeProto, taken: dict[str, int], read: Read, metadata: NodeMeta
         outputs=without_trailing(tuple(node.output)),
         attributes={a.name: attribute_value(a, read, metadata) for a in node.attribute},
         name=_unique(node.name or _name_from_output(node), taken),
-        metadata={**_entries(node), **metadata_of(node), **(_kept_apart(node, metadata) if metadata else {})},
+        metadata={**_entries(node), **metadata_of(node), **(_separate_metadata(node, metadata) if metadata else {})},
     )
 
 
-def _kept_apart(node: NodeProto, metadata: NodeMetadata) -> Mapping[str, str]:
-    """Its metadata; empty if opset conversion changed its operator, or if two nodes cannot be distinguished."""
-    results = [
-        (name, message) for name, op_type, message in metadata.get(tuple(node.output), ()) if op_type == node.op_type
+def _separate_metadata(node: NodeProto, metadata: NodeMetadata) -> Mapping[str, str]:
+    """The node's metadata; empty if opset conversion changed its operator or two nodes cannot be distinguished."""
+    matches = [
+        (name, entries) for name, op_type, entries in metadata.get(tuple(node.output), ()) if op_type == node.op_type
     ]
-    if len(results) > 1:
-        results = [(name, message) for name, message in results if name == node.name]
-    return results[0][1] if len(results) == 1 else {}
+    if len(matches) > 1:
+        matches = [(name, entries) for name, entries in matches if name == node.name]
+    return matches[0][1] if len(matches) == 1 else {}
 
 
 def _name_from_output(node: NodeProto) -> str:
@@ -222,7 +222,7 @@ def _unique(name: str, taken: dict[str, int]) -> str:
 
 
 def attribute_value(attribute: AttributeProto, read: Read, metadata: NodeMetadata | None = None) -> Any:
-    """The attribute's value as `Node.attributes` holds it; tensors are converted by `read`."""
+    """The attribute's value in the form of `Node.attributes`; `read` converts tensors."""
     kind = attribute.type
     if attribute.ref_attr_name:
         return AttrRef(attribute.ref_attr_name, kind)

@@ -1,15 +1,16 @@
-"""Calls of a model's functions: the body in place of the call, with the call's attributes and operands."""
+"""Inlines calls of a model's functions, with the attributes and operands of each call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from workbench.ir.edit import Edit
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node
 
-Key = tuple[str, str, str]  # of a function
+Key = tuple[str, str, str]  # domain, name and overload of a function
 
 
 def function_key(node: Node) -> Key:
@@ -18,42 +19,42 @@ def function_key(node: Node) -> Key:
 
 
 def graphs_within(graph: Graph, functions: Mapping[Key, Function]) -> Iterator[Graph]:
-    """The graph, those of the functions, and the bodies in all of them, at any depth."""
+    """The graph, the functions' graphs, and all bodies in them, at any depth."""
     waiting = [graph, *(function.graph for function in functions.values())]
     while waiting:
-        result = waiting.pop()
-        yield result
-        for node in result.nodes:
+        current = waiting.pop()
+        yield current
+        for node in current.nodes:
             waiting += node.bodies.values()
 
 
 def body_of_call(body: Graph, function: Function, call: Node) -> Graph:
     """The body with the call's attributes, and the function's defaults, in place of references."""
-    given = {**{key: value for key, value in function.attributes.items() if value is not None}, **call.attributes}
-    return with_attribute_values(body, given)
+    values = {**{key: value for key, value in function.attributes.items() if value is not None}, **call.attributes}
+    return with_attribute_values(body, values)
 
 
-def with_attribute_values(body: Graph, given: Mapping[str, Any]) -> Graph:
-    """The body with references replaced by these values; a reference to an attribute that is not given is omitted."""
+def with_attribute_values(body: Graph, values: Mapping[str, Any]) -> Graph:
+    """The body with attribute references replaced by values; a reference without a value is omitted."""
     return Graph(
         name=body.name,
         inputs=body.inputs,
         outputs=body.outputs,
-        nodes=[_with_values(node, given) for node in body.nodes],
+        nodes=[_with_values(node, values) for node in body.nodes],
         constants=body.constants,
         types=body.types,
         opset_imports=body.opset_imports,
     )
 
 
-def _with_values(node: Node, given: Mapping[str, Any]) -> Node:
+def _with_values(node: Node, values: Mapping[str, Any]) -> Node:
     attributes = {}
     for key, value in node.attributes.items():
         if isinstance(value, AttrRef):
-            if value.name in given:
-                attributes[key] = given[value.name]
+            if value.name in values:
+                attributes[key] = values[value.name]
         elif isinstance(value, Graph):
-            attributes[key] = with_attribute_values(value, given)
+            attributes[key] = with_attribute_values(value, values)
         else:
             attributes[key] = value
     return node.replace(attributes=attributes)
@@ -65,15 +66,15 @@ def operands_of_call(function: Function, call: Node) -> dict[str, str]:
     return dict(zip(function.graph.inputs, operands, strict=True))
 
 
-def unfolded_body(
+def inlined_body(
     functions: Mapping[Key, Function],
     function: Function,
     known: dict[Key, Graph],
-    stays: Callable[[Node, Function], bool],
+    keeps_call: Callable[[Node, Function], bool],
 ) -> Graph:
-    """The function's body with the calls in it inlined, each function once.
+    """The function's body with the calls in it inlined.
 
-    known: a cache. stays: whether a call of a function is left as it is.
+    known: a cache of bodies by function. keeps_call: whether a call of a function is not inlined.
     """
     if function.key in known:
         return known[function.key]
@@ -81,20 +82,20 @@ def unfolded_body(
     for name in [node.name for node in body.nodes]:
         node = body.node(name)  # its operands may have been replaced
         called = functions.get(function_key(node))
-        if called is None or stays(node, called):
+        if called is None or keeps_call(node, called):
             continue
-        inner = body_of_call(unfolded_body(functions, called, known, stays), called, node)
+        inner = body_of_call(inlined_body(functions, called, known, keeps_call), called, node)
         body.apply(in_place(body, node, inner, operands_of_call(called, node)))
     return known.setdefault(function.key, body)
 
 
-def in_place(graph: Graph, node: Node, body: Graph, given: Mapping[str, str]) -> Edit:
+def in_place(graph: Graph, node: Node, body: Graph, input_values: Mapping[str, str]) -> Edit:
     """The edit that replaces `node` by the nodes of its body, with the types that the body declares.
 
-    given: the value for each input of the body. Names that the graph has already are changed; the results of
-    the body replace those of the node.
+    input_values: by input of the body, a value of the graph. Names that the graph has already are changed; the
+    results of the body replace those of the node.
     """
-    names = dict(given)
+    names = dict(input_values)
     taken = {v for other in graph.nodes if other.bodies and other.name != node.name for v in other.inner_values}
     for value in body.values():
         if value not in names:
@@ -112,7 +113,7 @@ def in_place(graph: Graph, node: Node, body: Graph, given: Mapping[str, str]) ->
         insert=tuple(nodes),
         replace={old: new for old, new in zip(node.outputs, results, strict=False) if old and old != new},
         constants={names[value]: tensor for value, tensor in body.constants.items()},
-        types={names[value]: type_ for value, type_ in body.types.items() if value not in given},
+        types={names[value]: type_ for value, type_ in body.types.items() if value not in input_values},
     )
 
 
@@ -121,7 +122,8 @@ def _is_free(graph: Graph, value: str, taken: set[str]) -> bool:
 
 
 def with_all_inlined(graph: Graph) -> Graph:
-    """A copy without functions: each call of one, in bodies too, is its body. Imports of domains without calls go."""
+    """A copy with all calls of functions inlined, in bodies too, and without imports of domains that are no longer
+    used."""
     result = _inlined(graph, graph.functions, {}, frozenset())
     result.functions = {}
     domains = {"", *(node.domain for part in graphs_within(result, {}) for node in part.nodes)}
@@ -132,19 +134,23 @@ def with_all_inlined(graph: Graph) -> Graph:
 def _inlined(
     graph: Graph, functions: Mapping[Key, Function], known: dict[Key, Graph], outside: frozenset[str]
 ) -> Graph:
-    """outside: the names of the graphs around it."""
+    """The graph with all calls inlined. outside: the names of values in the graphs around it."""
     result = graph.copy()
     result.reserved |= outside
-    result.inputs += result.captured  # which an edit takes for undefined
+    result.inputs += result.captured  # else an edit takes them for undefined
     for name in [node.name for node in graph.nodes]:
         node = result.node(name)
         function = functions.get(function_key(node))
         if function is not None:
-            body = body_of_call(unfolded_body(functions, function, known, lambda *_: False), function, node)
-            result.apply(in_place(result, node, body, operands_of_call(function, node)))
-    here = outside.union(result.values()) if result.with_bodies else outside
+            body = body_of_call(inlined_body(functions, function, known, lambda *_: False), function, node)
+            edit = in_place(result, node, body, operands_of_call(function, node))
+            result.apply(edit)
+            if name in graph.provenance:  # what made the call made its nodes; their layouts are others
+                made = replace(graph.provenance[name], layout="")
+                result.provenance.update({inner.name: made for inner in edit.insert})
+    visible = outside.union(result.values()) if result.with_bodies else outside
     for node in result.with_bodies:
-        inner = {key: _inlined(body, functions, known, here) for key, body in node.bodies.items()}
+        inner = {key: _inlined(body, functions, known, visible) for key, body in node.bodies.items()}
         result.apply(Edit(remove=(node.name,), insert=(node.with_bodies(inner),)))
     result.inputs, result.reserved = graph.inputs, graph.reserved
     return result

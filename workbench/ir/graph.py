@@ -1,6 +1,6 @@
-"""The graph: nodes in topological order, constants, types, and who makes and reads each value.
+"""The graph: nodes in topological order, constants, types, and the producer and users of each value.
 
-A graph is changed by `apply` alone, whose cost depends on the size of the edit, not on that of the graph.
+Only `apply` changes a graph; its cost depends on the size of the edit, not on that of the graph.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, check_values, restoring, update
-from workbench.ir.kept import Kept
 from workbench.ir.node import Body, Function, Node
 from workbench.ir.order import check_order, rank_between, rank_bounds, sorted_among, topological
+from workbench.ir.preserved_metadata import Kept
+from workbench.ir.provenance import Provenance
 from workbench.ir.types import Constant, Dim, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Graph(Body):
         opset_imports: Mapping[str, int] | None = None,
         functions: Mapping[tuple[str, str, str], Function] | None = None,
         metadata: Mapping[str, str] | None = None,
+        provenance: Mapping[str, Provenance] | None = None,
         source: str | None = None,
         file_opset: int | None = None,
         kept: Kept | None = None,
@@ -44,16 +46,14 @@ class Graph(Body):
         warnings: Sequence[str] = (),
         reserved: frozenset[str] = frozenset(),
     ) -> None:
-        """Loading sets `source` (the user's file), `file_opset`, `kept`, `dims` (bound to symbols), `bound_types` (for
-        costs) and `warnings`. reserved: names that no new value may take; for a body, those of the graphs around it."""
-        self.name = name
-        self.inputs, self.outputs = inputs, outputs
-        self.opset_imports = dict(opset_imports or {})
-        self.functions = dict(functions or {})
-        self.metadata = dict(metadata or {})
+        """Loading sets `source` (the user's file), `file_opset`, `kept`, `dims` (numbers for symbols), `bound_types`
+        (for costs) and `warnings`. reserved: names that no new value may take; for a body, names of outer values.
+        provenance: by node that a pass made or changed, what made it."""
+        self.name, self.inputs, self.outputs = name, inputs, outputs
+        self.opset_imports, self.functions = dict(opset_imports or {}), dict(functions or {})
+        self.metadata, self.provenance = dict(metadata or {}), dict(provenance or {})
         self.source, self.file_opset, self.kept = source, file_opset, kept or Kept()
-        self.dims = dict(dims or {})
-        self.bound_types = dict(bound_types or {})
+        self.dims, self.bound_types = dict(dims or {}), dict(bound_types or {})
         self.warnings, self.reserved = tuple(warnings), reserved
         self._constants: dict[str, Constant] = dict(constants or {})
         self._types: dict[str, ValueType] = dict(types or {})
@@ -63,7 +63,7 @@ class Graph(Body):
         self._users: dict[str, dict[str, None]] = {}
         self._with_bodies: dict[str, None] = {}
         self._by_op: dict[str, dict[str, None]] = {}
-        self._counted: dict[str, int] = {}  # suffixes that `fresh` tried, so that n names of one base take n steps
+        self._suffixes: dict[str, int] = {}  # by base, the last suffix that `fresh` tried
         self._sorted: tuple[Node, ...] | None = None
         for rank, node in enumerate(nodes):
             self._link(node, float(rank))
@@ -99,7 +99,7 @@ class Graph(Body):
 
     @property
     def with_bodies(self) -> list[Node]:
-        """The nodes that hold bodies, in topological order."""
+        """The nodes that have bodies, in topological order."""
         return self._in_order(self._with_bodies)
 
     def _in_order(self, names: Iterable[str]) -> list[Node]:
@@ -111,7 +111,7 @@ class Graph(Body):
 
     @property
     def types(self) -> Mapping[str, ValueType]:
-        """Types of inputs and computed values; constants carry their own."""
+        """Types of inputs and computed values; constants have their own types."""
         return self._types
 
     def node(self, name: str) -> Node:
@@ -121,7 +121,7 @@ class Graph(Body):
         return self._nodes.get(name)
 
     def position(self, node_name: str) -> float:
-        """The node's place in topological order; comparable only among nodes of one state of the graph."""
+        """The node's position in topological order; comparable only among nodes of one state of the graph."""
         return self._rank[node_name]
 
     def __contains__(self, node_name: str) -> bool:
@@ -186,9 +186,9 @@ class Graph(Body):
     def fresh(self, base: str, taken: Collection[str] = ()) -> str:
         """A name that is unused by values and nodes, bodies included: `base`, or `base` with a numeric suffix."""
         names = (taken, self.reserved, self._nodes, *(self._nodes[node].inner_values for node in self._with_bodies))
-        name, count = base, self._counted.get(base, 0)
+        name, count = base, self._suffixes.get(base, 0)
         while any(name in known for known in names) or self.has_value(name):
-            self._counted[base] = count
+            self._suffixes[base] = count
             count += 1
             name = f"{base}_{count}"
         return name
@@ -220,9 +220,9 @@ class Graph(Body):
     @property
     def constructor_arguments(self) -> dict[str, Any]:
         """The arguments of the constructor, without the nodes."""
-        plain = {word: value for word, value in vars(self).items() if not word.startswith("_")}
+        public = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return {
-            **plain,
+            **public,
             "inputs": self.inputs,
             "outputs": self.outputs,
             "constants": self._constants,
@@ -249,12 +249,12 @@ class Graph(Body):
         for node in removed.values():
             self._unlink(node)
         self._set_ranks({name: rank for name, rank in edit.ranks.items() if name in self._nodes})
-        wanted = {**{name: rank for name, rank in ranks_before.items() if name in inserted}, **edit.ranks}
-        moved = self._place(inserted, wanted)
+        preferred_ranks = {**{name: rank for name, rank in ranks_before.items() if name in inserted}, **edit.ranks}
+        moved = self._place(inserted, preferred_ranks)
         if moved is None:
             for node in removed.values():
                 self._link(node, ranks_before[node.name])
-            raise EditError(f"the edit would make a cycle through {next(iter(inserted.values()))}")
+            raise EditError(f"the edit would create a cycle through {next(iter(inserted.values()))}")
         update(self._constants, edit.constants)
         update(self._types, edit.types)
         metadata, functions = update(self.metadata, edit.metadata), update(self.functions, edit.functions)
@@ -291,13 +291,13 @@ class Graph(Body):
 
     def _replace_output(self, old: str, new: str, removed: dict[str, Node], inserted: dict[str, Node]) -> str:
         """Replace uses of the graph output `old` by `new`; returns the name that `new` has afterwards."""
-        stays = self.producer(new) if self._producer.get(new) not in removed else None
-        new_maker = next((n for n in inserted.values() if new in n.outputs), stays)
-        if new_maker is None or new in self._output_set:
+        existing_producer = self.producer(new) if self._producer.get(new) not in removed else None
+        new_producer = next((n for n in inserted.values() if new in n.outputs), existing_producer)
+        if new_producer is None or new in self._output_set:
             identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", inserted))
             inserted[identity.name] = identity
             return new
-        renamed = new_maker.replace(outputs=tuple(old if v == new else v for v in new_maker.outputs))
+        renamed = new_producer.replace(outputs=tuple(old if v == new else v for v in new_producer.outputs))
         self._stage(renamed, removed, inserted)
         self._rename({new: old}, removed, inserted)
         return old
@@ -330,9 +330,9 @@ class Graph(Body):
     def _unlink(self, node: Node) -> None:
         del self._nodes[node.name]
         self._with_bodies.pop(node.name, None)
-        alike = self._by_op[node.op]
-        del alike[node.name]
-        if not alike:
+        same_operator = self._by_op[node.op]
+        del same_operator[node.name]
+        if not same_operator:
             del self._by_op[node.op]
         self._ranks.pop(bisect_left(self._ranks, self._rank.pop(node.name)))
         for value in filter(None, node.outputs):
@@ -344,18 +344,18 @@ class Graph(Body):
                 del self._users[value]
         self._sorted = None
 
-    def _place(self, inserted: Mapping[str, Node], wanted: Mapping[str, float]) -> dict[str, float] | None:
-        """Insert nodes in topological order, each just before its first user.
+    def _place(self, inserted: Mapping[str, Node], preferred_ranks: Mapping[str, float]) -> dict[str, float] | None:
+        """Insert nodes in topological order, each just before its first user or at its preferred rank.
 
         Returns the former ranks of nodes that had to move; None, with nothing inserted, if there is a cycle.
         """
         if (nodes := sorted_among(inserted)) is None:
             return None
-        for stay in (wanted, dict[str, float]()):  # a node that is changed stays at its rank, if that does
+        for kept_ranks in (preferred_ranks, dict[str, float]()):  # a changed node keeps its rank if the order allows it
             for node in nodes:
-                if node.name in stay:
-                    self._link(node, stay[node.name])
-            self._link_between([node for node in nodes if node.name not in stay])
+                if node.name in kept_ranks:
+                    self._link(node, kept_ranks[node.name])
+            self._link_between([node for node in nodes if node.name not in kept_ranks])
             if all(map(self._fits, nodes)):
                 return {}
             for node in nodes:
@@ -373,16 +373,16 @@ class Graph(Body):
     def _link_between(self, nodes: Sequence[Node]) -> None:
         highest = rank_bounds(nodes, self._users, self._rank)
         for node in nodes:
-            low = max(map(self._rank.__getitem__, self._makers(node)), default=-math.inf)
+            low = max(map(self._rank.__getitem__, self._producer_names(node)), default=-math.inf)
             self._link(node, rank_between(self._ranks, low, highest[node.name]))
 
-    def _makers(self, node: Node) -> Iterator[str]:
+    def _producer_names(self, node: Node) -> Iterator[str]:
         return (self._producer[v] for v in node.operands if v in self._producer)
 
     def _fits(self, node: Node) -> bool:
         rank = self._rank[node.name]
-        ahead = all(self._rank[producer] < rank for producer in self._makers(node))
-        return ahead and all(
+        follows_producers = all(self._rank[producer] < rank for producer in self._producer_names(node))
+        return follows_producers and all(
             rank < self._rank[reader] for value in node.outputs for reader in self._users.get(value, ())
         )
 

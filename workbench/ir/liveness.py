@@ -1,4 +1,4 @@
-"""Which nodes compute something that is read."""
+"""Finds nodes whose results nothing needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from workbench.ir.graph import Graph
 
 
 def unread_nodes(graph: Graph) -> dict[str, None]:
-    """The names of the nodes on which neither an output nor a node that is read depends, the last node first."""
+    """The names of nodes on which no output of the graph depends, the last node first."""
     outputs = set(graph.outputs)
     if all(any(map(graph.count_users, node.outputs)) or not outputs.isdisjoint(node.outputs) for node in graph.nodes):
         return {}

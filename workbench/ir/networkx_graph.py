@@ -13,16 +13,16 @@ _INPUT, _OUTPUT = "in:", "out:"
 
 
 def networkx_graph(graph: Body) -> MultiDiGraph:
-    """What `Graph.to_networkx` returns.
+    """The result of `Graph.to_networkx`.
 
-    Nodes:  operators by their names, with `op`, `domain`, `attributes`, `metadata` (the exporter's
-            notes), `outputs`, `constants` (names of those that they read: constants are no nodes) and `bodies` (of
-            If, Loop, Scan: graphs like this one). Inputs and outputs are "in:x" and "out:y"; in a body, captured
+    Nodes:  operators by name, with `op`, `domain`, `attributes`, `metadata` (the exporter's notes), `outputs`,
+            `constants` (names of those that they read, since constants are not nodes) and `bodies` (of If, Loop, Scan:
+            graphs like this one). Inputs and outputs are "in:x" and "out:y"; in a body, captured
             values are "in:v" too. `kind` is "operator", "input", "output" or "captured".
     Edges:  a value from its producer to one reader, with `value` (its name), `dtype` ("FLOAT", ...) and `shape`, None
-            if unknown; the key is the position among the reader's operands. What bodies capture follows the inputs.
+            if unknown; the key is the position among the reader's operands. Values that bodies capture come last.
 
-    Raises ValueError if a node has the name that an input or output has here.
+    Raises ValueError if a node has a name like "in:x" that an input or output gets.
     """
     import networkx  # imported late: it is rarely needed and slows every start
 
@@ -30,7 +30,7 @@ def networkx_graph(graph: Body) -> MultiDiGraph:
     public = {*(_INPUT + value for value in read), *(_OUTPUT + value for value in graph.outputs)}
     clash = next((node.name for node in graph.nodes if node.name in public), None)
     if clash is not None:
-        raise ValueError(f"node '{clash}' has the name that an input or output has here; give it another name")
+        raise ValueError(f"node '{clash}' has the name that an input or output gets in networkx; give it another name")
     result = networkx.MultiDiGraph(name=graph.name, opset_imports=dict(graph.opset_imports))
     for value in read:
         result.add_node(_INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)

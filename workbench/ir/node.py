@@ -19,7 +19,7 @@ ONNX_DOMAINS = ("", "ai.onnx")
 class Body(ABC):
     """The interface of a graph in an attribute of a node, which only `Graph` implements.
 
-    Graphs hold nodes and nodes may hold graphs; the protocol breaks the import cycle between their modules.
+    Graphs contain nodes and nodes may contain graphs; this interface breaks the import cycle between their modules.
     """
 
     name: str
@@ -61,7 +61,7 @@ class AttrRef:
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_PLAIN = (int, float, str)  # of most attributes; to ask an abstract class about a value takes longer
+_PLAIN = (int, float, str)  # types of most attributes; isinstance with an abstract class is slower
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Node:
     `inputs` and `outputs` are value names, "" for an omitted optional one.
     Attribute values are plain: int, float, str, tuples of them, an
     `onnx_ir` tensor, a `Graph` (the body of If, Loop, Scan) or an `AttrRef`.
-    `metadata` holds the exporter's notes on the node, and the reasons of rewrites.
+    `metadata` has the exporter's notes on the node and the reasons of rewrites.
     """
 
     op_type: str
@@ -83,7 +83,7 @@ class Node:
     overload: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
-    # Computed once, as plain fields: what a cached property keeps takes an instance another 400 bytes.
+    # Computed once, as plain fields: a cached property would cost 400 bytes for each instance.
     op: str = field(init=False, repr=False)  # the operator with its domain: "Conv", "com.microsoft.FusedConv"
     bodies: Mapping[str, Any] = field(init=False, repr=False)  # graphs in the attributes, by name ("name[0]" in lists)
     operands: tuple[str, ...] = field(init=False, repr=False)  # inputs and what bodies capture, without duplicates
@@ -100,10 +100,10 @@ class Node:
         set_(self, "operands", _operands(self.inputs, self.bodies))
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute; if it is omitted `default`, which is for operators and attributes without a default in ONNX,
-        or ONNX's default. Whether it was given, `attributes` says.
+        """The attribute; if it is omitted, `default` or else ONNX's default.
 
-        Raises LookupError if no default is named and ONNX's depends on the opset.
+        default: for operators and attributes without a default in ONNX.
+        Raises LookupError if there is no `default` and ONNX's depends on the opset.
         """
         value = self.attributes.get(name, default)
         return default_of(self.op, name) if value is None else value
@@ -111,11 +111,13 @@ class Node:
     @cached_property
     def inner_values(self) -> frozenset[str]:
         """Names of values in the bodies, at any depth; ONNX requires them to differ from those outside."""
-        own = {value for body in self.bodies.values() for value in body.values()}
-        return frozenset(own.union(*(n.inner_values for body in self.bodies.values() for n in body.nodes if n.bodies)))
+        values = {value for body in self.bodies.values() for value in body.values()}
+        return frozenset(
+            values.union(*(n.inner_values for body in self.bodies.values() for n in body.nodes if n.bodies))
+        )
 
     def replace(self, **changes: Any) -> Node:
-        return Node(**{name: getattr(self, name) for name in _GIVEN} | changes)
+        return Node(**{name: getattr(self, name) for name in _INIT_FIELDS} | changes)
 
     def with_values_renamed(self, names: Mapping[str, str]) -> Node:
         """The node with each operand v replaced by `names[v]`, in its bodies too."""
@@ -141,7 +143,7 @@ class Node:
         return f"{self.op} '{self.name}'"
 
 
-_GIVEN = [field.name for field in dataclasses.fields(Node) if field.init]
+_INIT_FIELDS = [field.name for field in dataclasses.fields(Node) if field.init]
 
 
 def _bodies(attributes: Mapping[str, Any]) -> dict[str, Any]:

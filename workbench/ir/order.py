@@ -1,4 +1,4 @@
-"""Topological order, kept as ranks: the rank of an inserted node lies between those of its neighbours."""
+"""Topological order as ranks: the rank of an inserted node is between those of its neighbours."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Ma
 
 
 def sorted_among(nodes: Mapping[str, Node]) -> list[Node] | None:
-    """The nodes in topological order as far as they read each other, else as they are; None if there is a cycle."""
+    """The nodes in topological order, otherwise in their present order; None if there is a cycle."""
     producer = {value: name for name, node in nodes.items() for value in node.outputs if value}
-    order = topological(nodes, producer, {name: place for place, name in enumerate(nodes)})
+    order = topological(nodes, producer, {name: position for position, name in enumerate(nodes)})
     return None if order is None else [nodes[name] for name in order]
 
 
 def rank_bounds(
     nodes: Sequence[Node], users: Mapping[str, Mapping[str, None]], rank: Mapping[str, float]
 ) -> dict[str, float]:
-    """By name, the rank below which each of these new nodes must lie: that of its first reader, new ones included."""
+    """For each new node, by name, an upper bound of its rank: that of its first reader, new nodes included."""
     results: dict[str, float] = {}
     later: dict[str, float] = {}  # value -> the lowest upper bound among the new nodes that use it
     for node in reversed(nodes):
@@ -61,20 +61,21 @@ def rank_bounds(
 def rank_between(ranks: Sequence[float], low: float, high: float) -> float:
     """A rank not among the sorted `ranks`: just before `high`, or just after `low` if there is no `high`."""
     if math.isfinite(high):
-        at = bisect_left(ranks, high)
-        below = max(low, ranks[at - 1] if at else high - 2.0)
+        index = bisect_left(ranks, high)
+        below = max(low, ranks[index - 1] if index else high - 2.0)
         return (below + high) / 2
     if not math.isfinite(low):
         return ranks[-1] + 1.0 if ranks else 0.0
-    at = bisect_right(ranks, low)
-    above = ranks[at] if at < len(ranks) else low + 2.0
+    index = bisect_right(ranks, low)
+    above = ranks[index] if index < len(ranks) else low + 2.0
     return (low + above) / 2
 
 
 def check_order(
     nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Mapping[str, float], ranks: Mapping[str, float]
 ) -> dict[str, float]:
-    """The ranks that nodes have before they get these. Raises EditError if a node would run before an operand of it."""
+    """The present ranks of nodes that get new `ranks`. Raises EditError if a node would run before one of its
+    operands."""
     unknown = [name for name in ranks if name not in nodes]
     if unknown:
         raise EditError(f"there is no node '{unknown[0]}' to move")

@@ -31,7 +31,7 @@ def inverse(perm: Sequence[int]) -> Permutation:
     return tuple(result)
 
 
-def then(first: Sequence[int], second: Sequence[int]) -> Permutation:
+def compose(first: Sequence[int], second: Sequence[int]) -> Permutation:
     """The permutation of one Transpose equal to `first` followed by `second`."""
     return tuple(first[axis] for axis in second)
 
@@ -43,8 +43,8 @@ def permuted(items: Sequence[_T], perm: Sequence[int]) -> tuple[_T, ...]:
 
 def moves_data(perm: Sequence[int], shape: Sequence[object]) -> bool:
     """Whether a Transpose of `shape` changes the order in memory; not if only axes of size 1 move."""
-    kept = [axis for axis in perm if shape[axis] != 1]
-    return kept != sorted(kept)
+    long_axes = [axis for axis in perm if shape[axis] != 1]
+    return long_axes != sorted(long_axes)
 
 
 def channels_last(rank: int) -> Permutation:
@@ -58,7 +58,7 @@ def channels_first(rank: int) -> Permutation:
 
 
 def permuted_constant(tensor: Constant, perm: Permutation) -> Constant:
-    """The constant transposed at each access, so the weight in its file stays the only copy."""
+    """The constant, transposed at each access, so that the weight in its file stays the only copy."""
     shape = permuted(constant_shape(tensor), perm)
     return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)
 

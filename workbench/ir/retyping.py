@@ -1,4 +1,4 @@
-"""Change the types of a graph's values, also in bodies."""
+"""Changes the types of a graph's values, also in bodies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Retype = Callable[[ValueType], ValueType]
 
 
 def retyped(graph: Graph, change: Retype) -> Graph:
-    """A copy of the graph in which `change` was applied to every type."""
+    """A copy of the graph with `change` applied to every type."""
     types = {value: change(type_) for value, type_ in graph.types.items()}
     nodes = [retyped_node(node, change) for node in graph.nodes]
     return Graph(**graph.constructor_arguments | {"types": types, "nodes": nodes})

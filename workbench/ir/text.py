@@ -1,4 +1,4 @@
-"""ONNX's textual syntax, in which examples, tests and the text view are written.
+"""ONNX's textual syntax: examples, tests and the text view use it.
 
 Syntax: https://github.com/onnx/onnx/blob/main/docs/Syntax.md
 """
@@ -20,7 +20,7 @@ from workbench.ir.node import Node
 from workbench.ir.to_proto import to_proto
 from workbench.ir.types import Constant, constant_shape
 
-OPSET = 23  # the opset of text that names none
+OPSET = 23  # the opset of a text without an opset import
 SHOWN_ELEMENTS = 16  # the elements of larger constants are omitted
 
 
@@ -28,8 +28,8 @@ class TextError(ValueError):
     """The text is not valid ONNX text; the message gives the line and what was expected."""
 
 
-def parse_words(error: parser.ParseError) -> str:
-    """The parser's message, which it gives as bytes, on one line."""
+def parser_message(error: parser.ParseError) -> str:
+    """The message of the parser, which has it as bytes, on one line."""
     message = error.args[0] if error.args else ""
     return " ".join((message.decode(errors="replace") if isinstance(message, bytes) else str(message)).split())
 
@@ -39,14 +39,14 @@ def from_text(text: str) -> Graph:
 
     Nodes are named as when loading: after their first output.
     """
-    whole = text.lstrip().startswith("<")
-    header = "" if whole else f'<ir_version: 10, opset_import: ["": {OPSET}, "workbench": 1]>\n'
+    is_model = text.lstrip().startswith("<")
+    header = "" if is_model else f'<ir_version: 10, opset_import: ["": {OPSET}, "workbench": 1]>\n'
     try:
         model = parser.parse_model(header + text)
     except parser.ParseError as error:
-        raise TextError(parse_words(error)) from None
+        raise TextError(parser_message(error)) from None
     graph = from_proto(model)
-    if not whole and not any(node.domain == "workbench" for node in graph.nodes):
+    if not is_model and not any(node.domain == "workbench" for node in graph.nodes):
         graph.opset_imports.pop("workbench")
     return graph
 
@@ -66,16 +66,16 @@ def to_text(graph: Graph, *, functions: bool = True) -> str:
     try:
         return printer.to_text(model).strip() + "\n"
     except UnicodeDecodeError:  # an attribute or constant of strings that are not UTF-8
-        _spell_out_bytes(model)
+        _escape_bytes(model)
         return printer.to_text(model).strip() + "\n"
 
 
-def _spell_out_bytes(message: Message) -> None:
+def _escape_bytes(message: Message) -> None:
     for field, value in message.ListFields():
         items = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             for item in items:
-                _spell_out_bytes(item)
+                _escape_bytes(item)
         elif field.name in ("strings", "string_data"):
             value[:] = [data.decode(errors="backslashreplace").encode() for data in items]
         elif field.name == "s":
@@ -89,7 +89,7 @@ def graph_text(graph: Graph) -> str:
 
 
 def _elided(tensor: Constant, name: str) -> Mapping[str, str] | None:
-    """The syntax can omit the elements of a constant, not those of an attribute."""
+    """A place for the elements of a large constant, which are omitted; the syntax cannot omit those of an attribute."""
     return {"location": name} if name and math.prod(constant_shape(tensor)) > SHOWN_ELEMENTS else None
 
 
@@ -101,8 +101,8 @@ def _drop_types(graph: onnx.GraphProto) -> None:
 def node_line(node: Node) -> str:
     """The node on one line, as ONNX prints it; tensors and bodies in attributes are only named."""
     attributes = ", ".join(f"{key} = {_in_short(value)}" for key, value in node.attributes.items())
-    given = f" <{attributes}>" if attributes else ""
-    return f"[{node.name}] {', '.join(node.outputs)} = {node.op}{given} ({', '.join(node.inputs)})"
+    attribute_text = f" <{attributes}>" if attributes else ""
+    return f"[{node.name}] {', '.join(node.outputs)} = {node.op}{attribute_text} ({', '.join(node.inputs)})"
 
 
 def _in_short(value: Any) -> str:

@@ -22,11 +22,11 @@ from onnx import (
 
 from workbench.ir.format_version import lowest_ir
 from workbench.ir.graph import Graph
-from workbench.ir.kept import annotated, write_metadata_of
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
+from workbench.ir.preserved_metadata import annotated, write_metadata_of
 from workbench.ir.types import Constant, OpaqueType, Shape, TensorType, ValueType
 
-_PART = 256  # values in one message: as messages they take ten times the memory of their bytes
+_PART = 256  # values in one message: a message takes ten times the memory of its bytes
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
 LARGE = 1024  # bytes; smaller tensors (shapes, axes, scales) stay in the message
 
@@ -35,14 +35,14 @@ TensorPlace = Callable[[Constant, str], Mapping[str, str] | None]
 
 
 def inside(tensor: Constant, name: str) -> None:
-    """The `Place` of a constant whose elements are in the message itself."""
+    """The `TensorPlace` of constants whose elements are in the message itself."""
 
 
 def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True) -> ModelProto:
     """The graph as a model with its functions; unused constants are omitted.
 
     place:    where the elements of each constant are.
-    metadata: whether to write that of nodes, often nine tenths of the message.
+    metadata: whether to write metadata of nodes, often nine tenths of the message.
     """
     model = model_without_graph(graph, place, metadata=metadata)
     write_graph(model.graph, graph, place)
@@ -52,7 +52,10 @@ def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True
 
 
 def structure(graph: Graph, location: str = THIS_FILE, ir: int | None = None) -> ModelProto:
-    """The graph as a model without node metadata, large constants being external at `location`. ir: as below."""
+    """The graph as a model without node metadata, with large constants external at `location`.
+
+    ir: the version of the format; None for the lowest possible.
+    """
 
     def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
         return {"location": location, "length": str(tensor.nbytes)} if is_large(tensor) else None
@@ -84,13 +87,14 @@ def model_without_graph(
 
 
 def write_graph(proto: GraphProto, graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = ()) -> None:
-    """Everything of the graph but its nodes. outside: for a body, the enclosing graphs, the innermost first."""
+    """Write everything of the graph except its nodes. outside: for a body, the enclosing graphs, the innermost
+    first."""
     for part in graph_parts(graph, place, outside):
         proto.MergeFrom(part)
 
 
 def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = ()) -> Iterator[GraphProto]:
-    """Everything of the graph but its nodes, in small messages: their bytes in a row are those of one message."""
+    """Everything of the graph except its nodes, in small messages, whose concatenated bytes are one message."""
     part = GraphProto(name=graph.name)
     for value in graph.inputs:
         write_value(part.input.add(), value, graph.types.get(value))
@@ -123,18 +127,20 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
 
 
 def _quantization(graph: Graph) -> list[TensorAnnotation]:
-    """The annotations of which every value is still there."""
+    """The annotations whose values all still exist."""
     return [
-        message
-        for message in graph.kept.model.graph.quantization_annotation
-        if all(map(graph.has_value, (message.tensor_name, *(e.value for e in message.quant_parameter_tensor_names))))
+        annotation
+        for annotation in graph.kept.model.graph.quantization_annotation
+        if all(
+            map(graph.has_value, (annotation.tensor_name, *(e.value for e in annotation.quant_parameter_tensor_names)))
+        )
     ]
 
 
 def write_node(
     proto: NodeProto, node: Node, within: tuple[Graph, ...], place: TensorPlace, *, metadata: bool = True
 ) -> None:
-    """The node with its bodies. within: the enclosing graphs, the innermost first."""
+    """Write the node with its bodies. within: the enclosing graphs, the innermost first."""
     proto.op_type = node.op_type
     _write_texts(proto, domain=node.domain, name=node.name, overload=node.overload)
     proto.input.extend(node.inputs)
@@ -146,7 +152,7 @@ def write_node(
 
 
 def _used_constants(graph: Graph) -> Iterator[tuple[str, Constant]]:
-    """In order of use, so that the text does not depend on the order of edits."""
+    """Names and constants in order of use, so that the text does not depend on the order of edits."""
     used = dict.fromkeys(v for node in graph.nodes for v in node.operands) | dict.fromkeys(graph.outputs)
     used |= dict.fromkeys(entry.value for a in _quantization(graph) for entry in a.quant_parameter_tensor_names)
     return ((name, graph.constants[name]) for name in used if name in graph.constants)
@@ -183,7 +189,7 @@ def write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> No
 
 @lru_cache
 def _tensor_type(element: int, shape: Shape) -> TypeProto:
-    """The message, which is only copied: a graph has few types and many values."""
+    """The message of a type; cached, since a graph has few types and many values."""
     proto = TypeProto()
     tensor = proto.tensor_type
     tensor.elem_type = element
@@ -207,7 +213,7 @@ def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: Tensor
         return
     _write_texts(proto, name=name, doc_string=tensor.doc_string or "")
     proto.data_type, proto.data_location = tensor.dtype.value, TensorProto.EXTERNAL
-    proto.dims.extend(int(d) for d in tensor.shape)  # type: ignore[arg-type]  # of a constant they are numbers
+    proto.dims.extend(int(d) for d in tensor.shape)  # type: ignore[arg-type]  # a constant's dims are numbers
     for key, text in entries.items():
         proto.external_data.add(key=key, value=text)
 

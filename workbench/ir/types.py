@@ -18,7 +18,7 @@ from onnx import TypeProto
 
 DataType = onnx_ir.DataType
 Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from the file or memory map on access
-MOST_AXES = 64  # of a NumPy array
+MAX_AXES = 64  # the most axes of a NumPy array
 Dim: TypeAlias = int | str | None
 Shape: TypeAlias = tuple[Dim, ...] | None
 
@@ -85,7 +85,7 @@ ValueType: TypeAlias = TensorType | OpaqueType
 
 
 def constant(array: np.ndarray, name: str | None = None) -> Constant:
-    """A constant that holds `array`."""
+    """A constant with the elements of `array`."""
     return onnx_ir.Tensor(np.asarray(array), name=name)
 
 

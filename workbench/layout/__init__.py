@@ -1,1 +1,1 @@
-"""Layouts: of every value, of targets, and what it costs to change them."""
+"""Layouts of values, the layouts that targets demand, and the cost of changing layouts."""

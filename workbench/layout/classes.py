@@ -12,9 +12,9 @@ LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive
 
 
 def class_of(node: Node, target: Profile) -> str:
-    """The class of the node's operator; "" if it cannot run in another layout, and has none.
+    """The class of the node's operator; "" for an operator that can run in one layout only.
 
-    Heavily layout-sensitive: convolutions, and operators of which the target demands a layout. Lightly: operators
+    Heavily layout-sensitive: convolutions, and operators whose layout the target demands. Lightly: operators
     whose attributes name axes (Concat, Pad, pools). Layout-agnostic: operators that accept any order (Relu, Add).
     """
     blocked = parse_blocked(node.domain, node.op_type)

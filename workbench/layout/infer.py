@@ -17,8 +17,8 @@ from workbench.ir.permutation import Permutation, inverse, perm_of, permuted
 from workbench.layout.declared import DECLARED, declared_layouts, layouts_of_rank
 from workbench.ops import layout_of
 from workbench.ops.blocked import Blocked, parse_blocked
-from workbench.ops.channels_last import FUSED_CONVOLUTIONS, IMAGES, LAYOUT_NAMES, OWN_BODIES, parse_channels_last
-from workbench.ops.permutation.kinds import ALL, FIRST
+from workbench.ops.channels_last import FUSED_CONVOLUTIONS, IMAGES, LAYOUT_NAMES, OWN_SIGNATURES, parse_channels_last
+from workbench.ops.permutation.kinds import ALL_OPERANDS, FIRST_OPERAND
 from workbench.ops.permutation.reshaping import groups_of
 
 TENSOR = "Tensor"
@@ -46,15 +46,15 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
     its result is then "NGCHW" or "NCW". (In LayoutPresetToNPU it is a Tensor.)
     """
     if any(called_function(graph, node) for node in graph.nodes if graph.functions):
-        result = infer_layouts(with_bodies_of_calls(graph, graph.nodes), through_reshapes=through_reshapes)
-        return {value: result.get(value, TENSOR) for value in graph.values()}
+        with_bodies = infer_layouts(with_bodies_of_calls(graph, graph.nodes), through_reshapes=through_reshapes)
+        return {value: with_bodies.get(value, TENSOR) for value in graph.values()}
     layouts = declared_layouts(graph)
     waiting = [*layouts, *(name for node in graph.nodes for name in _seed(graph, node, layouts))]
     while waiting:
         value = waiting.pop()
         neighbours = [*graph.users(value), *filter(None, [graph.producer(value)])]
         for node in neighbours:
-            waiting.extend(_pass_on(graph, node, layouts))
+            waiting.extend(_propagate(graph, node, layouts))
             if node.op == "Reshape":
                 waiting.extend(_through_blocking(graph, node, layouts))
             if through_reshapes and node.op == "Reshape":
@@ -69,7 +69,7 @@ def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
     """
     if not layouts:
         return
-    message, declared = infer_layouts(graph), declared_layouts(graph)
+    inferred, declared = infer_layouts(graph), declared_layouts(graph)
     for value, layout in layouts.items():
         if not graph.is_input(value):
             raise UserError(f"the model has no input '{value}'; it has {', '.join(graph.inputs) or 'none'}")
@@ -77,7 +77,7 @@ def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
         if layout not in (*fitting, TENSOR):
             may = f"it can be {', '.join(fitting)}" if fitting else "its axes have no layout"
             raise UserError(f"input '{value}' of {graph.tensor_type(value)} cannot be {layout or 'without one'}; {may}")
-        known = message.get(value, TENSOR)
+        known = inferred.get(value, TENSOR)
         if known not in (TENSOR, layout) and value not in declared:
             raise UserError(f"input '{value}' is {known}, as the operators that read it say; it cannot be {layout}")
     for value, layout in layouts.items():
@@ -91,18 +91,18 @@ def infer_near(graph: Graph, nodes: Iterable[Node], known: Mapping[str, str]) ->
 
     For the moments within a step: inferring the layouts of the whole graph after each rewrite would be too slow.
     """
-    outside = nodes = list(nodes)
+    original = nodes = list(nodes)
     if any(called_function(graph, node) for node in nodes):
         graph = with_bodies_of_calls(graph, nodes)
         nodes = list(graph.nodes)
     seen = {value: known[value] for node in nodes for value in node.operands if is_cnn(known.get(value, TENSOR))}
     layouts = {value: _without_block(layout) for value, layout in seen.items()}
     for node in (*nodes, *nodes):  # twice, since a node may come before the producer of its operand
-        for spread in (_seed, _pass_on):
-            for _ in spread(graph, node, layouts):
+        for propagate in (_seed, _propagate):
+            for _ in propagate(graph, node, layouts):
                 pass
     return {
-        v: _with_block(graph, v, layouts.get(v, TENSOR)) for node in outside for v in (*node.operands, *node.outputs)
+        v: _with_block(graph, v, layouts.get(v, TENSOR)) for node in original for v in (*node.operands, *node.outputs)
     }
 
 
@@ -128,9 +128,9 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     op_type = node.op_type if last is None else last.op_type
     if last is None and layout_of(node).kind != "sensitive":
         return
-    body = OWN_BODIES.get(op_type)
-    images = IMAGES.get(op_type, (0,)) if body is None else body.images
-    results = node.outputs if body is None or body.gives_image else ()
+    signature = OWN_SIGNATURES.get(op_type)
+    images = IMAGES.get(op_type, (0,)) if signature is None else signature.images
+    results = node.outputs if signature is None or signature.gives_image else ()
     for value in (*(node.inputs[i] for i in images if i < len(node.inputs)), *results):
         rank = graph.rank_of(value)
         names = LAYOUT_NAMES.get(rank or 0)
@@ -144,36 +144,36 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
         rank = graph.rank_of(node.inputs[1])
         spatial = {3: "W", 4: "HW", 5: "DHW"}.get(rank or 0, "")
         if spatial:
-            own = _WEIGHTED[op_type] + spatial
-            stored = own if last is None or last.weights is None else last.weights.replace("HW", spatial)
+            default_order = _WEIGHTED[op_type] + spatial
+            stored = default_order if last is None or last.weights is None else last.weights.replace("HW", spatial)
             if node.inputs[1] not in layouts:
                 layouts[node.inputs[1]] = stored
                 yield node.inputs[1]
 
 
-def _seed_blocked(graph: Graph, node: Node, parts: Blocked, layouts: dict[str, str]) -> Iterator[str]:
-    source = "NCHW" if parts.from_plain else _BLOCKED
-    sentences = [*((value, source) for value in node.inputs[:1]), *((value, _BLOCKED) for value in node.outputs[:1])]
-    for value, layout in sentences:
+def _seed_blocked(graph: Graph, node: Node, blocked: Blocked, layouts: dict[str, str]) -> Iterator[str]:
+    source = "NCHW" if blocked.reads_nchw else _BLOCKED
+    entries = [*((value, source) for value in node.inputs[:1]), *((value, _BLOCKED) for value in node.outputs[:1])]
+    for value, layout in entries:
         if value not in layouts and graph.rank_of(value) == len(layout):
             layouts[value] = layout
             yield value
-    if parts.op_type == "Conv" and len(node.inputs) > 1:
+    if blocked.op_type == "Conv" and len(node.inputs) > 1:
         layouts.setdefault(node.inputs[1], "OIHW")
 
 
-def _pass_on(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
+def _propagate(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     if node.op == "Transpose":
         yield from _through_transpose(graph, node, layouts)
         return
     if layout_of(node).kind not in ("agnostic", "remapped"):
         return
     yield from _through_dropped_axes(graph, node, layouts)
-    ties = _same_axes(graph, node)
-    known = next((layouts[v] for v in ties if v in layouts), None)
+    tied = _same_axes(graph, node)
+    known = next((layouts[v] for v in tied if v in layouts), None)
     if known is None:
         return
-    for value in ties:
+    for value in tied:
         if value not in layouts and graph.rank_of(value) == len(known):
             layouts[value] = known
             yield value
@@ -198,14 +198,14 @@ def _through_reshape(graph: Graph, node: Node, layouts: dict[str, str]) -> Itera
 def _through_blocking(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     """From a blocked image to one of four axes, or back: the layout with the same order in memory."""
     for known, other in ((node.inputs[0], node.outputs[0]), (node.outputs[0], node.inputs[0])):
-        shape, cut = graph.shape(known), layouts.get(known, "")
-        if "c" not in cut or other in layouts or graph.rank_of(other) != 4 or shape is None:
+        shape, blocked_layout = graph.shape(known), layouts.get(known, "")
+        if "c" not in blocked_layout or other in layouts or graph.rank_of(other) != 4 or shape is None:
             continue
-        ones = {letter for letter, dim in zip(cut, shape, strict=True) if dim == 1}
-        order = [letter for letter in cut if letter not in ones]
-        for whole in LAYOUT_NAMES[4]:
-            if [letter for letter in whole.replace("C", "Cc") if letter not in ones] == order:
-                layouts[other] = whole
+        ones = {letter for letter, dim in zip(blocked_layout, shape, strict=True) if dim == 1}
+        order = [letter for letter in blocked_layout if letter not in ones]
+        for plain_layout in LAYOUT_NAMES[4]:
+            if [letter for letter in plain_layout.replace("C", "Cc") if letter not in ones] == order:
+                layouts[other] = plain_layout
                 yield other
                 break
 
@@ -219,9 +219,9 @@ def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> 
     if known is None or axes is None or result in layouts:
         return
     removed = {int(axis) % len(known) for axis in axes.numpy().reshape(-1)}
-    left = "".join(letter for axis, letter in enumerate(known) if axis not in removed)
-    if left in LAYOUT_NAMES.get(len(left), ()):
-        layouts[result] = left
+    remaining = "".join(letter for axis, letter in enumerate(known) if axis not in removed)
+    if remaining in LAYOUT_NAMES.get(len(remaining), ()):
+        layouts[result] = remaining
         yield result
 
 
@@ -230,7 +230,7 @@ def _same_axes(graph: Graph, node: Node) -> tuple[str, ...]:
     rank = graph.rank_of(node.outputs[0])
     if rank is None or rank != max((graph.rank_of(v) or 0 for v in node.inputs if v), default=0):
         return ()
-    operands = {ALL: node.inputs, FIRST: node.inputs[:1]}.get(layout_of(node).shares)
+    operands = {ALL_OPERANDS: node.inputs, FIRST_OPERAND: node.inputs[:1]}.get(layout_of(node).shares)
     if operands is None:
         return ()
     values = (*operands, *node.outputs)
@@ -250,9 +250,9 @@ def _through_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Ite
         yield source
 
 
-def perm_between(source: str, wanted: str) -> Permutation:
+def perm_between(source: str, target: str) -> Permutation:
     """The permutation of a Transpose from one layout to another of the same axes."""
-    return tuple(source.index(axis) for axis in wanted)
+    return tuple(source.index(axis) for axis in target)
 
 
 def case_of(node: Node, layouts: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What a layout strategy finds besides its rewrites: what it proves about its result, and operators' times."""
+"""The facts of a layout strategy besides its rewrites: what it proves about its result, and operators' times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class OperatorTime:
     """The time of an operator on operands of one shape, or of a Transpose, timed alone.
 
     nodes:     the number of such nodes.
-    us:        the time as written, in microseconds; spread_us: from the fastest run to the lower quartile.
+    us:        the fastest run in the layout of the model, in microseconds.
+    spread_us: from the fastest run to the lower quartile, in microseconds.
     other_us:  the time in the other layout; None for a Transpose.
     converted: how many of the nodes run in the other layout; None for a Transpose.
     """
@@ -31,7 +32,11 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class SolvedCut:
-    """names: the operator of each choice, or None. always: the cost of transposes that no choice affects."""
+    """A choice of layouts as a minimum cut.
+
+    names:  by choice, the operator whose layout it decides; None for what has one layout only, or is a Transpose.
+    always: the cost of transposes that no choice affects.
+    """
 
     problem: CutProblem
     names: tuple[str | None, ...]
@@ -40,7 +45,7 @@ class SolvedCut:
 
 @dataclass(frozen=True)
 class SolvedProgram:
-    """always: as above."""
+    """A choice of layouts as an integer program. always: as in `SolvedCut`."""
 
     problem: IntegerProgram
     solution: IntegerSolution
@@ -50,14 +55,16 @@ class SolvedProgram:
 @dataclass(frozen=True)
 class LayoutFacts:
     """weigh:       the unit of cost: "bytes", "count" (of transposes) or "time"; None if nothing was proved.
-    over:        the class of choices that were searched, in words.
+    over:        the class of choices that were searched, as a subject that denies: "no choice between NCHW and NHWC".
+                 `sentence` begins with it: "no choice between NCHW and NHWC moves less than 18 bytes, and ...".
     unknown:     the number of transposes of unknown size; if there are any, nothing is proved.
-    inexact:     why no bound holds, in words; "" if there is no such reason.
+    inexact:     why no bound holds, as a clause; "" if there is no such reason.
     lower_bound: a lower bound over those choices, in bytes, transposes or nanoseconds; None if unknown.
     certified:   whether the result reaches the lower bound.
     gap:         the relative gap between cost and lower bound, if the search reports it.
     device:      where operators were timed; "" if none was. times: the results.
-    solved:      the problem and its solution, from which a certificate makes its evidence.
+    solved:      the problem and its solution, of which a certificate keeps what its checker needs to confirm the bound;
+                 see `workbench.certification.bounds`.
     """
 
     weigh: str | None = None
@@ -78,16 +85,16 @@ class LayoutFacts:
         If sizes are unknown, it says so.
         """
         if self.lower_bound is None and self.unknown:
-            what = "1 transpose moves" if self.unknown == 1 else f"{self.unknown:,} transposes move"
-            return f"not proven minimal: what {what} is unknown, since sizes do not follow from the inputs"
+            transposes = "1 transpose moves" if self.unknown == 1 else f"{self.unknown:,} transposes move"
+            return f"not proven minimal: what {transposes} is unknown, since sizes do not follow from the inputs"
         if self.lower_bound is None:
             return f"not proven minimal: {self.inexact}" if self.inexact else ""
         reached = "exactly that" if self.certified else "more"
         if self.gap:
-            reached += f"; {self.gap:.1%} of it is not proven to be needed"
+            reached += f"; the bound is {self.gap:.1%} below that"
         if self.weigh == "time":
-            least = f"{self.lower_bound / 1e6:,.3f} ms, as operators were timed on {self.device}"
-            return f"{self.over} takes less than {least}, and this takes {reached}"
+            bound = f"{self.lower_bound / 1e6:,.3f} ms, as operators were timed on {self.device}"
+            return f"{self.over} takes less than {bound}, and this takes {reached}"
         if self.weigh == "bytes":
             return f"{self.over} moves less than {self.lower_bound:,} bytes, and this moves {reached}"
         return f"{self.over} leaves fewer than {self.lower_bound:,} transposes, and this leaves {reached}"

@@ -1,7 +1,7 @@
 """Target profiles: which layouts a kind of hardware wants. Each is a TOML file.
 
 Built-in profiles are in `profiles/`; the user's own are in the folder
-`own_folder()`, under other names.
+`user_folder()`, under other names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from workbench.errors import UserError, closest, reading
-from workbench.layout.declared import OF_WEIGHTS
+from workbench.layout.declared import WEIGHT_LAYOUTS
 from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
 from workbench.ops.channels_last import parse_channels_last
@@ -27,14 +27,14 @@ from workbench.support.files import replacing, settings_folder
 BUILT_IN_FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
 LAYOUTS = ("NCHW", "NHWC", *BLOCKED_LAYOUTS)
-WEIGHTS = OF_WEIGHTS
+WEIGHTS = WEIGHT_LAYOUTS
 DEFAULT = "default"  # in a pair [data, kernel]: the usual kernel for the data's layout, OIHW or HWIO
 SUFFIX = ".toml"
 _KEYS = ("title", "layout", "weights", "demands")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _LONGEST_TITLE = 100  # characters
 _LARGEST = 1_000_000  # bytes of a file
-_SHOWN = 60  # characters of a faulty word
+_SHOWN = 60  # characters of a faulty text that an error quotes
 
 
 class ProfileError(UserError):
@@ -48,7 +48,7 @@ class Profile:
     name:             as `load_profile` takes it: "npu", or the path of a file.
     layout:           the preferred layout of CNN values ("NHWC").
     weights:          the order of a convolution's weight ("HWOI").
-    required_layouts: operators whose CNN operands must be in one layout, each with that layout (`demands` in the file).
+    required_layouts: operators whose image operands must be in one layout, each with it (`demands` in the file).
     kernels:          operators whose demand is a pair [data, kernel], each with the order of its weight.
 
     Only the strategy `blocked` uses a blocked layout ("NCHW8c"); all others take it for NCHW.
@@ -94,31 +94,31 @@ class Profile:
         return f"[{data}, {_quoted(self.kernels[op])}]" if op in self.kernels else data
 
 
-def parse_demand(op: str, wanted: object, what: str) -> tuple[str, str | None]:
+def parse_demand(op: str, demand: object, what: str) -> tuple[str, str | None]:
     """Parse a demand, "NHWC" or, as in TVM, [data, kernel]: the data's layout and the kernel's order, if given.
 
     Raises ProfileError, whose sentence begins with `what`.
     """
-    given = wanted if isinstance(wanted, list) else [wanted]
-    words = [word for word in given if isinstance(word, str)]
-    if len(words) != len(given) or len(words) not in (1, 2):
-        raise ProfileError(f'{what}: the layout of {op} is one word, or a pair such as ["NHWC", "HWIO"]; change it')
-    data = words[0]
+    parts = demand if isinstance(demand, list) else [demand]
+    names = [part for part in parts if isinstance(part, str)]
+    if len(names) != len(parts) or len(names) not in (1, 2):
+        raise ProfileError(f'{what}: the layout of {op} is one name, or a pair such as ["NHWC", "HWIO"]; change it')
+    data = names[0]
     if data == DEFAULT:
         raise ProfileError(f"{what}: the data of {op} cannot be default, only its kernel can; name a layout")
-    if len(words) == 1:
+    if len(names) == 1:
         return data, None
     last = data.endswith("C")
-    kernel = ("HWIO" if last else "OIHW") if words[1] == DEFAULT else words[1]
+    kernel = ("HWIO" if last else "OIHW") if names[1] == DEFAULT else names[1]
     _check_one_of(what, f"the kernel of {op}", kernel, (*WEIGHTS, DEFAULT))
-    if words[1] != DEFAULT and op != "Conv":
+    if names[1] != DEFAULT and op != "Conv":
         raise ProfileError(f"{what}: only Conv has kernels in another order, not {op}; write default for it")
     if not last and kernel != "OIHW":
         raise ProfileError(f"{what}: a kernel for {data} is OIHW, as in ONNX, not {kernel}; write default")
     return data, kernel if op == "Conv" else None
 
 
-def own_folder() -> Path:
+def user_folder() -> Path:
     """The folder of the user's own profiles: $WORKBENCH_PROFILES, or graph-workbench/profiles in their settings."""
     return settings_folder("profiles", FOLDER_VARIABLE)
 
@@ -143,7 +143,7 @@ def machine_target() -> str:
 
 def profile_names() -> tuple[str, ...]:
     """The built-in profiles, then the user's own."""
-    own = _names_in(own_folder())
+    own = _names_in(user_folder())
     return (*built_in_names(), *(name for name in own if name not in built_in_names()))
 
 
@@ -155,8 +155,8 @@ def profiles() -> tuple[dict[str, Profile], dict[str, str]]:
             result[name] = load_profile(name)
         except ProfileError as error:
             faults[name] = str(error)
-    for name in set(_names_in(own_folder())) & set(built_in_names()):
-        path = own_folder() / f"{name}{SUFFIX}"
+    for name in set(_names_in(user_folder())) & set(built_in_names()):
+        path = user_folder() / f"{name}{SUFFIX}"
         faults[name] = f"'{path}' is not used, since '{name}' is a built-in profile; give the file another name"
     return result, faults
 
@@ -170,7 +170,7 @@ def load_profile(name: str) -> Profile:
         return _read(name, Path(name))
     if name not in profile_names():
         raise ProfileError(f"there is no target profile '{name}'{closest(name, profile_names())}")
-    folder = BUILT_IN_FOLDER if name in built_in_names() else own_folder()
+    folder = BUILT_IN_FOLDER if name in built_in_names() else user_folder()
     return _read(name, folder / f"{name}{SUFFIX}")
 
 
@@ -206,7 +206,7 @@ def _user_path(name: str) -> Path:
     if not _NAME.fullmatch(name):
         allowed = "up to 40 letters, digits, '-' and '_', a letter or digit first"
         raise ProfileError(f"'{name}' cannot be the name of a profile; use {allowed}")
-    return own_folder() / f"{name}{SUFFIX}"
+    return user_folder() / f"{name}{SUFFIX}"
 
 
 # ---- reading ----------------------------------------------------------------------------
@@ -235,8 +235,8 @@ def _parsed(name: str, path: Path) -> Profile:
         raise ProfileError(f"profile '{path}' lacks {', '.join(missing)}; add what is missing to the file")
     unknown = [key for key in table if key not in _KEYS]
     if unknown:
-        message = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
-        raise ProfileError(f"profile '{path}' has the unknown key '{message}'; its keys are {', '.join(_KEYS)}")
+        unknown_key = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
+        raise ProfileError(f"profile '{path}' has the unknown key '{unknown_key}'; its keys are {', '.join(_KEYS)}")
     demands = table["demands"]
     if isinstance(demands, list):
         if not all(isinstance(op, str) for op in demands):

@@ -1,4 +1,4 @@
-"""Lessons: text files that show a model at certain moments, each with a key sentence, a question and its answer."""
+"""Lessons: text files that show moments of a model's history, each with a key sentence, a question and its answer."""
 
 from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 from workbench.lessons.playing import PlayedStop, play

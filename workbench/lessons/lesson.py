@@ -1,20 +1,23 @@
-"""What a lesson is: stops, each a moment of a model's history with a key sentence, a question and its answer."""
+"""The data of a lesson: stops, each a moment of a model's history with a key sentence, a question and its answer."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.api import DEFAULT_TARGET
 from workbench.errors import UserError
 from workbench.pipeline.command_text import command_text
 from workbench.rewrite import DEFAULT_MODE
 
+DEFAULT_PROFILE = "cuda"  # on every machine, so that a lesson shows the same everywhere
+_WORDS_A_MINUTE, _MINUTES_A_PICTURE = 130, 0.5  # at which a text in a foreign language is read; to look at a picture
+
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong in a lesson's file, at a line of it, counted from 1."""
+    """A fault in a lesson's file. line: counted from 1."""
 
     file: str
     line: int
@@ -25,7 +28,7 @@ class Fault:
 
 
 class LessonError(UserError):
-    """A lesson cannot be read or played; the words are those of its first fault."""
+    """A lesson cannot be read or played. The message is its first fault, with the number of further ones."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -35,17 +38,18 @@ class LessonError(UserError):
 
 @dataclass(frozen=True)
 class LessonPipeline:
-    """What runs before a stop: the words of the file, unchecked, with the line of each.
+    """What runs before a stop. The values are those of the file, and are not checked.
 
-    model:  a sample's file, or one beside the lesson. passes: names in order; None for those of `preset`, if there is
-            one, else none. strategy: of layouts, at the place "layout" of the passes, else after them; "" for none.
-    layouts: of inputs, "input2=HWOI".
+    model:    a sample's file, or one beside the lesson.
+    layouts:  of inputs, "input2=HWOI".
+    passes:   names in order; None for those of `preset`, or for none without a preset.
+    strategy: a layout strategy, run at "layout" among the passes or after them; "" for none.
     """
 
     model: str = ""
     dims: str = ""
     layouts: tuple[str, ...] = ()
-    profile: str = DEFAULT_TARGET
+    profile: str = DEFAULT_PROFILE
     preset: str = ""
     passes: tuple[str, ...] | None = None
     strategy: str = ""
@@ -54,13 +58,17 @@ class LessonPipeline:
 
 @dataclass(frozen=True)
 class Stop:
-    """One moment. The texts are Markdown.
+    """A moment that is shown. The texts are Markdown.
 
-    moment:  "start", "end", a pass or strategy, or one with the number of its rewrites that are done, of which the last
-             is then shown; else what the whole pass did.
-    node:    is selected: a node's name, or "in:<value>", "out:<value>"; "" for none.
+    moment:  "start", "end", or a pass or strategy, which shows all of its rewrites. With a number N after it, its first
+             N rewrites are done, and the last of them is shown.
+    node:    the selected node's name, or "in:<value>", "out:<value>"; "" for none.
+    frame:   the names of what the picture must show so that the question can be answered; () for the whole graph.
+    beside:  the text beside the graph, "expression" or "nodes"; "" for none.
     picture: what is drawn beside the graph, "memory PLANNER ORDER" or "elements VALUE"; "" for nothing.
-    lines:   where each key stands in the file, in the stop or else in the front matter; `line` is that of the title.
+    notes:   for whoever presents the lesson; "" for none.
+    line:    of the title in the file.
+    lines:   of the keys, in the stop or else in the front matter.
     """
 
     title: str
@@ -71,17 +79,21 @@ class Stop:
     question: str
     answer: str
     node: str = ""
+    frame: tuple[str, ...] = ()
+    beside: str = ""
     picture: str = ""
+    notes: str = ""
     line: int = 1
     lines: Mapping[str, int] | None = None
 
     def line_of(self, key: str) -> int:
+        """The line of the key; that of the title if the file does not have it."""
         return (self.lines or {}).get(key, self.line)
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson as its file has it. about: one sentence. text: what stands before the first stop."""
+    """The contents of a lesson's file. about: one sentence. text: the introduction before the first stop."""
 
     file: Path
     title: str
@@ -90,6 +102,14 @@ class Lesson:
     stops: tuple[Stop, ...]
 
     @property
+    def minutes(self) -> int:
+        """The minutes that the lesson takes: the time to read its words, and half a minute for each picture."""
+        texts = [self.text, *(f"{stop.sentence} {stop.text} {stop.question} {stop.answer}" for stop in self.stops)]
+        return math.ceil(
+            sum(len(text.split()) for text in texts) / _WORDS_A_MINUTE + _MINUTES_A_PICTURE * len(self.stops)
+        )
+
+    @property
     def name(self) -> str:
-        """The name in links: the file's, without its ending and the number that orders it."""
+        """The name in links: that of the file, without its ending and the number for sorting."""
         return self.file.stem.lstrip("0123456789").lstrip("_")

@@ -1,4 +1,4 @@
-"""Plays a lesson: runs the pipelines of its stops and finds their moments and nodes, as the page Lessons shows them."""
+"""Plays a lesson: runs the pipelines of its stops, and finds their moments and nodes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from workbench.layout.profile import load_profile, profile_names
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 from workbench.lessons.pictures import Picture, picture_of
+from workbench.lessons.stop_text import EXPRESSION, StopText, stop_text
 from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.contexts import pass_context
@@ -40,9 +41,12 @@ class _Fault(UserError):
 
 @dataclass(frozen=True)
 class PlayedStop:
-    """A stop with the history of its pipeline and its moment there.
+    """A stop with the history of its pipeline, and its moment in it.
 
-    rewrites: done at the moment, None for all of the step. picture: beside the graph, None for none.
+    rewrites: the number of the step's rewrites that are done; None for all.
+    text:     of the graph, beside it; None for none.
+    picture:  drawn beside the graph; None for none.
+    has_equations: whether boxes have the equations of their values, as in all stops of a pipeline with an expression.
     """
 
     stop: Stop
@@ -51,11 +55,13 @@ class PlayedStop:
     history: History
     step: int
     rewrites: int | None
+    text: StopText | None
     picture: Picture | None
+    has_equations: bool
 
     @property
     def panes(self) -> int:
-        """Two, before and after, where the step changed something."""
+        """2, the graphs before and after the step, if it changed something; else 1."""
         return 2 if self.history[self.step].rewrites else 1
 
     @property
@@ -65,7 +71,7 @@ class PlayedStop:
 
 
 @dataclass
-class _Ran:
+class _PipelineRun:
     model: Path
     passes: tuple[Pass, ...]
     history: History
@@ -75,52 +81,66 @@ class _Ran:
 class _Player:
     lesson: Lesson
     may_open: MayOpen | None
-    ran: dict[LessonPipeline, _Ran | _Fault] = field(default_factory=dict)
+    runs: dict[LessonPipeline, _PipelineRun | _Fault] = field(default_factory=dict)
 
     def play(self, stop: Stop) -> PlayedStop:
-        """Raises _Fault."""
-        if stop.pipeline not in self.ran:
-            self.ran[stop.pipeline] = self._run(stop.pipeline)
-        ran = self.ran[stop.pipeline]
-        if isinstance(ran, _Fault):
-            raise ran
-        step, rewrites = _moment(stop, ran.history)
-        graph = ran.history.at(step, rewrites)
-        _check_node(stop, ran.history, step, graph)
-        picture = _saying("picture", lambda: picture_of(stop.picture, graph))
-        return PlayedStop(stop, ran.model, ran.passes, ran.history, step, rewrites, picture)
+        """The played stop; a pipeline that ran before is not run again. Raises _Fault."""
+        if stop.pipeline not in self.runs:
+            self.runs[stop.pipeline] = self._run_or_fault(stop.pipeline)
+        run = self.runs[stop.pipeline]
+        if isinstance(run, _Fault):
+            raise run
+        step, rewrites = _moment(stop, run.history)
+        graph = run.history.at(step, rewrites)
+        before = run.history.before(step) if rewrites is None else run.history.at(step, max(rewrites - 1, 0))
+        _check_names(stop, before, graph)
+        changed = bool(run.history[step].rewrites)
+        text = _as_fault("beside", lambda: stop_text(stop.beside, before if changed else None, graph))
+        picture = _as_fault("picture", lambda: picture_of(stop.picture, graph))
+        has_equations = any(
+            other.beside == EXPRESSION and other.pipeline == stop.pipeline for other in self.lesson.stops
+        )
+        return PlayedStop(stop, run.model, run.passes, run.history, step, rewrites, text, picture, has_equations)
 
-    def _run(self, wanted: LessonPipeline) -> _Ran | _Fault:
+    def play_or_raise(self, stop: Stop) -> PlayedStop:
+        """The played stop. Raises LessonError."""
         try:
-            return self._ran(wanted)
+            return self.play(stop)
+        except _Fault as fault:
+            raise LessonError([_in_file(fault, self.lesson, stop)]) from None
+
+    def _run_or_fault(self, lesson_pipeline: LessonPipeline) -> _PipelineRun | _Fault:
+        try:
+            return self._run(lesson_pipeline)
         except _Fault as fault:
             return fault
 
-    def _ran(self, wanted: LessonPipeline) -> _Ran:
-        model = model_file(self.lesson, wanted.model)
+    def _run(self, lesson_pipeline: LessonPipeline) -> _PipelineRun:
+        model = model_file(self.lesson, lesson_pipeline.model)
         if self.may_open is not None:
             self.may_open(str(model))
-        dims = _saying("dims", lambda: parse_dims(wanted.dims))
-        graph = _saying("model", lambda: load_model(model, dims))
-        _saying("layouts", lambda: declare(graph, parse_layouts(wanted.layouts)))
-        if wanted.profile not in profile_names() and not wanted.profile.endswith(".toml"):
-            words = f"there is no target profile '{wanted.profile}'{closest(wanted.profile, profile_names())}"
-            raise _Fault("profile", words)
-        _saying("profile", lambda: load_profile(wanted.profile))
-        if wanted.mode not in MODES:
-            raise _Fault("mode", f"there is no mode '{wanted.mode}'; there are: {', '.join(MODES)}")
-        pipeline = _pipeline(wanted)
+        dims = _as_fault("dims", lambda: parse_dims(lesson_pipeline.dims))
+        graph = _as_fault("model", lambda: load_model(model, dims))
+        _as_fault("layouts", lambda: declare(graph, parse_layouts(lesson_pipeline.layouts)))
+        if lesson_pipeline.profile not in profile_names() and not lesson_pipeline.profile.endswith(".toml"):
+            name = lesson_pipeline.profile
+            raise _Fault("profile", f"there is no target profile '{name}'{closest(name, profile_names())}")
+        _as_fault("profile", lambda: load_profile(lesson_pipeline.profile))
+        if lesson_pipeline.mode not in MODES:
+            raise _Fault("mode", f"there is no mode '{lesson_pipeline.mode}'; there are: {', '.join(MODES)}")
+        pipeline = _pipeline(lesson_pipeline)
         for absent in filter(lambda pass_: pass_.missing(), pipeline.passes):
             raise _Fault("passes", f"{absent.name} cannot act here: {absent.missing()}")
-        context = pass_context(wanted.profile, mode=wanted.mode)
-        history = _saying("passes", lambda: run_pipeline(graph, pipeline, context))
-        return _Ran(model, pipeline.passes, history)
+        context = pass_context(lesson_pipeline.profile, mode=lesson_pipeline.mode)
+        history = _as_fault("passes", lambda: run_pipeline(graph, pipeline, context))
+        return _PipelineRun(model, pipeline.passes, history)
 
 
 def play(lesson: Lesson, may_open: MayOpen | None = None) -> list[PlayedStop]:
     """Every stop; each pipeline runs once, and nothing is compared with ONNX Runtime.
 
-    may_open: is called with the path of each model, and may raise UserError. Raises LessonError with all faults.
+    may_open: called with the path of each model; may raise UserError.
+    Raises LessonError with all faults.
     """
     faults, played = [], []
     player = _Player(lesson, may_open)
@@ -128,21 +148,36 @@ def play(lesson: Lesson, may_open: MayOpen | None = None) -> list[PlayedStop]:
         try:
             played.append(player.play(stop))
         except _Fault as fault:
-            faults.append(Fault(str(lesson.file), stop.line_of(fault.key), str(fault)))
+            faults.append(_in_file(fault, lesson, stop))
     if faults:
         raise LessonError(list(dict.fromkeys(faults)))
     return played
 
 
-def model_file(lesson: Lesson, named: str) -> Path:
-    """The file beside the lesson, or the sample. Raises _Fault."""
-    beside = lesson.file.parent / named
+def shown_in_list(lesson: Lesson) -> PlayedStop:
+    """The stop whose picture stands for the lesson: the first that is drawn, or that shows a change; else the first.
+
+    Raises LessonError.
+    """
+    player, first = _Player(lesson, None), None
+    for stop in lesson.stops:
+        played = player.play_or_raise(stop)
+        if played.picture is not None or played.panes == 2:
+            return played
+        first = first or played
+    assert first is not None  # a lesson has a stop
+    return first
+
+
+def model_file(lesson: Lesson, name: str) -> Path:
+    """The file of this name beside the lesson, else among the samples. Raises _Fault."""
+    beside = lesson.file.parent / name
     if beside.is_file():
         return beside
-    if (SAMPLES / named).is_file():
-        return SAMPLES / named
+    if (SAMPLES / name).is_file():
+        return SAMPLES / name
     files = [str(file.relative_to(SAMPLES)) for file in _models()]
-    raise _Fault("model", f"there is no model '{named}' beside the lesson or among the samples{closest(named, files)}")
+    raise _Fault("model", f"there is no model '{name}' beside the lesson or among the samples{closest(name, files)}")
 
 
 def _models() -> Iterator[Path]:
@@ -150,54 +185,62 @@ def _models() -> Iterator[Path]:
         yield from sorted(SAMPLES.rglob(ending))
 
 
-def _pipeline(wanted: LessonPipeline) -> Pipeline:
-    names = list(wanted.passes or ()) if wanted.passes is not None or not wanted.preset else None
-    layout = wanted.strategy or None
+def _pipeline(lesson_pipeline: LessonPipeline) -> Pipeline:
+    """The passes that run. Raises _Fault."""
+    is_preset = lesson_pipeline.passes is None and lesson_pipeline.preset
+    names = None if is_preset else list(lesson_pipeline.passes or ())
+    layout = lesson_pipeline.strategy or None
     if names is None:
-        return _saying("preset", lambda: choose(preset=wanted.preset, layout=layout))
-    _saying("strategy", lambda: choose([], layout=layout))
-    return _saying("passes", lambda: choose(names, layout=layout))
+        return _as_fault("preset", lambda: choose(preset=lesson_pipeline.preset, layout=layout))
+    _as_fault("strategy", lambda: choose([], layout=layout))
+    return _as_fault("passes", lambda: choose(names, layout=layout))
 
 
 def _moment(stop: Stop, history: History) -> tuple[int, int | None]:
     """The step and the number of its rewrites that are done. Raises _Fault."""
-    word, _, number = stop.moment.partition(" ")
+    chosen, _, number = stop.moment.partition(" ")
     if stop.moment == "start":
         return 0, None
     if stop.moment == "end":
         return len(history) - 1, None
     names = [step.pass_name for step in history.steps]
     strategies = {s.pass_.strategy: s.pass_name for s in history.steps if isinstance(s.pass_, LayoutStrategy)}
-    name = strategies.get(word, word)
+    name = strategies.get(chosen, chosen)
     if name not in names[1:]:
         known = ["start", "end", *names[1:]]
-        raise _Fault("moment", f"'{word}' is no pass that runs here{closest(word, known)}")
+        raise _Fault("moment", f"'{chosen}' is not a pass that runs here{closest(chosen, known)}")
     step = names.index(name, 1)
     if not number:
         return step, None
     total = len(history[step].rewrites)
     if not number.strip().isdecimal() or int(number) > total:
-        ran = f"{name} has {total:,} rewrite{'' if total == 1 else 's'} here"
-        raise _Fault("moment", f"'{number}' is no moment of it: {ran}; write a number from 0 to {total}")
+        count = f"{total:,} rewrite{'' if total == 1 else 's'}"
+        sentence = f"'{number}' is not a rewrite of {name}, which has {count} here; write a number from 0 to {total}"
+        raise _Fault("moment", sentence)
     return step, int(number)
 
 
-def _check_node(stop: Stop, history: History, step: int, graph: Graph) -> None:
-    """Raises _Fault if the node is neither there at the moment nor before its step."""
-    if not stop.node:
-        return
+def _check_names(stop: Stop, before: Graph, graph: Graph) -> None:
+    """Raise _Fault if the node, or something that the stop frames, exists in neither of the graphs that it shows."""
     known: dict[str, None] = {}
-    for one in (graph, history.before(step)):
-        known |= dict.fromkeys(node.name for node in OpenedGroups(one).opened.nodes)
-        known |= dict.fromkeys(f"{INPUT_ID}{value}" for value in one.inputs)
-        known |= dict.fromkeys(f"{OUTPUT_ID}{value}" for value in one.outputs)
-    if stop.node not in known:
-        raise _Fault("node", f"there is no node '{stop.node}' at this moment{closest(stop.node, known)}")
+    for shown in (graph, before):
+        known |= dict.fromkeys(node.name for node in OpenedGroups(shown).opened.nodes)
+        known |= dict.fromkeys(f"{INPUT_ID}{value}" for value in shown.inputs)
+        known |= dict.fromkeys(f"{OUTPUT_ID}{value}" for value in shown.outputs)
+    for key, names in (("node", (stop.node,) if stop.node else ()), ("frame", stop.frame)):
+        for name in names:
+            if name not in known:
+                sentence = f"there is no node '{name}' at this moment of '{stop.title}'{closest(name, known)}"
+                raise _Fault(key, sentence)
 
 
-def _saying(key: str, work: Callable[[], _T]) -> _T:
-    """What the work returns; its UserError becomes a fault of that key."""
+def _in_file(fault: _Fault, lesson: Lesson, stop: Stop) -> Fault:
+    return Fault(str(lesson.file), stop.line_of(fault.key), str(fault))
+
+
+def _as_fault(key: str, call: Callable[[], _T]) -> _T:
+    """What the call returns. A UserError of it becomes a _Fault of the key."""
     try:
-        return work()
+        return call()
     except UserError as error:
         raise _Fault(key, str(error)) from None

@@ -1,4 +1,4 @@
-"""Reads a lesson's file: front matter between two lines of ---, then a stop under each ## heading."""
+"""Reads a lesson's file: front matter between two lines of ---, then one stop under each ## heading."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline,
 
 _FENCE = "---"
 _KEY = re.compile(r"([A-Za-z_]+):(?:\s+(.*))?$")
-_SPOKEN = re.compile(r"(Question|Answer):\s*(.*)$")
-_OF_LESSON = ("title", "about")
-_OF_STOP = ("moment", "node", "picture")
+_SECTION = re.compile(r"(Question|Answer|Notes):\s*(.*)$")
+_LESSON_KEYS = ("title", "about", "beside")
+_STOP_KEYS = ("moment", "node", "frame", "beside", "picture")
 
 
-def _list(words: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in words.split(",") if part.strip())
+def _list(value: str) -> tuple[str, ...]:
+    """The parts between commas."""
+    return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-_OF_PIPELINE: Mapping[str, Callable[[str], Any]] = {
+_PIPELINE_KEYS: Mapping[str, Callable[[str], Any]] = {
     "model": str,
     "dims": str,
     "layouts": _list,
@@ -35,23 +36,23 @@ _OF_PIPELINE: Mapping[str, Callable[[str], Any]] = {
 
 
 def read_lesson(path: str | Path) -> Lesson:
-    """The lesson of that file, whose pipelines and moments are not checked yet.
+    """The lesson of the file. Its pipelines and moments are checked only when it is played.
 
-    Raises LessonError with every fault of its form; UserError if the file cannot be read.
+    Raises LessonError with all faults of the file's form; UserError if it cannot be read.
     """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        words = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise UserError(f"the lesson '{path}' cannot be read: {words}; name a .md file") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise UserError(f"the lesson '{path}' cannot be read: {reason}; name a .md file") from None
     with reading(f"the lesson '{path}'", UserError, "correct the file"):
         return _Reader(file, str(path), text.splitlines()).read()
 
 
 @dataclass
 class _Part:
-    """The keys of the front matter or of a stop, their lines, and the lines of text that follow them."""
+    """The front matter or a stop: its keys, the line of each, and the lines of text after them."""
 
     line: int
     title: str = ""
@@ -61,8 +62,8 @@ class _Part:
 
 
 class _Reader:
-    def __init__(self, file: Path, shown: str, lines: Sequence[str]) -> None:
-        self.file, self.shown, self.lines = file, shown, lines
+    def __init__(self, file: Path, file_name: str, lines: Sequence[str]) -> None:
+        self.file, self.file_name, self.lines = file, file_name, lines
         self.faults: list[Fault] = []
 
     def read(self) -> Lesson:
@@ -71,28 +72,28 @@ class _Reader:
             if not front.keys.get(key):
                 self._fault(1, f"the front matter has no '{key}'; write one, such as `{key}: {_EXAMPLES[key]}`")
         shared = _pipeline(LessonPipeline(), front.keys)
-        made = [self._stop(stop, shared, front) for stop in stops]
-        if not made:
+        results = [self._stop(stop, shared, front) for stop in stops]
+        if not results:
             self._fault(len(self.lines) or 1, "there is no stop; write one under a heading such as `## The first stop`")
         if self.faults:
             raise LessonError(sorted(self.faults, key=lambda fault: fault.line))
         keys = front.keys
-        return Lesson(self.file, keys["title"], keys.get("about", ""), _joined(front.body), tuple(made))
+        return Lesson(self.file, keys["title"], keys.get("about", ""), _joined(front.body), tuple(results))
 
     def _fault(self, line: int, sentence: str) -> None:
-        self.faults.append(Fault(self.shown, line, sentence))
+        self.faults.append(Fault(self.file_name, line, sentence))
 
     def _parts(self) -> tuple[_Part, list[_Part]]:
         """The front matter with the text after it, and the stops. Raises LessonError without front matter."""
-        ends = [number for number, line in enumerate(self.lines) if line.strip() == _FENCE]
-        if len(ends) < 2 or ends[0] != 0:
-            words = "the file must begin with front matter: a line of ---, lines such as `title: ...`, a line of ---"
-            raise LessonError([Fault(self.shown, 1, words)])
+        fences = [number for number, line in enumerate(self.lines) if line.strip() == _FENCE]
+        if len(fences) < 2 or fences[0] != 0:
+            sentence = "the file must begin with front matter: a line of ---, lines such as `title: ...`, a line of ---"
+            raise LessonError([Fault(self.file_name, 1, sentence)])
         front = _Part(1)
-        for number, line in enumerate(self.lines[1 : ends[1]], 2):
-            self._take_key(front, number, line, (*_OF_LESSON, *_OF_PIPELINE))
+        for number, line in enumerate(self.lines[1 : fences[1]], 2):
+            self._take_key(front, number, line, (*_LESSON_KEYS, *_PIPELINE_KEYS))
         parts, in_keys = [front], False
-        for number, line in enumerate(self.lines[ends[1] + 1 :], ends[1] + 2):
+        for number, line in enumerate(self.lines[fences[1] + 1 :], fences[1] + 2):
             if line.startswith("## "):
                 parts.append(_Part(number, line.removeprefix("## ").strip()))
                 in_keys = True
@@ -100,8 +101,8 @@ class _Reader:
             part = parts[-1]
             if in_keys and not line.strip():
                 in_keys = not part.keys
-            elif in_keys and _KEY.match(line) and not _SPOKEN.match(line):
-                self._take_key(part, number, line, (*_OF_STOP, *_OF_PIPELINE))
+            elif in_keys and _KEY.match(line) and not _SECTION.match(line):
+                self._take_key(part, number, line, (*_STOP_KEYS, *_PIPELINE_KEYS))
             else:
                 in_keys = False
                 part.body.append(line)
@@ -110,47 +111,51 @@ class _Reader:
         return front, parts[1:]
 
     def _take_key(self, part: _Part, number: int, line: str, known: Collection[str]) -> None:
+        """Add the line's key to the part, or a fault."""
         if not line.strip():
             return
         match = _KEY.match(line.strip())
         if match is None:
-            self._fault(number, f"'{line.strip()}' is no line of the form `key: words`")
+            self._fault(number, f"'{line.strip()}' is not a line of the form `key: value`")
             return
-        key, words = match[1], (match[2] or "").strip()
+        key, value = match[1], (match[2] or "").strip()
         if key not in known:
             self._fault(number, f"there is no key '{key}' here{closest(key, known)}")
         elif key in part.keys:
-            self._fault(number, f"'{key}' stands twice; the first is in line {part.lines[key]}")
+            self._fault(number, f"'{key}' is given twice, first in line {part.lines[key]}")
         else:
-            part.keys[key], part.lines[key] = words, number
+            part.keys[key], part.lines[key] = value, number
 
     def _stop(self, part: _Part, shared: LessonPipeline, front: _Part) -> Stop:
-        sentences: dict[str, list[str]] = {"sentence": [], "text": [], "question": [], "answer": []}
-        where = "text"
+        """The stop; what it lacks is added to the faults."""
+        lines_of: dict[str, list[str]] = {name: [] for name in ("sentence", "text", "question", "answer", "notes")}
+        section = "text"
         for line in part.body:
-            spoken = _SPOKEN.match(line)
+            match = _SECTION.match(line)
             if line.startswith(">"):
-                sentences["sentence"].append(line.removeprefix(">").strip())
-                where = "text"
-            elif spoken:
-                where = spoken[1].casefold()
-                sentences[where].append(spoken[2])
+                lines_of["sentence"].append(line.removeprefix(">").strip())
+                section = "text"
+            elif match:
+                section = match[1].casefold()
+                lines_of[section].append(match[2])
             else:
-                sentences[where].append(line)
-        texts = {name: _joined(lines) for name, lines in sentences.items()}
+                lines_of[section].append(line)
+        texts = {name: _joined(lines) for name, lines in lines_of.items()}
         if not part.title:
             self._fault(part.line, "the stop has no title; write it after ##")
-        for name, words in _NEEDED.items():
+        for name, remedy in _NEEDED.items():
             if not texts[name]:
-                self._fault(part.line, f"the stop '{part.title}' has no {name}; {words}")
+                self._fault(part.line, f"the stop '{part.title}' has no {name}; {remedy}")
         if not part.keys.get("moment"):
-            words = "write one of `moment: start`, `moment: end`, `moment: PASS`, `moment: PASS 2`"
-            self._fault(part.line, f"the stop '{part.title}' has no moment; {words}")
+            remedy = "write one of `moment: start`, `moment: end`, `moment: PASS`, `moment: PASS 2`"
+            self._fault(part.line, f"the stop '{part.title}' has no moment; {remedy}")
         return Stop(
             title=part.title,
             pipeline=_pipeline(shared, part.keys),
             moment=part.keys.get("moment", ""),
             node=part.keys.get("node", ""),
+            frame=_list(part.keys.get("frame", "")),
+            beside=part.keys.get("beside", front.keys.get("beside", "")),
             picture=part.keys.get("picture", ""),
             line=part.line,
             lines={**front.lines, **part.lines},
@@ -167,13 +172,13 @@ _NEEDED = {
 
 
 def _pipeline(shared: LessonPipeline, keys: Mapping[str, str]) -> LessonPipeline:
-    """The shared one with what the keys say instead. passes and preset exclude each other."""
-    words = {**vars(shared), **{key: read(keys[key]) for key, read in _OF_PIPELINE.items() if key in keys}}
+    """The shared pipeline with the values of these keys instead. passes and preset exclude each other."""
+    values = {**vars(shared), **{key: read(keys[key]) for key, read in _PIPELINE_KEYS.items() if key in keys}}
     if "passes" in keys and "preset" not in keys:
-        words["preset"] = ""
+        values["preset"] = ""
     if keys.get("preset") and "passes" not in keys:
-        words["passes"] = None
-    return LessonPipeline(**words)
+        values["passes"] = None
+    return LessonPipeline(**values)
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""Memory of a graph's values: lifetimes, shared memory, and where each lies in one arena."""
+"""Memory of a graph's values: lifetimes, shared memory, and the offset of each in one arena."""

@@ -1,7 +1,7 @@
 """Values that share memory: results written over an operand, views, and operands computed inside a Concat's result.
 
-Each is decided in execution order. A decision must not raise the most bytes in use at once: a view of a small part may
-keep a large value alive, and the result of a Concat is in use from its first operand on.
+Decisions are made in execution order. None may raise the peak, the most bytes in use at once. A view of a small part
+may keep a large value alive, and the result of a Concat is in use from its first operand on.
 
 Sources: in-place and sharing as in Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016
 (https://arxiv.org/abs/1604.06174), section 3; computing operands in place of a Concat as in Pleiss et al.,
@@ -38,7 +38,8 @@ def share_memory(
 ) -> tuple[SharedMemory, list[Decision]]:
     """Which values share memory, and each decision with its reason.
 
-    before: if operators run side by side, for each step those that have ended when it begins; views are not in it.
+    before: None if operators run one after the other, else step -> steps certain to have ended when it begins.
+            Steps that only return views are not listed.
     """
     aliasing = _Aliasing(lifetimes, before)
     for number, step in enumerate(lifetimes.steps):
@@ -55,7 +56,7 @@ class _Aliasing:
         self.decisions: list[Decision] = []
 
     def step(self, number: int, step: ExecutionStep) -> None:
-        if not any(step.node.outputs[:1]):  # it makes nothing, or not its first result
+        if not any(step.node.outputs[:1]):  # it has no first result
             return
         if step.node.op == "Concat":
             self._concat(number, step)
@@ -63,29 +64,29 @@ class _Aliasing:
         views = list(views_by(step.graph, step.node))
         for piece in views:
             self._view(number, step, piece)
-        if not views and fusion_kind_of(step.node) <= BROADCAST:
+        if not views and fusion_kind_of(step.node) <= BROADCAST:  # elementwise, or broadcast
             self._in_place(number, step)
 
     # ---- views ------------------------------------------------------------------------------
 
     def _view(self, number: int, step: ExecutionStep, piece: ContiguousPart) -> None:
         part, whole = self._value(number, piece.part), self._value(number, piece.whole)
-        refusal = self._no_view(part, whole)
+        refusal = self._why_not_view(part, whole)
         sentence = refusal or f"'{part.name}' is '{whole.name}' at byte {piece.offset:,}; nothing is copied"
         self._decide(Decision(number, Alias.VIEW, part.name, whole.name, not refusal, sentence), piece.offset)
 
-    def _no_view(self, part: ValueLifetime, whole: ValueLifetime) -> str:
-        root = self.values[self.memory.place(whole.name).whole]
-        if not root.kind.is_planned:
+    def _why_not_view(self, part: ValueLifetime, whole: ValueLifetime) -> str:
+        root = self.values[self.memory.location(whole.name).base]
+        if not root.kind.lies_in_arena:
             return (
-                f"'{part.name}' is a result of the graph, and '{whole.name}' lies in {_outside(root)}; it is copied"
+                f"'{part.name}' is a result of the graph, and '{whole.name}' lies in {_described(root)}; it is copied"
                 if part.kind == Kind.OUTPUT
                 else ""
             )
-        before, after = self.memory.most_in_use, self.memory.most_with(whole.name, [part.name])
+        before, after = self.memory.peak, self.memory.peak_with(whole.name, [part.name])
         if after > before:
             return (
-                f"as a view '{part.name}' would keep the {_bytes(root)} of '{root.name}' in use, and the most at once"
+                f"as a view '{part.name}' would keep the {_bytes(root)} of '{root.name}' in use, and the peak"
                 f" would rise from {before:,} to {after:,} bytes; it is copied"
             )
         return ""
@@ -93,11 +94,11 @@ class _Aliasing:
     # ---- in place ---------------------------------------------------------------------------
 
     def _in_place(self, number: int, step: ExecutionStep) -> None:
-        """The first operand that can be overwritten is; if none can, each has a sentence."""
+        """Overwrite the first operand that can be; each operand that cannot be gets a refusal."""
         result = self._value(number, step.node.outputs[0])
         for name in dict.fromkeys(filter(None, step.node.inputs)):
             operand = self._value(number, name)
-            refusal = self._no_overwriting(number, step, operand, result, name)
+            refusal = self._why_not_in_place(number, step, operand, result, name)
             sentence = refusal or (
                 f"{step.node} writes the {_bytes(result)} of '{result.name}' over '{operand.name}', which nothing reads"
                 " later"
@@ -107,13 +108,13 @@ class _Aliasing:
             if decision.accepted:
                 return
 
-    def _no_overwriting(
+    def _why_not_in_place(
         self, number: int, step: ExecutionStep, operand: ValueLifetime, result: ValueLifetime, name: str
     ) -> str:
         sentence = f"{step.node} cannot overwrite '{operand.name}'"
-        root = self.values[self.memory.place(operand.name).whole]
-        if not root.kind.is_planned:
-            return f"{sentence}: it lies in {_outside(root)}"
+        root = self.values[self.memory.location(operand.name).base]
+        if not root.kind.lies_in_arena:
+            return f"{sentence}: it lies in {_described(root)}"
         old, new = (step.graph.tensor_type(value) for value in (name, step.node.outputs[0]))
         if operand.bytes is None or result.bytes is None or old is None or new is None:
             return f"{sentence}: its size is not known"
@@ -131,10 +132,10 @@ class _Aliasing:
         for other in self.memory.overlapping(operand.name):
             if other.dies > number:
                 return f"{sentence}: {self._reader(other, number)} reads '{other.name}', which lies in the same memory"
-        beside = self._running_beside(number, operand)
-        if beside is not None:
-            return f"{sentence}: {beside.node} may run at the same time"
-        before, after = self.memory.most_in_use, self.memory.most_with(operand.name, [result.name])
+        concurrent = self._concurrent_user(number, operand)
+        if concurrent is not None:
+            return f"{sentence}: {concurrent.node} may run at the same time"
+        before, after = self.memory.peak, self.memory.peak_with(operand.name, [result.name])
         if after > before:
             return (
                 f"{sentence}: that would keep the {_bytes(root)} of '{root.name}' in use, and the peak would rise"
@@ -142,8 +143,8 @@ class _Aliasing:
             )
         return ""
 
-    def _running_beside(self, number: int, operand: ValueLifetime) -> ExecutionStep | None:
-        """A step that uses the operand's memory and need not have ended when this one begins."""
+    def _concurrent_user(self, number: int, operand: ValueLifetime) -> ExecutionStep | None:
+        """A step that uses the operand's memory and may still run when this step begins; None if there is none."""
         if self.before is None:
             return None
         ended = self.before.get(number, frozenset())
@@ -155,10 +156,10 @@ class _Aliasing:
         return None
 
     def _only_views(self, number: int) -> bool:
-        """Whether a step touches no memory."""
+        """Whether a step only returns views, and so touches no memory."""
         names = [self.lifetimes.operand(number, v) for v in self.lifetimes.steps[number].node.outputs if v]
         parents = [self.memory.parent.get(name) for name in names]
-        return all(parent is not None and parent.how == Alias.VIEW for parent in parents)
+        return all(parent is not None and parent.alias == Alias.VIEW for parent in parents)
 
     def _reader(self, value: ValueLifetime, number: int) -> str:
         """The next node that reads a value, from that step on."""
@@ -168,45 +169,45 @@ class _Aliasing:
     # ---- Concat -----------------------------------------------------------------------------
 
     def _concat(self, number: int, step: ExecutionStep) -> None:
-        """The operands that can be computed inside the result are, if together they do not raise the most in use."""
+        """Compute inside the result all operands that can be, if together they do not raise the peak."""
         pieces = list(pieces_of_concat(step.graph, step.node))
         result = self._value(number, step.node.outputs[0])
         accepted: list[tuple[ValueLifetime, ContiguousPart]] = []
         for piece in pieces:
             part = self._value(number, piece.part)
-            refusal = self._no_place(number, part, [one.name for one, _ in accepted])
+            refusal = self._why_not_placed(number, part, [operand.name for operand, _ in accepted])
             if refusal:
-                self.decisions.append(Decision(number, Alias.PLACED, part.name, result.name, False, refusal))
+                self.decisions.append(Decision(number, Alias.CONCAT_IN_PLACE, part.name, result.name, False, refusal))
             else:
                 accepted.append((part, piece))
         if not pieces:
             sentence = f"the operands of {step.node} are not contiguous in '{result.name}'; they are copied"
-            self.decisions.append(Decision(number, Alias.PLACED, result.name, result.name, False, sentence))
-        roots = [self.memory.place(part.name).whole for part, _ in accepted]
-        before, after = self.memory.most_in_use, self.memory.most_with(result.name, roots)
+            self.decisions.append(Decision(number, Alias.CONCAT_IN_PLACE, result.name, result.name, False, sentence))
+        roots = [self.memory.location(part.name).base for part, _ in accepted]
+        before, after = self.memory.peak, self.memory.peak_with(result.name, roots)
         for (part, piece), root in zip(accepted, roots, strict=True):
             if after > before:
                 sentence = (
                     f"'{part.name}' inside '{result.name}' would keep {_bytes(result)} in use from its first operand"
                     f" on, and the peak would rise from {before:,} to {after:,} bytes; it is copied"
                 )
-                self.decisions.append(Decision(number, Alias.PLACED, part.name, result.name, False, sentence))
+                self.decisions.append(Decision(number, Alias.CONCAT_IN_PLACE, part.name, result.name, False, sentence))
                 continue
             sentence = f"'{part.name}' is computed at byte {piece.offset:,} of '{result.name}'; nothing is copied"
-            self.decisions.append(Decision(number, Alias.PLACED, part.name, result.name, True, sentence))
-            self.memory.put(root, result.name, piece.offset, Alias.PLACED)
+            self.decisions.append(Decision(number, Alias.CONCAT_IN_PLACE, part.name, result.name, True, sentence))
+            self.memory.put(root, result.name, piece.offset, Alias.CONCAT_IN_PLACE)
 
-    def _no_place(self, number: int, part: ValueLifetime, others: Sequence[str]) -> str:
-        place = self.memory.place(part.name)
-        root = self.values[place.whole]
-        if not root.kind.is_planned:
-            return f"'{part.name}' lies in {_outside(root)}; it is copied"
+    def _why_not_placed(self, number: int, part: ValueLifetime, others: Sequence[str]) -> str:
+        location = self.memory.location(part.name)
+        root = self.values[location.base]
+        if not root.kind.lies_in_arena:
+            return f"'{part.name}' lies in {_described(root)}; it is copied"
         if root.producer is None or self.lifetimes.scopes[root.producer] is not self.lifetimes.scopes[number]:
-            return f"'{part.name}' is not computed beside the Concat, but outside of its body; it is copied"
-        if place.offset or root.bytes != part.bytes:
+            return f"'{part.name}' is computed outside the body that contains the Concat; it is copied"
+        if location.offset or root.bytes != part.bytes:
             return f"'{part.name}' lies in '{root.name}', which is larger; it is copied"
-        if any(self.memory.place(other).whole == root.name for other in others):
-            return f"'{part.name}' lies in memory that is in the result already; it is copied"
+        if any(self.memory.location(other).base == root.name for other in others):
+            return f"'{part.name}' shares memory with an operand already placed in the result; it is copied"
         return ""
 
     def _value(self, number: int, name: str) -> ValueLifetime:
@@ -218,7 +219,7 @@ class _Aliasing:
             self.memory.put(decision.value, decision.other, offset, decision.how)
 
 
-def _outside(root: ValueLifetime) -> str:
+def _described(root: ValueLifetime) -> str:
     return f"the {'weight' if root.kind == Kind.WEIGHT else 'input'} '{root.name}'"
 
 

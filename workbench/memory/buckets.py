@@ -1,4 +1,4 @@
-"""Sizes of a dim for which memory is planned ahead, since a plan holds for the very sizes it was made for."""
+"""Shape buckets: the sizes of a symbolic dim for which memory plans are made in advance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.errors import UserError
 
-_MOST = 64  # plans
+_MAX_SIZES = 64  # each needs a plan
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ def parse_buckets(text: str) -> Buckets:
 
     Raises UserError for anything else.
     """
-    dim, equals, listed = (part.strip() for part in text.partition("="))
-    wanted = f"--range takes a dim with sizes, such as S=16,64,256 or S=1..512, not '{text}'"
+    dim, equals, sizes_text = (part.strip() for part in text.partition("="))
+    usage = f"--range takes a dim with sizes, such as S=16,64,256 or S=1..512, not '{text}'"
     if not dim or not equals:
-        raise UserError(wanted)
-    ends = re.fullmatch(r"(\d{1,12})\s*\.\.\s*(\d{1,12})", listed)
+        raise UserError(usage)
+    ends = re.fullmatch(r"(\d{1,12})\s*\.\.\s*(\d{1,12})", sizes_text)
     if ends:
         low, high = int(ends[1]), int(ends[2])
-        powers = [1 << place for place in range(high.bit_length()) if low < 1 << place < high]
+        powers = [1 << exponent for exponent in range(high.bit_length()) if low < 1 << exponent < high]
         sizes = [low, *powers, high]
-    elif re.fullmatch(r"\d{1,12}(\s*,\s*\d{1,12})*", listed):
-        sizes = [int(size) for size in listed.split(",")]
+    elif re.fullmatch(r"\d{1,12}(\s*,\s*\d{1,12})*", sizes_text):
+        sizes = [int(size) for size in sizes_text.split(",")]
     else:
-        raise UserError(wanted)
-    if min(sizes) < 1 or (ends and sizes[0] > sizes[-1]) or len(sizes) > _MOST:
-        raise UserError(f"{wanted}; sizes are at least 1, ascending, and at most {_MOST}")
+        raise UserError(usage)
+    if min(sizes) < 1 or (ends and sizes[0] > sizes[-1]) or len(sizes) > _MAX_SIZES:
+        raise UserError(f"{usage}; sizes are at least 1, ascending, and at most {_MAX_SIZES}")
     return Buckets(dim, tuple(sorted(set(sizes))))

@@ -1,4 +1,4 @@
-"""Results that are a piece of their operand, unchanged in memory: they need no bytes of their own."""
+"""Results that are contiguous pieces of an operand, and so need no bytes of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.ir import Graph, Node
 
 @dataclass(frozen=True)
 class ContiguousPart:
-    """part: a value that lies in `whole`, `offset` bytes after its begin."""
+    """part: a value that lies in `whole`, `offset` bytes after its start."""
 
     part: str
     whole: str
@@ -25,13 +25,13 @@ def views_by(graph: Graph, node: Node) -> Iterator[ContiguousPart]:
     if is_view(graph, node):
         yield ContiguousPart(node.outputs[0], node.inputs[0], 0)
     elif node.op == "Slice":
-        yield from _slice(graph, node)
+        yield from _slice_part(graph, node)
     elif node.op == "Split":
         yield from _pieces_along(graph, node.inputs[0], node.outputs, node.attr("axis"))
 
 
 def pieces_of_concat(graph: Graph, node: Node) -> Iterator[ContiguousPart]:
-    """The operands of a Concat that are contiguous pieces of its result, wherever they are computed now."""
+    """The operands of a Concat that are contiguous pieces of its result."""
     yield from _pieces_along(graph, node.outputs[0], node.inputs, node.attr("axis"))
 
 
@@ -50,12 +50,12 @@ def _pieces_along(graph: Graph, whole: str, parts: tuple[str, ...], axis: int) -
         begin += math.prod(size)
 
 
-def _slice(graph: Graph, node: Node) -> Iterator[ContiguousPart]:
+def _slice_part(graph: Graph, node: Node) -> Iterator[ContiguousPart]:
     whole, part = bound_shape(graph, node.inputs[0]), bound_shape(graph, node.outputs[0])
     item = _item_bytes(graph, node.inputs[0])
     if whole is None or part is None or item is None or any(v and v not in graph.constants for v in node.inputs[1:]):
         return
-    starts, axes, steps = (_integers(graph, node, place) for place in (1, 3, 4))
+    starts, axes, steps = (_integers(graph, node, index) for index in (1, 3, 4))
     if steps is not None and any(step != 1 for step in steps):
         return
     cut = [axis for axis, (all_, some) in enumerate(zip(whole, part, strict=True)) if all_ != some]
@@ -71,11 +71,11 @@ def _slice(graph: Graph, node: Node) -> Iterator[ContiguousPart]:
     )
 
 
-def _integers(graph: Graph, node: Node, place: int) -> list[int] | None:
-    """A constant operand's numbers; None if it is left out."""
-    if place >= len(node.inputs) or not node.inputs[place]:
+def _integers(graph: Graph, node: Node, index: int) -> list[int] | None:
+    """A constant operand's numbers; None if it is omitted."""
+    if index >= len(node.inputs) or not node.inputs[index]:
         return None
-    return [int(number) for number in graph.constants[node.inputs[place]].numpy().ravel()]
+    return [int(number) for number in graph.constants[node.inputs[index]].numpy().ravel()]
 
 
 def _item_bytes(graph: Graph, value: str) -> int | None:

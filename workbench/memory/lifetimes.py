@@ -27,18 +27,19 @@ class Kind(StrEnum):
     WORKSPACE = "workspace"
 
     @property
-    def is_planned(self) -> bool:
+    def lies_in_arena(self) -> bool:
         """Whether it lies in the arena: inputs belong to the caller, and weights must stay for the next run."""
         return self not in (Kind.INPUT, Kind.WEIGHT)
 
 
 @dataclass(frozen=True, eq=False)
 class ValueScope:
-    """A graph or body whose nodes are steps. outer: the one around it, None for the whole graph.
+    """A graph or body whose nodes are steps.
 
-    prefix: before its names, those of the node that holds it and of the body; they may hold slashes themselves.
-    holder: the node of the whole graph that holds it, "" for that graph itself.
-    names:  of its own values, those under which `Lifetimes.values` has them.
+    prefix: what its names begin with: the names of the containing node and of the body, which may contain slashes.
+    outer:  the scope around it; None for the whole graph.
+    holder: the node of the whole graph that contains it; "" for that graph.
+    names:  by value of this scope, its name in `Lifetimes.values`.
     """
 
     prefix: str = ""
@@ -47,7 +48,7 @@ class ValueScope:
     names: dict[str, str] = field(default_factory=dict)
 
     def find(self, value: str) -> str | None:
-        """The name of what is called `value` here, which may belong to a scope around; None if there is none."""
+        """The name in `Lifetimes.values` of a value that is visible here; None if there is none."""
         scope: ValueScope | None = self
         while scope is not None and value not in scope.names:
             scope = scope.outer
@@ -58,8 +59,7 @@ class ValueScope:
 class ExecutionStep:
     """One operator of the execution order. graph: the graph or body that holds it.
 
-    label: its name; in a body after the names of the node that holds it and of the body. outermost: the node of the
-    whole graph of which it is a part, itself unless it is in a body.
+    label: its name, with the prefix of its scope. outermost: the node of the whole graph that contains it, or itself.
     """
 
     node: Node
@@ -72,10 +72,10 @@ class ExecutionStep:
 class ValueLifetime:
     """A value in memory.
 
-    name:     in a body after the names of the node that holds it and of the body, and unlike any other value's.
-    bytes:    None if its size is unknown, or more than any memory holds, or if it is no tensor.
-    born:     the step from which on its memory is in use. dies: that before which it is free again.
-    producer: the step that computes it; None for inputs, weights, workspaces and what a body is given.
+    name:     unique, with the prefix of its scope.
+    bytes:    None if its size is unknown, or more than any memory holds, or if it is not a tensor.
+    born, dies: the steps, half-open, in which its memory is in use.
+    producer: the step that computes it; None for inputs, weights, workspaces and inputs of bodies.
     reads:    the steps that read it, in order.
     """
 
@@ -92,7 +92,7 @@ class ValueLifetime:
 class Lifetimes:
     """The steps of an execution order, and the values that they compute and read, in order of their birth.
 
-    scopes: of each step, the graph or body that it is in.
+    scopes: for each step, the graph or body that it is in.
     """
 
     steps: tuple[ExecutionStep, ...]
@@ -100,28 +100,28 @@ class Lifetimes:
     scopes: tuple[ValueScope, ...]
 
     def operand(self, step: int, value: str) -> str:
-        """The name under which `values` has what a step reads or computes as `value`."""
-        result = self.scopes[step].find(value)
-        assert result is not None, f"{self.steps[step].node} reads '{value}', which nothing computes"
-        return result
+        """The name in `values` of a value that a step reads or computes as `value`."""
+        name = self.scopes[step].find(value)
+        assert name is not None, f"{self.steps[step].node} reads '{value}', which nothing computes"
+        return name
 
 
 def lifetimes(graph: Graph, order: Sequence[Node] | None = None, inner: bool = True) -> Lifetimes:
     """The lifetimes of all values, half-open, in numbers of steps.
 
     Operands and results are in use together at the step of their operator. The nodes of a body are steps before the
-    node that holds it; what they capture is in use until that node ends, since a body may run again, and so are the
+    node that contains it. What they capture is in use until that node ends, since a body may run again. So are the
     values that a loop carries and the results that it collects. Results of the graph are in use to the end. A function
-    that nothing runs as a whole has a workspace: the most that the values within it occupy at once.
+    that no kernel computes as a whole has a workspace: the most that the values within it occupy at once.
 
     order: the nodes of the graph in another topological order. inner: whether bodies and workspaces are included.
 
-    Raises UserError if `order` is no such order.
+    Raises UserError if `order` is not such an order.
     """
     nodes = graph.nodes if order is None else tuple(order)
     _check_order(graph, nodes)
     walk = _Walk(graph, inner)
-    walk.graph_at(ValueScope(), graph, nodes)
+    walk.walk_scope(ValueScope(), graph, nodes)
     end = len(walk.steps)
     for value in walk.values.values():
         value.dies = max([value.born, *value.reads]) + 1
@@ -152,12 +152,14 @@ class _Walk:
         self.values: dict[str, ValueLifetime] = {}
         self._names_of_graph = {*graph.values(), *(node.name for node in graph.nodes)}
 
-    def graph_at(self, scope: ValueScope, graph: Graph, nodes: Sequence[Node]) -> None:
+    def walk_scope(self, scope: ValueScope, graph: Graph, nodes: Sequence[Node]) -> None:
         outermost = scope.outer is None
         for name in graph.inputs:
             self._add(scope, graph, name, Kind.INPUT if outermost else Kind.ACTIVATION)
         for name in graph.constants:
-            if scope.outer is None or scope.outer.find(name) is None:  # typed bodies hold what they capture
+            if (
+                scope.outer is None or scope.outer.find(name) is None
+            ):  # typed bodies contain the constants that they capture
                 self._add(scope, graph, name, Kind.WEIGHT)
         for node in nodes:
             self._node(scope, graph, node)
@@ -165,14 +167,14 @@ class _Walk:
     def _node(self, scope: ValueScope, graph: Graph, node: Node) -> None:
         begin = len(self.steps)
         bodies = list(self._bodies(scope, graph, node)) if self.inner else []
-        for inside, body in bodies:
-            self.graph_at(inside, body, body.nodes)
+        for inner_scope, body in bodies:
+            self.walk_scope(inner_scope, body, body.nodes)
         number = len(self.steps)
         self.steps.append(ExecutionStep(node, self._unique(scope, node.name), graph, scope.holder or node.name))
         self.scopes.append(scope)
-        for inside, body in bodies:
+        for inner_scope, body in bodies:
             for name in (*body.inputs, *body.outputs):
-                self._read(inside, name, number)
+                self._read(inner_scope, name, number)
         for name in dict.fromkeys(node.operands):
             self._read(scope, name, number)
         born = begin if node.op in ("Loop", "Scan") else number
@@ -188,8 +190,8 @@ class _Walk:
 
     def _bodies(self, scope: ValueScope, graph: Graph, node: Node) -> Iterator[tuple[ValueScope, Graph]]:
         for attribute, body in node.bodies.items():
-            inside = ValueScope(f"{scope.prefix}{node.name}/{attribute}/", scope, scope.holder or node.name)
-            yield inside, _typed_body(self.graph, graph, node, body)
+            inner_scope = ValueScope(f"{scope.prefix}{node.name}/{attribute}/", scope, scope.holder or node.name)
+            yield inner_scope, _typed_body(self.graph, graph, node, body)
 
     def _add(self, scope: ValueScope, graph: Graph, name: str, kind: Kind) -> ValueLifetime:
         unique = scope.names[name] = self._unique(scope, name)
@@ -198,19 +200,19 @@ class _Walk:
         return value
 
     def _unique(self, scope: ValueScope, name: str) -> str:
-        """The name after those of its scope, with a number if that is another's name too."""
+        """The name with the prefix of its scope, and a number if another value has that name."""
         if scope.outer is None:
             return name
-        whole = first = scope.prefix + name
+        unique = base = scope.prefix + name
         number = 2
-        while whole in self._names_of_graph or whole in self.values:
-            whole, number = f"{first} ({number})", number + 1
-        return whole
+        while unique in self._names_of_graph or unique in self.values:
+            unique, number = f"{base} ({number})", number + 1
+        return unique
 
     def _read(self, scope: ValueScope, name: str, number: int) -> None:
-        result = scope.find(name)
-        if result is not None:
-            self.values[result].reads.append(number)
+        unique = scope.find(name)
+        if unique is not None:
+            self.values[unique].reads.append(number)
 
     def _function(self, node: Node) -> Function | None:
         """The function that the node calls, if it runs operator by operator."""
@@ -234,16 +236,18 @@ def _typed_body(main: Graph, outside: Graph, holder: Node, body: Graph) -> Graph
 
 def workspace(main: Graph, graph: Graph, call: Node, function: Function) -> int | None:
     """The most bytes that values within a function occupy at once, besides its operands and results; None if a size is
-    unknown. Operators run in the order of its body. main: the graph whose functions and dims count."""
+    unknown. Operators run in the order of its body. main: the graph whose functions and dims are used."""
     body: Graph = function.graph
-    given = {formal: graph.type(actual) for formal, actual in zip(body.inputs, call.inputs, strict=False) if actual}
-    types = {**body.types, **{name: type_ for name, type_ in given.items() if type_ is not None}}
-    inside = lifetimes(_graph_with_types(main, body, types, body.constants))
-    own = [value for value in inside.values.values() if value.kind in (Kind.ACTIVATION, Kind.WORKSPACE)]
-    if any(value.bytes is None for value in own):
+    operand_types = {
+        formal: graph.type(actual) for formal, actual in zip(body.inputs, call.inputs, strict=False) if actual
+    }
+    types = {**body.types, **{name: type_ for name, type_ in operand_types.items() if type_ is not None}}
+    inner = lifetimes(_graph_with_types(main, body, types, body.constants))
+    inner_values = [value for value in inner.values.values() if value.kind in (Kind.ACTIVATION, Kind.WORKSPACE)]
+    if any(value.bytes is None for value in inner_values):
         return None
     return Packing(
-        tuple(MemoryBlock(value.name, value.bytes or 0, value.born, value.dies) for value in own)
+        tuple(MemoryBlock(value.name, value.bytes or 0, value.born, value.dies) for value in inner_values)
     ).lower_bound
 
 

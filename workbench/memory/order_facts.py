@@ -1,4 +1,4 @@
-"""What the search for an execution order found."""
+"""The result of the search for an execution order."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from workbench.memory.order import lowest_peak
 from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
 
 
-def _of_file(graph: Graph) -> Sequence[Node]:
+def _file_order(graph: Graph) -> Sequence[Node]:
     return graph.nodes
 
 
@@ -24,9 +24,9 @@ def _depth_first(graph: Graph) -> Sequence[Node]:
     return tuple(results.values())
 
 
-def _append_with_producers(graph: Graph, last: Node | None, results: dict[str, Node]) -> None:
-    """Append what `last` needs, then itself; without recursion, since graphs are deep."""
-    waiting = [last] if last is not None else []
+def _append_with_producers(graph: Graph, target: Node | None, results: dict[str, Node]) -> None:
+    """Append what `target` needs, then itself; without recursion, since graphs are deep."""
+    waiting = [target] if target is not None else []
     while waiting:
         node = waiting[-1]
         producers = (graph.producer(value) for value in node.operands)
@@ -57,7 +57,7 @@ def _lowest_peak(graph: Graph) -> Sequence[Node]:
 
 
 ORDERS: Mapping[str, Callable[[Graph], Sequence[Node]]] = {
-    "file": _of_file,
+    "file": _file_order,
     "depth_first": _depth_first,
     "breadth_first": _breadth_first,
     "lowest_peak": _lowest_peak,
@@ -65,7 +65,7 @@ ORDERS: Mapping[str, Callable[[Graph], Sequence[Node]]] = {
 
 
 def ordered(graph: Graph, order: str) -> Sequence[Node]:
-    """The nodes of the graph in the execution order of that name. Raises UserError if there is none."""
+    """The nodes of the graph in the execution order of that name. Raises UserError for an unknown name."""
     if order not in ORDERS:
         raise UserError(f"There is no execution order '{order}'; choose one of: {', '.join(ORDERS)}.")
     return ORDERS[order](graph)

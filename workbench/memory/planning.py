@@ -21,11 +21,11 @@ SECONDS = 20
 class PlannedValue:
     """A value and where it lies.
 
-    bytes:    of its own; None if unknown. offset: in the arena, in bytes; None if it is not there: inputs and weights,
+    bytes:    its size; None if unknown. offset: in the arena, in bytes; None if it is not there: inputs and weights,
               views of them, and values of unknown size.
     born, dies: the steps, half-open, in which it is in use.
     alias_of: the value in whose memory it lies, and `how`.
-    block:    the number of its memory, in order of allocation; None outside of the arena.
+    block:    the index of its memory block, in order of allocation; None outside of the arena.
     """
 
     name: str
@@ -62,13 +62,13 @@ class Sharing:
     def unknown(self) -> tuple[str, ...]:
         """The values that would lie in the arena if their size were known."""
         values = self.lifetimes.values.values()
-        return tuple(value.name for value in values if value.kind.is_planned and value.bytes is None)
+        return tuple(value.name for value in values if value.kind.lies_in_arena and value.bytes is None)
 
     @property
     def certified_of(self) -> str:
-        """For what a proof of the smallest arena holds."""
+        """What a proof of the smallest arena holds for, as a phrase."""
         known = ", of the values whose size is known" if self.unknown else ""
-        return f"the order '{self.order}' and these values in shared memory{known}"
+        return f"the execution order '{self.order}' and these decisions about shared memory{known}"
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class MemoryPlan:
 
     @property
     def certified(self) -> bool:
-        """Whether no arena is smaller, for this order and these values in shared memory."""
+        """Whether no arena is smaller, for this execution order and these decisions about shared memory."""
         return self.packed.certified and not self.sharing.unknown
 
     @property
     def certified_of(self) -> str:
-        """For what no arena is smaller; "" if that is not proven for any."""
+        """What the proof that no arena is smaller holds for, as a phrase; "" if there is no proof."""
         return self.sharing.certified_of if self.packed.certified else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -133,13 +133,13 @@ def sharing_of(
     before: see `share_memory`.
     """
     result = lifetimes(graph, nodes, inner)
-    unshared = SharedMemory(result).most_in_use
+    unshared = SharedMemory(result).peak
     memory, decisions = share_memory(result, before)
     values = result.values
     blocks = []
     for root in memory.roots():
         size = values[root].bytes
-        if values[root].kind.is_planned and size is not None:
+        if values[root].kind.lies_in_arena and size is not None:
             blocks.append(MemoryBlock(root, -(-size // alignment) * alignment, *memory.span(root)))
     blocks.sort(key=lambda block: block.born)
     return Sharing(order, result, memory, tuple(decisions), Packing(tuple(blocks)), unshared)
@@ -154,18 +154,18 @@ def plan_memory(sharing: Sharing, planner: str = DEFAULT_PLANNER, seconds: float
 def _planned(sharing: Sharing, offsets: Sequence[int]) -> Iterable[PlannedValue]:
     number = {name: i for i, name in enumerate(sharing.blocks)}
     for value in sharing.lifetimes.values.values():
-        place = sharing.memory.place(value.name)
-        block = number.get(place.whole)
-        above = sharing.memory.parent.get(value.name)
+        location = sharing.memory.location(value.name)
+        block = number.get(location.base)
+        parent = sharing.memory.parent.get(value.name)
         yield PlannedValue(
             value.name,
             value.kind,
             value.bytes,
-            None if block is None or value.bytes is None else offsets[block] + place.offset,
+            None if block is None or value.bytes is None else offsets[block] + location.offset,
             value.born,
             value.dies,
-            None if above is None else above.whole,
-            None if above is None else above.how,
+            None if parent is None else parent.base,
+            None if parent is None else parent.alias,
             block,
         )
 

@@ -15,7 +15,9 @@ class UnknownSizeError(ValueError):
 
 
 def scheduling_problem(graph: Graph) -> SchedulingProblem:
-    """Memories are values that operators compute; a view shares its operand's. Elementwise and broadcasting operators
+    """The graph's operators and the memories that they read and write.
+
+    Memories are values that operators compute; a view shares its operand's. Elementwise and broadcasting operators
     may overwrite an operand of the shape and element size of their result. Inputs and weights are not counted, a
     Concat copies, and a node with bodies is one operator.
 
@@ -30,33 +32,34 @@ def scheduling_problem(graph: Graph) -> SchedulingProblem:
         after = dict.fromkeys(number[producer.name] for producer in producers if producer is not None)
         reads = dict.fromkeys(memory_of[value] for value in node.operands if value in memory_of)
         if is_view(graph, node):
-            if node.inputs[0] in memory_of:  # not so a view of an input or weight
+            if node.inputs[0] in memory_of:  # a view of an input or weight has no memory
                 memory_of[node.outputs[0]] = memory_of[node.inputs[0]]
             operators.append(OrderedOperator(tuple(after), tuple(reads), ()))
             continue
-        makes = []
+        writes = []
         for value in filter(None, node.outputs):
             size = size_of(graph, value)
             if size is None:
                 raise UnknownSizeError(value)
             memory_of[value] = len(sizes)
-            makes.append(len(sizes))
+            writes.append(len(sizes))
             sizes.append(size)
-        over = tuple(memory_of[value] for value in _overwritable(graph, node) if value in memory_of)
-        operators.append(OrderedOperator(tuple(after), tuple(reads), tuple(makes), over))
-    kept = frozenset(memory_of[value] for value in graph.outputs if value in memory_of)
-    return SchedulingProblem(tuple(operators), tuple(sizes), kept)
+        overwritable = tuple(memory_of[value] for value in _overwritable(graph, node) if value in memory_of)
+        operators.append(OrderedOperator(tuple(after), tuple(reads), tuple(writes), overwritable))
+    outputs = frozenset(memory_of[value] for value in graph.outputs if value in memory_of)
+    return SchedulingProblem(tuple(operators), tuple(sizes), outputs)
 
 
 def _overwritable(graph: Graph, node: Node) -> list[str]:
+    """The operands that the result may overwrite."""
     if fusion_kind_of(node) > BROADCAST or is_view(graph, node):
         return []
     result, shape = graph.tensor_type(node.outputs[0]), bound_shape(graph, node.outputs[0])
-    results = []
+    overwritable = []
     for value in filter(None, node.inputs):
         operand = graph.tensor_type(value)
         if operand is None or result is None or operand.dtype.bitwidth != result.dtype.bitwidth:
             continue
         if shape is not None and bound_shape(graph, value) == shape:
-            results.append(value)
-    return results
+            overwritable.append(value)
+    return overwritable

@@ -1,6 +1,6 @@
-"""Metrics of graphs: one per file, discovered as passes are.
+"""Metrics of graphs, one per file.
 
-Each file of this folder defines `METRIC`, a `Metric` with the name of the file. There is no list to edit.
+Each file of this folder defines `METRIC`, a `Metric` with the name of the file, and is found by that.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 from workbench.ir import Graph
 from workbench.metrics.metric import Measurements, Metric
 
-_SHARED = ("metric", "transpose_cost")  # what metrics use, and no metric
+_NOT_METRICS = ("metric", "transpose_cost")  # modules that metrics use
 __all__ = ["Measurements", "Metric", "measurements_of", "metrics"]
 
 
 @cache
 def metrics() -> Mapping[str, Metric]:
-    """All metrics by name, in alphabetical order. Raises TypeError for a file without one."""
+    """All metrics by name, in alphabetical order. Raises TypeError for a file without a valid METRIC."""
     results = {}
     for module in pkgutil.iter_modules(__path__):
-        if module.name in _SHARED:
+        if module.name in _NOT_METRICS:
             continue
         metric = getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRIC", None)
         if not isinstance(metric, Metric) or metric.name != module.name:
@@ -33,13 +33,13 @@ def metrics() -> Mapping[str, Metric]:
 
 
 def measurements_of(graph: Graph) -> Measurements:
-    """The values of all metrics with `of_steps`; what several of them share is computed once."""
-    seen: dict[Callable[[Graph], Any], Any] = {}
+    """The values of all metrics with `of_steps`. An analysis that several metrics share runs once."""
+    analyses: dict[Callable[[Graph], Any], Any] = {}
     values = {}
     for metric in metrics().values():
         if not metric.of_steps:
             continue
-        if metric.analyse not in seen:
-            seen[metric.analyse] = metric.analyse(graph)
-        values[metric.name] = metric.value(seen[metric.analyse])
+        if metric.analyse not in analyses:
+            analyses[metric.analyse] = metric.analyse(graph)
+        values[metric.name] = metric.value(analyses[metric.analyse])
     return Measurements(values)

@@ -13,15 +13,18 @@ from workbench.ops import contract_of
 
 @dataclass(frozen=True)
 class Flops:
-    """known: FLOPs of the operators whose count is known. unknown: the number of other operators."""
+    """known: the FLOPs of operators whose count is known. unknown: the number of the other operators."""
 
     known: int
     unknown: int
 
 
 def count_flops(graph: Graph) -> Flops:
-    """The FLOPs with the graph's dims bound, without those of bodies."""
-    bound = bound_types(graph) if graph.dims else {}  # without symbols the graph's types are enough
+    """The FLOPs with the graph's dims bound. Called functions count.
+
+    An operator with bodies (If, Loop, Scan) is of unknown cost: which of them run, and how often, depends on elements.
+    """
+    bound = bound_types(graph) if graph.dims else {}  # without symbols the graph's own types suffice
     total = unknown = 0
     for node in graph.nodes:
         contract = contract_of(node)
@@ -30,12 +33,12 @@ def count_flops(graph: Graph) -> Flops:
             inner = count_flops(function.graph)
             total, unknown = total + inner.known, unknown + inner.unknown
             continue
-        if contract is None:
+        if contract is None or node.bodies:
             unknown += 1
             continue
-        types = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.inputs]
-        results = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.outputs]
-        flops = contract.count_flops(node, types, results)
+        input_types = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.inputs]
+        output_types = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.outputs]
+        flops = contract.count_flops(node, input_types, output_types)
         total, unknown = total + (flops or 0), unknown + (flops is None)
     return Flops(total, unknown)
 
@@ -43,8 +46,8 @@ def count_flops(graph: Graph) -> Flops:
 METRIC = Metric(
     name="flops",
     unit="FLOPs",
-    help="Floating-point operations of one run; unknown if an operator's count is.",
+    help="Floating-point operations of one run; unknown if the count of an operator is unknown.",
     analyse=count_flops,
     value=lambda flops: None if flops.unknown else flops.known,
-    of_steps=False,  # slow: it infers types if dims are bound, and asks every operator's contract
+    of_steps=False,  # slow: it infers types if dims are bound, and calls every operator's contract
 )

@@ -14,11 +14,11 @@ class Metric:
     """A number of a graph.
 
     name:     the name of its file.
-    unit:     what is counted: "nodes", "elements".
+    unit:     what is counted, such as "nodes" or "elements".
     help:     one sentence, for headings and documents.
-    analyse:     analyses the graph; metrics with the same function share its result.
-    value:    the number from the result of `analyse`; None if unknown.
-    of_steps: whether every step of a pipeline is measured; only if that is cheap on large graphs.
+    analyse:  analyses the graph; metrics with the same function share its result.
+    value:    the number, from the result of `analyse`; None if unknown.
+    of_steps: whether it is computed after every step of a pipeline, for which it must be fast on large graphs.
     """
 
     name: str

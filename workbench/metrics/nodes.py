@@ -12,7 +12,7 @@ def count_nodes(graph: Graph) -> int:
 METRIC = Metric(
     name="nodes",
     unit="nodes",
-    help="Operators, those of bodies too, without constants.",
+    help="Operators, including those in bodies; constants do not count.",
     analyse=count_nodes,
     value=lambda nodes: nodes,
 )

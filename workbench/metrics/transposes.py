@@ -1,12 +1,12 @@
 """The number of transposes of a graph."""
 
 from workbench.metrics.metric import Metric
-from workbench.metrics.transpose_cost import count
+from workbench.metrics.transpose_cost import count_transposes
 
 METRIC = Metric(
     name="transposes",
     unit="transposes",
-    help="Transposes of computed values, those of bodies and functions too.",
-    analyse=count,
+    help="Transposes of computed values, including those in bodies and functions.",
+    analyse=count_transposes,
     value=lambda counts: counts.transposes,
 )

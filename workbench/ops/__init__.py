@@ -1,7 +1,7 @@
 """The operator contracts: a record for each operator, a file for each family.
 
-Families are the files that register operators with `@operator`; `permutation/` and
-`channels_last.py` hold what the layout parts of their contracts share.
+Families are the files that register operators with `@operator`. `permutation/` and `channels_last.py` hold what the
+layout parts of their contracts share.
 """
 
 from workbench.ops.contract import Call, Contract, contract_of, contracts, fusion_kind_of, layout_of, operator

@@ -1,33 +1,35 @@
 """Forms of image operators for blocked channels, as ONNX functions in the domain "workbench".
 
-A blocked image is [N, C / c, H, W, c]: c channels (8 or 16, the width of a vector register)
-are adjacent in memory. `workbench.Conv_NCHW8c(x, w, b)` reads and returns such images; its
-body unblocks by Transpose and Reshape, runs the operator and blocks again, so a runtime of
-functions can run it. `Conv_NCHW_NCHW8c` reads NCHW, for images whose channels are not a multiple of c, as
-in a network's first convolution. Weights stay in ONNX's order.
+A blocked image is [N, C / c, H, W, c]: c channels (8 or 16, the width of a vector register) are adjacent in memory.
+`workbench.Conv_NCHW8c(x, w, b)` reads and returns such images. Its body unblocks by Transpose and Reshape, runs the
+operator and blocks again, so that every runtime of ONNX functions can run it. `Conv_NCHW_NCHW8c` reads NCHW, for images
+whose channels are not a multiple of c, as in a network's first convolution. Weights stay in ONNX's order.
 
-Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; Liu et al., "Optimizing
-CNN Model Inference on CPUs" (NeoCPU), USENIX ATC 2019.
+Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; Liu et al., "Optimizing CNN Model Inference on
+CPUs" (NeoCPU), USENIX ATC 2019.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TypeVar
 
+import numpy as np
 from onnx import parser
 
 from workbench.ir import Function
 from workbench.ir.from_proto import from_proto
-from workbench.ops.channels_last import DOMAIN, form_of
-from workbench.ops.contract import Call, Figure, operator, per_input, per_output
+from workbench.ops.channels_last import DOMAIN, signature_of
+from workbench.ops.contract import Call, FlopCount, operator, per_input, per_output
 from workbench.ops.convolution import conv, conv_flops
+from workbench.ops.dtypes import UnsupportedByTorch
 from workbench.ops.fusion_kinds import FUSABLE, FusionKind, KindOfNode, if_inference
+from workbench.ops.layout_sensitive import ImageRun
+from workbench.ops.lazy import torch
 from workbench.ops.normalization import batch_normalization
-from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.permutation.kinds import LAYOUT_BARRIER
 from workbench.ops.pooling import average_pool, global_average_pool, global_max_pool, max_pool, pool_flops
 
 BLOCKS = (8, 16)
@@ -40,11 +42,11 @@ _NAME = re.compile(rf"({'|'.join(OPERATORS)})(_NCHW)?_NCHW({'|'.join(map(str, BL
 
 @dataclass(frozen=True)
 class Blocked:
-    """The parts of a blocked operator's name. from_plain: whether it reads NCHW."""
+    """The parts of a blocked operator's name. reads_nchw: whether it reads NCHW."""
 
     op_type: str
     block: int
-    from_plain: bool = False
+    reads_nchw: bool = False
 
 
 def block_of(layout: str) -> int | None:
@@ -52,9 +54,9 @@ def block_of(layout: str) -> int | None:
     return dict(zip(BLOCKED_LAYOUTS, BLOCKS, strict=True)).get(layout)
 
 
-def blocked_op(op_type: str, block: int, from_plain: bool = False) -> tuple[str, str]:
+def blocked_op(op_type: str, block: int, reads_nchw: bool = False) -> tuple[str, str]:
     """(domain, operator) of the blocked form."""
-    return DOMAIN, f"{op_type}{'_NCHW' if from_plain else ''}_NCHW{block}c"
+    return DOMAIN, f"{op_type}{'_NCHW' if reads_nchw else ''}_NCHW{block}c"
 
 
 @cache
@@ -90,7 +92,7 @@ _BODY = """<domain: "{domain}", opset_import: ["": {opset}]>
     y_apart = Reshape (result, y_shape)
     y = Transpose <perm = [0, 1, 3, 4, 2]> (y_apart)
 }}"""
-_KINDS = {1: "float", 2: "int", 3: "string", 6: "floats", 7: "ints"}  # of ONNX's AttributeType
+_TYPE_NAMES = {1: "float", 2: "int", 3: "string", 6: "floats", 7: "ints"}  # names of ONNX's AttributeType
 
 
 def blocked_function(op_type: str, opset: int) -> Function:
@@ -101,7 +103,7 @@ def blocked_function(op_type: str, opset: int) -> Function:
     parts = parse_blocked(DOMAIN, op_type)
     if parts is None:
         raise ValueError(f"{DOMAIN}.{op_type} is not a blocked operator")
-    plain = form_of(parts.op_type, opset)
+    plain = signature_of(parts.op_type, opset)
     inputs = ("x", *plain.inputs[1:])
     text = _BODY.format(
         domain=DOMAIN,
@@ -110,10 +112,10 @@ def blocked_function(op_type: str, opset: int) -> Function:
         attributes=", ".join(plain.attributes),
         inputs=", ".join(inputs),
         block=parts.block,
-        unblock="" if parts.from_plain else _UNBLOCK,
+        unblock="" if parts.reads_nchw else _UNBLOCK,
         op_type=parts.op_type,
-        references=", ".join(f"{name}: {_KINDS[kind]} = @{name}" for name, kind in plain.attributes.items()),
-        operands=", ".join(inputs if parts.from_plain else ("image", *inputs[1:])),
+        references=", ".join(f"{name}: {_TYPE_NAMES[type_]} = @{name}" for name, type_ in plain.attributes.items()),
+        operands=", ".join(inputs if parts.reads_nchw else ("image", *inputs[1:])),
     )
     text = text.replace("<>", "")  # if there are no attributes
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
@@ -123,57 +125,67 @@ def blocked_function(op_type: str, opset: int) -> Function:
 
 # ---- contracts --------------------------------------------------------------------------
 
-_Run = Callable[..., Any]
+_Array = TypeVar("_Array", "torch.Tensor", np.ndarray)
 
 
-def unblocked(x: Any) -> Any:
-    """[N, C / c, H, W, c] as [N, C, H, W], for torch or NumPy."""
+def unblocked(x: _Array) -> _Array:
+    """[N, C / c, H, W, c] as [N, C, H, W]."""
     n, blocks, height, width, block = x.shape
     return _transposed(x, (0, 1, 4, 2, 3)).reshape(n, blocks * block, height, width)
 
 
-def blocked(x: Any, block: int) -> Any:
-    """[N, C, H, W] as a view [N, C / c, H, W, c], for torch or NumPy."""
+def blocked(x: _Array, block: int) -> _Array:
+    """[N, C, H, W] as a view [N, C / c, H, W, c], where c = block."""
     n, channels, height, width = x.shape
     return _transposed(x.reshape(n, channels // block, block, height, width), (0, 1, 3, 4, 2))
 
 
-def _transposed(x: Any, perm: tuple[int, ...]) -> Any:
-    return x.permute(perm) if hasattr(x, "permute") else x.transpose(perm)
+def _transposed(x: _Array, perm: tuple[int, ...]) -> _Array:
+    return x.transpose(perm) if isinstance(x, np.ndarray) else x.permute(perm)
 
 
-def _on_whole_images(run: _Run, parts: Blocked) -> _Run:
-    """Unblock, run, block."""
+def _only(results: torch.Tensor | tuple[torch.Tensor, ...]) -> torch.Tensor:
+    if isinstance(results, tuple):
+        raise UnsupportedByTorch("a blocked form has one result")
+    return results
 
-    def native(call: Call, x: Any, *operands: Any) -> Any:
-        result = run(call, x if parts.from_plain else unblocked(x), *operands)
+
+def _on_whole_images(run: ImageRun, parts: Blocked) -> ImageRun:
+    """`run` on the image as a whole, which is unblocked before and blocked again after."""
+
+    def native(call: Call, x: torch.Tensor, *operands: torch.Tensor | None) -> torch.Tensor:
+        """Images as of `run`, blocked: [N, C / c, H, W, c]."""
+        result = _only(run(call, x if parts.reads_nchw else unblocked(x), *operands))
         return blocked(result, parts.block).contiguous()
 
     return native
 
 
-def _on_blocks(run: _Run) -> _Run:
-    """For operators that keep channels apart: each block as an image of c channels, channels last, without a copy."""
+def _on_blocks(run: ImageRun) -> ImageRun:
+    """`run` on each block as an image of c channels, without a copy; for operators that do not mix channels."""
 
-    def native(call: Call, x: Any) -> Any:
-        result = run(call, x.flatten(0, 1).permute(0, 3, 1, 2))
-        return result.permute(0, 2, 3, 1).unflatten(0, x.shape[:2]).contiguous()
+    def native(call: Call, x: torch.Tensor) -> torch.Tensor:
+        """Images as of `run`, blocked: [N, C / c, H, W, c]."""
+        result = _only(run(call, x.flatten(0, 1).permute(0, 3, 1, 2)))
+        return torch.unflatten(result.permute(0, 2, 3, 1), 0, x.shape[:2]).contiguous()
 
     return native
 
 
-def _enter(op_type: str, category: str, run: _Run, flops: Figure, fusion: FusionKind | KindOfNode = FUSABLE) -> None:
+def _register(
+    op_type: str, category: str, run: ImageRun, flops: FlopCount, fusion: FusionKind | KindOfNode = FUSABLE
+) -> None:
     for block in BLOCKS:
-        for from_plain in (False, True) if op_type == "Conv" else (False,):
-            parts = Blocked(op_type, block, from_plain)
+        for reads_nchw in (False, True) if op_type == "Conv" else (False,):
+            parts = Blocked(op_type, block, reads_nchw)
             native = _on_blocks(run) if op_type in POOLS else _on_whole_images(run, parts)
-            name = ".".join(blocked_op(op_type, block, from_plain))
-            operator(name, category=category, layout=BARRIER, fusion=fusion, flops=flops)(native)
+            name = ".".join(blocked_op(op_type, block, reads_nchw))
+            operator(name, category=category, layout=LAYOUT_BARRIER, fusion=fusion, flops=flops)(native)
 
 
-_enter("Conv", "convolution", conv, conv_flops)
-_enter("MaxPool", "pooling", max_pool, pool_flops)
-_enter("AveragePool", "pooling", average_pool, pool_flops)
-_enter("GlobalAveragePool", "pooling", global_average_pool, per_input(1))
-_enter("GlobalMaxPool", "pooling", global_max_pool, per_input(1))
-_enter("BatchNormalization", "normalization", batch_normalization, per_output(2), if_inference)
+_register("Conv", "convolution", conv, conv_flops)
+_register("MaxPool", "pooling", max_pool, pool_flops)
+_register("AveragePool", "pooling", average_pool, pool_flops)
+_register("GlobalAveragePool", "pooling", global_average_pool, per_input(1))
+_register("GlobalMaxPool", "pooling", global_max_pool, per_input(1))
+_register("BatchNormalization", "normalization", batch_normalization, per_output(2), if_inference)

@@ -2,9 +2,15 @@
 
 A family file registers its operators' contracts with their torch functions:
 
-    @operator("Relu", category="activation", layout=AGNOSTIC, fusion=ELEMENTWISE, flops=per_output(1))
-    def relu(call, x):
-        return torch.relu(x)
+    @operator("Gemm", category="matmul", layout=GEMM, fusion=FUSABLE, flops=gemm_flops)
+    def gemm(call: Call, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
+        "a: [M, K] or [K, M], b: [K, N] or [N, K], c: broadcast to [M, N] -> [M, N]"
+        return ...
+
+The last paragraph of a function's docstring gives shapes, one line for each form of the operator. Letters are ONNX's:
+N is a batch, C channels, `*D` any number of axes, which are broadcast where several operands have them; `[]` is a
+scalar. An operand without a shape is a scalar. Where neither such a paragraph nor a sentence gives shapes, all operands
+are broadcast to one shape, which is that of the results.
 
 Every family file in this folder is discovered; there is no list to edit.
 """
@@ -12,23 +18,30 @@ Every family file in this folder is discovered; there is no list to edit.
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeAlias, TypeVar
 
 from workbench.ir import Graph, Node, TensorType
 from workbench.ops.fusion_kinds import OPAQUE, FusionKind, KindOfNode
-from workbench.ops.permutation.kinds import BARRIER, Layout
+from workbench.ops.permutation.kinds import LAYOUT_BARRIER, Layout
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from onnx import NodeProto
 
-Types = Sequence[TensorType | None]
-Figure = Callable[[Node, Types, Types], int | None]
-StandIn = Callable[["NodeProto"], "list[NodeProto]"]
+Types: TypeAlias = Sequence[TensorType | None]
+# The FLOPs of a call: its node, operands' and results' types.
+FlopCount: TypeAlias = Callable[[Node, Types, Types], int | None]
+StandIn: TypeAlias = Callable[["NodeProto"], "list[NodeProto]"]
+
+Value: TypeAlias = "torch.Tensor | np.ndarray | list[torch.Tensor] | None"  # tensor, strings, sequence, absent optional
+TorchFunction: TypeAlias = Callable[Concatenate["Call", ...], "Value | tuple[Value, ...]"]
+OperatorFunctionT = TypeVar("OperatorFunctionT", bound=TorchFunction)
 
 
 class Call(Protocol):
@@ -40,16 +53,16 @@ class Call(Protocol):
     is_narrowed: bool  # whether the run computes the graph's float32 in a narrower type
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """As of the node, with references to a function's attributes resolved."""
+        """The node's attribute, as `Node.attr`, with references to a function's attributes resolved."""
 
-    def number(self, place: int) -> int | None:
-        """The operand at that place if it is a constant integer of rank 0, else None."""
+    def number(self, index: int) -> int | None:
+        """The operand at that index if it is a constant integer of rank 0, else None."""
 
-    def held(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """What `make` computes on the CPU from nothing but `key`, on the call's device, kept for later runs."""
+    def cached_tensor(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """The tensor that `make` computes on the CPU from `key` alone, on the call's device, kept for later runs."""
 
-    def run_body(self, body: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Run a body (of If, Loop, Scan) with its captured values."""
+    def run_body(self, body: Graph, inputs: Sequence[Value]) -> tuple[Any, ...]:
+        """The results of a body (of If, Loop, Scan) on these inputs and its captured values."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +71,25 @@ class Contract:
 
     op:       "Conv", or "domain.Name".
     category: for colours and tables ("convolution", "normalization", ...).
-    run:      torch function (call, *inputs) -> tensor or tuple of tensors;
-              an omitted optional input is None.
+    run:      torch function (call, *operands) -> result or tuple of results;
+              an omitted optional operand is None.
     layout:   how it behaves on permuted operands.
     fusion:   on which elements of its operands an element of its result depends; a function if that depends on the
               node's attributes.
-    flops:    floating-point operations of one call (a multiply-add counts 2).
-    host_inputs: operands whose numbers the function reads (shapes, axes,
-              pads): they stay in the CPU's memory.
-    stand_in: for an operator that ONNX does not define, nodes of ONNX's operators
-              whose results have the types of its results, for inference; None: its
-              results get no types, or ONNX infers them.
+    flops:    counts the floating-point operations of one call (a multiply-add counts 2).
+    host_inputs: indices of operands whose numbers the function reads (shapes, axes, pads);
+              they stay in the CPU's memory.
+    stand_in: for an operator that ONNX does not define, nodes of ONNX's operators whose
+              results have the types of its results, for inference. None: ONNX infers
+              them, or they stay unknown.
     """
 
     op: str
     category: str
-    run: Callable[..., Any]
+    run: TorchFunction
     layout: Layout
     fusion: FusionKind | KindOfNode
-    flops: Figure | None = None
+    flops: FlopCount | None = None
     host_inputs: tuple[int, ...] = ()
     stand_in: StandIn | None = None
 
@@ -97,19 +110,19 @@ def operator(
     category: str,
     layout: Layout,
     fusion: FusionKind | KindOfNode,
-    flops: Figure | None = None,
+    flops: FlopCount | None = None,
     host_inputs: tuple[int, ...] = (),
     stand_in: StandIn | None = None,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[OperatorFunctionT], OperatorFunctionT]:
     """Register the decorated torch function as operator `op`."""
 
-    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(run: OperatorFunctionT) -> OperatorFunctionT:
         if op in _TABLE:
             raise ValueError(f"operator {op} has two contracts")
-        _TABLE[op] = Contract(op, category, function, layout, fusion, flops, host_inputs, stand_in)
-        return function
+        _TABLE[op] = Contract(op, category, run, layout, fusion, flops, host_inputs, stand_in)
+        return run
 
-    return enter
+    return register
 
 
 @cache
@@ -129,7 +142,7 @@ def contract_of(node: Node) -> Contract | None:
 def layout_of(node: Node) -> Layout:
     """The layout part of the node's contract; an unknown operator is a barrier."""
     contract = contract_of(node)
-    return BARRIER if contract is None else contract.layout
+    return LAYOUT_BARRIER if contract is None else contract.layout
 
 
 def fusion_kind_of(node: Node) -> FusionKind:
@@ -138,19 +151,30 @@ def fusion_kind_of(node: Node) -> FusionKind:
     return OPAQUE if contract is None else contract.fusion_kind(node)
 
 
-# ---- FLOPs that many operators share ------------------------------------------
+# ---- counting FLOPs -------------------------------------------------------------
 
 
-def per_output(count: int) -> Figure:
+def per_output(count: int) -> FlopCount:
     """`count` operations for each element of the first result."""
-    return lambda node, ins, outs: _times(outs[0] if outs else None, count)
+    return lambda node, inputs, outputs: _times(known_elements(outputs, 0), count)
 
 
-def per_input(count: int) -> Figure:
+def per_input(count: int) -> FlopCount:
     """`count` operations for each element of the first operand."""
-    return lambda node, ins, outs: _times(ins[0] if ins else None, count)
+    return lambda node, inputs, outputs: _times(known_elements(inputs, 0), count)
 
 
-def _times(type_: TensorType | None, count: int) -> int | None:
-    elements = None if type_ is None else type_.elements
+def _times(elements: int | None, count: int) -> int | None:
     return None if elements is None else elements * count
+
+
+def known_shape(types: Types, index: int) -> tuple[int, ...] | None:
+    """The shape of the operand or result at that index; None if it is omitted, or a dim is not known."""
+    type_ = types[index] if index < len(types) else None
+    return None if type_ is None else type_.static_shape
+
+
+def known_elements(types: Types, index: int) -> int | None:
+    """The number of elements of the operand or result at that index; None if it is omitted, or not known."""
+    shape = known_shape(types, index)
+    return None if shape is None else math.prod(shape)

@@ -5,40 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from workbench.ops.contract import Call, operator
-from workbench.ops.dtypes import CannotRun
+from workbench.ir import Node
+from workbench.ops.contract import Call, Types, known_elements, known_shape, operator
+from workbench.ops.dtypes import UnsupportedByTorch
 from workbench.ops.fusion_kinds import FUSABLE
+from workbench.ops.layout_sensitive import CONV_WEIGHTS, layout_sensitive_operator
 from workbench.ops.lazy import F, torch
-from workbench.ops.permutation.kinds import BARRIER
-from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
+from workbench.ops.permutation.kinds import LAYOUT_BARRIER
 from workbench.ops.windows import Window, torch_pads
 
 
-def conv_flops(node, inputs, outputs):
+def conv_flops(node: Node, inputs: Types, outputs: Types) -> int | None:
     """Each output element sums over its kernel window and input channels, and adds the bias."""
-    weight = inputs[1].static_shape if inputs[1] is not None else None
-    elements = outputs[0].elements if outputs[0] is not None else None
+    weight, elements = known_shape(inputs, 1), known_elements(outputs, 0)
     if weight is None or elements is None:
         return None
     bias = elements if len(inputs) > 2 and inputs[2] is not None else 0
     return 2 * elements * math.prod(weight[1:]) + bias
 
 
-def _conv_transpose_flops(node, inputs, outputs):
+def _conv_transpose_flops(node: Node, inputs: Types, outputs: Types) -> int | None:
     """Each input element is added, weighted, to its kernel window in every output channel."""
-    weight = inputs[1].static_shape if inputs[1] is not None else None
-    elements = inputs[0].elements if inputs[0] is not None else None
+    weight, elements = known_shape(inputs, 1), known_elements(inputs, 0)
     if weight is None or elements is None:
         return None
-    bias = outputs[0].elements if len(inputs) > 2 and inputs[2] is not None and outputs[0] is not None else 0
+    bias = known_elements(outputs, 0) if len(inputs) > 2 and inputs[2] is not None and outputs[0] is not None else 0
     return None if bias is None else 2 * elements * math.prod(weight[1:]) + bias
 
 
 def convolved(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """The convolution that the node's attributes describe."""
+    """The convolution that the node's attributes describe.
+
+    x: [N, C, *D], weight: [M, C / group, *K], bias: [M] -> [N, M, *E]
+    """
     spatial = x.shape[2:]
     if len(spatial) not in (1, 2, 3):
-        raise CannotRun(f"torch convolves over 1 to 3 axes, not {len(spatial)}")
+        raise UnsupportedByTorch(f"torch convolves over 1 to 3 axes, not {len(spatial)}")
     window = Window.of(call, weight.shape[2:], spatial)
     padding: Sequence[int] = window.begins
     if window.begins != window.ends:
@@ -48,27 +50,29 @@ def convolved(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Ten
     return convolve(x, weight, bias, window.strides, padding, window.dilations, call.attr("group", 1))
 
 
-@sensitive("Conv", category="convolution", fusion=FUSABLE, flops=conv_flops, weights=CONV_WEIGHTS)
-def conv(call, x, weight, bias=None):
+@layout_sensitive_operator("Conv", category="convolution", fusion=FUSABLE, flops=conv_flops, weights=CONV_WEIGHTS)
+def conv(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """x: [N, C, *D], weight: [M, C / group, *K], bias: [M] -> [N, M, *E]"""
     return convolved(call, x, weight, bias)
 
 
-@sensitive("ConvTranspose", category="convolution", fusion=FUSABLE, flops=_conv_transpose_flops)
-def conv_transpose(call, x, weight, bias=None):
+@layout_sensitive_operator("ConvTranspose", category="convolution", fusion=FUSABLE, flops=_conv_transpose_flops)
+def conv_transpose(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """x: [N, C, *D], weight: [C, M / group, *K], bias: [M] -> [N, M, *E]"""
     spatial = x.shape[2:]
     rank = len(spatial)
     if rank not in (1, 2, 3):
-        raise CannotRun(f"torch convolves over 1 to 3 axes, not {rank}")
+        raise UnsupportedByTorch(f"torch convolves over 1 to 3 axes, not {rank}")
     window = Window.of(call, weight.shape[2:], spatial)
     extra = tuple(call.attr("output_padding", (0,) * rank))
     begins, ends = _transposed_pads(call, window, spatial, extra)
     group = call.attr("group", 1)
-    none = (0,) * rank
+    zeros = (0,) * rank
     fits = all(e < max(s, d) for e, s, d in zip(extra, window.strides, window.dilations, strict=True))
     convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
     if begins == ends and fits:
         return convolve(x, weight, bias, window.strides, begins, extra, group, window.dilations)
-    full = convolve(x, weight, None, window.strides, none, none, group, window.dilations)
+    full = convolve(x, weight, None, window.strides, zeros, zeros, group, window.dilations)
     cut = F.pad(full, torch_pads([-b for b in begins], [e - p for e, p in zip(extra, ends, strict=True)]))
     return cut if bias is None else cut + bias.reshape(-1, *(1,) * rank)
 
@@ -77,13 +81,13 @@ def _transposed_pads(
     call: Call, window: Window, spatial: Sequence[int], extra: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """How much is cut from the full result, so that it has the size that `output_shape` or `auto_pad` asks for."""
-    auto, wanted = call.attr("auto_pad", "NOTSET"), call.attr("output_shape")
-    if wanted is None and not auto.startswith("SAME"):
+    auto, output_shape = call.attr("auto_pad", "NOTSET"), call.attr("output_shape")
+    if output_shape is None and not auto.startswith("SAME"):
         return window.begins, window.ends
     begins, ends = [], []
     for axis, length in enumerate(spatial):
         stride = window.strides[axis]
-        out = length * stride if wanted is None else wanted[-len(spatial) :][axis]
+        out = length * stride if output_shape is None else output_shape[-len(spatial) :][axis]
         total = stride * (length - 1) + extra[axis] + window.extents[axis] - out
         small, large = (total // 2, total - total // 2) if total > 0 else (0, total)
         small_first = auto == "SAME_UPPER" or total < 0  # a result larger than the full one is padded at its end
@@ -92,8 +96,15 @@ def _transposed_pads(
     return tuple(begins), tuple(ends)
 
 
-@sensitive("ConvInteger", category="convolution", fusion=FUSABLE, flops=conv_flops)
-def conv_integer(call, x, weight, x_zero=None, weight_zero=None):
+@layout_sensitive_operator("ConvInteger", category="convolution", fusion=FUSABLE, flops=conv_flops)
+def conv_integer(
+    call: Call,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    x_zero: torch.Tensor | None = None,
+    weight_zero: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """x: [N, C, *D], weight: [M, C / group, *K], x_zero: [], weight_zero: [] or [M] -> [N, M, *E]"""
     return integer_convolution(call, x, weight, x_zero, weight_zero)
 
 
@@ -104,7 +115,10 @@ def integer_convolution(
     x_zero: torch.Tensor | None,
     weight_zero: torch.Tensor | None,
 ) -> torch.Tensor:
-    """The exact int32 result, computed in floats that hold every partial sum exactly."""
+    """The convolution of x - x_zero with weight - weight_zero in int32, computed in floats that hold all sums exactly.
+
+    x: [N, C, *D], weight: [M, C / group, *K], x_zero: [], weight_zero: [] or [M] -> [N, M, *E]
+    """
     terms = math.prod(weight.shape[1:])
     exact = torch.float32 if terms * 255 * 255 < 1 << 24 else torch.float64
     x, weight = x.to(exact), weight.to(exact)
@@ -115,12 +129,16 @@ def integer_convolution(
     return convolved(call, x, weight, None).to(torch.int64).to(torch.int32)  # overflow wraps around
 
 
-def _col2im_flops(node, inputs, outputs):
-    return None if inputs[0] is None else inputs[0].elements
+def _col2im_flops(node: Node, inputs: Types, outputs: Types) -> int | None:
+    return known_elements(inputs, 0)
 
 
-@operator("Col2Im", category="movement", layout=BARRIER, fusion=FUSABLE, flops=_col2im_flops, host_inputs=(1, 2))
-def col2im(call, x, image, block):
+@operator("Col2Im", category="movement", layout=LAYOUT_BARRIER, fusion=FUSABLE, flops=_col2im_flops, host_inputs=(1, 2))
+def col2im(call: Call, x: torch.Tensor, image: torch.Tensor, block: torch.Tensor) -> torch.Tensor:
+    """Columns, each a flattened window of P elements, summed at their positions in images of the size `image`.
+
+    x: [N, C * P, L], image: [K], block: [K] -> [N, C, *D]
+    """
     window = Window.of(call, block.tolist(), image.tolist())
     size = image.tolist()
     padded = [n + b + e for n, b, e in zip(size, window.begins, window.ends, strict=True)]
@@ -132,10 +150,10 @@ def col2im(call, x, image, block):
 
 
 def _fold(x: torch.Tensor, padded: Sequence[int], window: Window) -> torch.Tensor:
-    """The elements of all windows, [N, C * kernel, windows], summed at their positions in [N, C, padded...]."""
-    places = torch.arange(math.prod(padded), device=x.device).reshape(1, 1, *padded)
+    """The columns [N, C * P, L] summed at their positions in the padded images [N, C, *padded]."""
+    indices = torch.arange(math.prod(padded), device=x.device).reshape(1, 1, *padded)
     counts = window.counts([n - b - e for n, b, e in zip(padded, window.begins, window.ends, strict=True)], False)
-    slid = window.slide(places, counts).flatten(2 + len(padded)).reshape(-1, math.prod(window.kernel)).t()
-    columns = x.reshape(x.shape[0], x.shape[1] // math.prod(window.kernel), slid.numel())
+    indices = window.slide(indices, counts).flatten(2 + len(padded)).reshape(-1, math.prod(window.kernel)).t()
+    columns = x.reshape(x.shape[0], x.shape[1] // math.prod(window.kernel), indices.numel())
     folded = torch.zeros(*columns.shape[:2], math.prod(padded), dtype=x.dtype, device=x.device)
-    return folded.index_add(2, slid.reshape(-1), columns).reshape(*columns.shape[:2], *padded)
+    return folded.index_add(2, indices.reshape(-1), columns).reshape(*columns.shape[:2], *padded)

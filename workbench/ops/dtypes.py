@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from workbench.ir.types import DataType
+from workbench.ir.types import Constant, DataType
 from workbench.ops.lazy import torch
 
 _IN_INT8 = {DataType.INT4, DataType.INT2}
@@ -24,7 +23,7 @@ _FLOAT8 = {
     DataType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
     DataType.FLOAT8E8M0: "float8_e8m0fnu",
 }
-_PLAIN = {
+_DTYPES = {  # names of torch's dtypes
     DataType.FLOAT: "float32",
     DataType.DOUBLE: "float64",
     DataType.FLOAT16: "float16",
@@ -47,23 +46,24 @@ _PLAIN = {
 }
 
 
-class CannotRun(ValueError):
+class UnsupportedByTorch(ValueError):
     """Torch cannot compute this form of the operator; the message says why. The executor falls back."""
 
 
 @cache
 def torch_dtype(element_type: int) -> torch.dtype:
-    """The torch dtype that holds ONNX's `element_type`; raises CannotRun if there is none."""
-    name = _PLAIN.get(DataType(element_type))
+    """The torch dtype that holds ONNX's `element_type`; raises UnsupportedByTorch if there is none."""
+    name = _DTYPES.get(DataType(element_type))
     if name is None:
-        raise CannotRun(f"torch has no element type {DataType(element_type).name}")
-    return getattr(torch, name)
+        raise UnsupportedByTorch(f"torch has no element type {DataType(element_type).name}")
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
 def element_type_of(dtype: torch.dtype) -> DataType | None:
     """ONNX's element type of a torch dtype; None if it has none."""
     name = str(dtype).removeprefix("torch.")
-    return next((element_type for element_type, held in _PLAIN.items() if held == name), None)
+    return next((element_type for element_type, dtype_name in _DTYPES.items() if dtype_name == name), None)
 
 
 def to_tensor(array: np.ndarray) -> torch.Tensor | np.ndarray:
@@ -85,8 +85,8 @@ def to_tensor(array: np.ndarray) -> torch.Tensor | np.ndarray:
         return _shared(array.view(np.int16)).view(torch.bfloat16)
     if element_type in _FLOAT8:
         return _shared(array.view(np.uint8)).view(torch_dtype(element_type))
-    if element_type not in _PLAIN:
-        raise CannotRun(f"torch has no element type {element_type.name}")
+    if element_type not in _DTYPES:
+        raise UnsupportedByTorch(f"torch has no element type {element_type.name}")
     return _shared(array)
 
 
@@ -106,6 +106,6 @@ def to_numpy(value: torch.Tensor | np.ndarray) -> np.ndarray:
     return value.detach().cpu().numpy()
 
 
-def constant_tensor(value: Any) -> torch.Tensor | np.ndarray:
-    """The tensor in an attribute or a constant of a graph."""
-    return to_tensor(value.numpy())
+def constant_tensor(constant: Constant) -> torch.Tensor | np.ndarray:
+    """A constant of a graph, or the tensor in an attribute, as `to_tensor` converts it."""
+    return to_tensor(constant.numpy())

@@ -1,27 +1,27 @@
-"""Elementwise operators with broadcasting: arithmetic, comparisons, logic, casts."""
+"""Elementwise operators, whose operands are broadcast: arithmetic, comparisons, logic, casts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, reduce, wraps
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
-from workbench.ops.dtypes import CannotRun, torch_dtype
-from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE
+from workbench.ops.dtypes import UnsupportedByTorch, torch_dtype
+from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FusionKind
 from workbench.ops.lazy import torch
 from workbench.ops.narrow_floats import to_float4, to_float8
-from workbench.ops.permutation.kinds import AGNOSTIC, AGNOSTIC_FIRST
+from workbench.ops.permutation.kinds import AGNOSTIC, AGNOSTIC_FIRST, Layout
 
-_Run = Callable[..., Any]
+_Run: TypeAlias = Callable[..., "torch.Tensor"]
 
 
 @cache
 def _unsigned() -> frozenset[torch.dtype]:
-    """Types for which torch has storage but hardly any arithmetic."""
+    """Element types that torch stores, but for which it lacks most arithmetic."""
     return frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 
@@ -31,30 +31,36 @@ def _low_bits(x: torch.Tensor) -> torch.Tensor:
 
 
 def _numbers(x: torch.Tensor) -> torch.Tensor:
-    """Convert to int64, for results that depend on the whole number."""
+    """Convert to int64, for results that depend on all bits of a number."""
     wide = x.to(torch.int64)
     if x.dtype == torch.uint64 and bool((wide < 0).any()):
-        raise CannotRun("torch cannot compute with uint64 numbers from 2^63 on")
+        raise UnsupportedByTorch("torch cannot compute with uint64 numbers of 2^63 or more")
     return wide
 
 
 def _elementwise(
-    op: str, layout=AGNOSTIC, fusion=BROADCAST, flops=1, compares=False, widen=_numbers
+    op: str,
+    layout: Layout = AGNOSTIC,
+    fusion: FusionKind = BROADCAST,
+    compares: bool = False,
+    widen: Callable[[torch.Tensor], torch.Tensor] = _numbers,
 ) -> Callable[[_Run], _Run]:
-    """Register a function; wide unsigned integers are converted to int64 by `widen`."""
+    """Register a function; `widen` converts operands of wide unsigned integers to int64.
 
-    def enter(run: _Run) -> _Run:
+    compares: whether the result keeps its type (bool); else it is converted back.
+    """
+
+    def register(run: _Run) -> _Run:
         @wraps(run)
-        def safe(call: Call, *operands: Any) -> torch.Tensor:
-            dtype = operands[0].dtype
-            if dtype not in _unsigned():
-                return run(call, *operands)
-            result = run(call, *(x if x is None else widen(x) for x in operands))
-            return result if compares else result.to(dtype)
+        def safe(call: Call, first: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
+            if first.dtype not in _unsigned():
+                return run(call, first, *others)
+            result = run(call, widen(first), *(None if x is None else widen(x) for x in others))
+            return result if compares else result.to(first.dtype)
 
-        return operator(op, category="elementwise", layout=layout, fusion=fusion, flops=per_output(flops))(safe)
+        return operator(op, category="elementwise", layout=layout, fusion=fusion, flops=per_output(1))(safe)
 
-    return enter
+    return register
 
 
 # ---- one operand -----------------------------------------------------------------
@@ -87,7 +93,8 @@ UNARY = {
 
 
 def _torch_unary(name: str) -> _Run:
-    return lambda call, x: getattr(torch, name)(x)
+    """The tensor's method of that name, which Python finds sooner than torch's function."""
+    return lambda call, x: getattr(x, name)()
 
 
 for _op, _name in UNARY.items():
@@ -95,23 +102,23 @@ for _op, _name in UNARY.items():
 
 
 @_elementwise("Sign", fusion=ELEMENTWISE)
-def sign(call, x):
+def sign(call: Call, x: torch.Tensor) -> torch.Tensor:
     """The sign of NaN is NaN; in torch it is 0."""
     return torch.where(x.isnan(), x, x.sign())
 
 
 @_elementwise("BitwiseNot", fusion=ELEMENTWISE, widen=_low_bits)
-def bitwise_not(call, x):
+def bitwise_not(call: Call, x: torch.Tensor) -> torch.Tensor:
     return torch.bitwise_not(x)
 
 
 @operator("Identity", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
-def identity(call, x):
+def identity(call: Call, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
 @_elementwise("IsInf", fusion=ELEMENTWISE)
-def is_inf(call, x):
+def is_inf(call: Call, x: torch.Tensor) -> torch.Tensor:
     negative, positive = call.attr("detect_negative"), call.attr("detect_positive")
     if negative and positive:
         return torch.isinf(x)
@@ -137,7 +144,7 @@ _COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": 
 
 
 def _torch_binary(name: str) -> _Run:
-    return lambda call, a, b: getattr(torch, name)(a, b)
+    return lambda call, a, b: getattr(a, name)(b)
 
 
 for _op, _name in BINARY.items():
@@ -147,15 +154,15 @@ for _op, _name in _COMPARISONS.items():
 
 
 @_elementwise("Div")
-def div(call, a, b):
+def div(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Quotients of integers are truncated towards zero, as in C."""
     if a.dtype.is_floating_point:
-        return torch.div(a, b)
+        return a.div(b)
     return torch.div(a, b, rounding_mode="trunc")
 
 
 @_elementwise("Mod")
-def mod(call, a, b):
+def mod(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Floats are computed in float64, in which torch's intermediate quotient does not overflow."""
     if not call.attr("fmod"):
         return torch.remainder(a, b)
@@ -165,7 +172,7 @@ def mod(call, a, b):
 
 
 @_elementwise("Pow")
-def power(call, base, exponent):
+def power(call: Call, base: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
     """The result has the type of the base."""
     if base.dtype == exponent.dtype:
         return torch.pow(base, exponent)
@@ -175,7 +182,7 @@ def power(call, base, exponent):
 
 
 @_elementwise("BitShift")
-def bit_shift(call, x, count):
+def bit_shift(call: Call, x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     if call.attr("direction") == "LEFT":
         return torch.bitwise_left_shift(x, count)
     return torch.bitwise_right_shift(x, count)
@@ -185,32 +192,34 @@ def bit_shift(call, x, count):
 
 
 @_elementwise("Max")
-def maximum(call, *operands):
+def maximum(call: Call, *operands: torch.Tensor) -> torch.Tensor:
     return reduce(torch.maximum, operands)
 
 
 @_elementwise("Min")
-def minimum(call, *operands):
+def minimum(call: Call, *operands: torch.Tensor) -> torch.Tensor:
     return reduce(torch.minimum, operands)
 
 
 @_elementwise("Sum")
-def add_all(call, *operands):
+def add_all(call: Call, *operands: torch.Tensor) -> torch.Tensor:
     return reduce(torch.add, operands)
 
 
 @_elementwise("Mean")
-def mean(call, *operands):
+def mean(call: Call, *operands: torch.Tensor) -> torch.Tensor:
     return reduce(torch.add, operands) / len(operands)
 
 
 @operator("Where", category="elementwise", layout=AGNOSTIC, fusion=BROADCAST, flops=per_output(1))
-def where(call, condition, a, b):
+def where(call: Call, condition: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where(condition, a, b)
 
 
 @_elementwise("Clip", layout=AGNOSTIC_FIRST)
-def clip(call, x, low=None, high=None):
+def clip(
+    call: Call, x: torch.Tensor, low: torch.Tensor | None = None, high: torch.Tensor | None = None
+) -> torch.Tensor:
     if low is None and high is None:
         return x
     return torch.clamp(x, low, high)
@@ -220,38 +229,44 @@ def clip(call, x, low=None, high=None):
 
 
 @operator("Cast", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
-def cast(call, x):
+def cast(call: Call, x: torch.Tensor | np.ndarray) -> torch.Tensor:
     return _converted(x, call.attr("to"), call.attr("saturate"), call.attr("round_mode"))
 
 
 @operator("BitCast", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
-def bit_cast(call, x):
+def bit_cast(call: Call, x: torch.Tensor) -> torch.Tensor:
     """In a run with narrower floats the operand is first converted back to float32."""
     dtype, bits = torch_dtype(call.attr("to")), DataType(call.attr("to")).bitwidth
-    if bits == 32 and x.dtype in (torch.float16, torch.bfloat16):  # a BitCast keeps the width: it was float32
+    if bits == 32 and x.dtype in (torch.float16, torch.bfloat16):  # BitCast keeps the width, so it was float32
         x = x.float()
     if bits < 8:
-        raise CannotRun("torch stores elements of 2 and 4 bits in wider ones")
+        raise UnsupportedByTorch("torch stores elements of 2 and 4 bits in wider ones")
     if bits != 8 * x.dtype.itemsize:
-        raise CannotRun(f"BitCast needs elements of equal width, not of {8 * x.dtype.itemsize} and {bits} bits")
+        raise UnsupportedByTorch(
+            f"BitCast needs elements of equal width, not of {8 * x.dtype.itemsize} and {bits} bits"
+        )
     return x.view(dtype)
 
 
 @operator("CastLike", category="elementwise", layout=AGNOSTIC_FIRST, fusion=ELEMENTWISE)
-def cast_like(call, x, like):
+def cast_like(call: Call, x: torch.Tensor | np.ndarray, like: torch.Tensor | np.ndarray) -> torch.Tensor:
+    """x in the element type of `like`, whose shape does not matter.
+
+    x: [*D], like: [*E] -> [*D]
+    """
     if isinstance(x, np.ndarray) or isinstance(like, np.ndarray):
-        raise CannotRun("torch has no strings")
-    if call.attr("to"):  # a 2- or 4-bit type, which torch's tensor does not show
+        raise UnsupportedByTorch("torch has no strings")
+    if call.attr("to"):  # a 2- or 4-bit type, which the tensor's dtype does not show
         return _converted(x, call.attr("to"), 1, "up")
     if like.dtype.itemsize == 1 and like.dtype.is_floating_point:
         return to_float8(x, like.dtype, call.attr("saturate"), call.attr("round_mode"))
     return x.to(like.dtype)
 
 
-def _converted(x: torch.Tensor, element_type: int, saturate: int, round_mode: str) -> torch.Tensor:
-    """Floats are truncated towards zero to integers; nonzero numbers are true."""
+def _converted(x: torch.Tensor | np.ndarray, element_type: int, saturate: int, round_mode: str) -> torch.Tensor:
+    """x in the element type: floats are truncated towards zero to integers, nonzero numbers are true."""
     if isinstance(x, np.ndarray):
-        raise CannotRun("torch has no strings")
+        raise UnsupportedByTorch("torch has no strings")
     if element_type == DataType.FLOAT4E2M1:
         return to_float4(x)
     dtype = torch_dtype(element_type)
@@ -263,7 +278,7 @@ def _converted(x: torch.Tensor, element_type: int, saturate: int, round_mode: st
 
 
 def _wrapped(x: torch.Tensor, element_type: DataType) -> torch.Tensor:
-    """The low bits of `x`, as stored by a 2- or 4-bit integer."""
+    """The low bits of `x`, as the number that a 2- or 4-bit integer makes of them."""
     bits = element_type.bitwidth
     low = x & ((1 << bits) - 1)
     if element_type in (DataType.UINT4, DataType.UINT2):

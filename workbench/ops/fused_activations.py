@@ -1,4 +1,4 @@
-"""Activations that fused operators apply to a result of their own, in place."""
+"""Activations that fused operators apply in place, to the result that they have computed."""
 
 from __future__ import annotations
 

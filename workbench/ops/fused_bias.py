@@ -1,18 +1,21 @@
-"""Operators that add a bias along one axis and go on in the same pass: a Dropout's mask and scale, or Gelu.
+"""Fused operators: bias add followed by a Dropout's mask and scale, or by Gelu.
 
-They are functions in the domain "workbench", whose bodies are ONNX's own operators.
+The operators are functions in the domain "workbench", whose bodies are operators of ONNX.
 
 Source: OneFlow's operators of these names, https://github.com/Oneflow-Inc/oneflow/pull/7709.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse
 from workbench.ops.activation import gelu
-from workbench.ops.contract import operator, per_output
+from workbench.ops.contract import Call, OperatorFunctionT, operator, per_output
 from workbench.ops.fusion_kinds import BROADCAST
-from workbench.ops.permutation.kinds import ALL, PermutedCall, remapped, with_attributes
+from workbench.ops.lazy import torch
+from workbench.ops.permutation.kinds import ALL_OPERANDS, PermutedCall, remapped, with_attributes
 
 _BIASED = """
     dims = Shape <start: int = @axis> (a)
@@ -45,27 +48,35 @@ fused_bias_add_gelu <axis, approximate: string = "none"> (a, bias) => (y) {{{_BI
 def _propagate(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     """The mask is permuted with the first operand; the bias stays."""
     axis = inverse(perm)[node.attr("axis") % len(perm)]
-    images = tuple(place for place in range(len(node.inputs)) if place != 1)
-    return PermutedCall(images, (perm,), with_attributes(node, axis=axis))
+    permuted = tuple(index for index in range(len(node.inputs)) if index != 1)
+    return PermutedCall(permuted, (perm,), with_attributes(node, axis=axis))
 
 
-def _fused(name: str, category: str, flops: int):
-    layout = remapped(_propagate, ALL)
+def _fused(name: str, category: str, flops: int) -> Callable[[OperatorFunctionT], OperatorFunctionT]:
+    layout = remapped(_propagate, ALL_OPERANDS)
     return operator(f"workbench.{name}", category=category, layout=layout, fusion=BROADCAST, flops=per_output(flops))
 
 
-def _biased(call, a, bias):
-    """a + bias, which has one axis, of the size of a's `axis`."""
+def _biased(call: Call, a: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """a + bias, where bias is 1-D and has the size of a's axis `axis`.
+
+    a: [*A, C, *B], bias: [C] -> [*A, C, *B]
+    """
     after = a.dim() - 1 - call.attr("axis") % a.dim()
     return a + bias.reshape(-1, *(1,) * after)
 
 
 @_fused("fused_bias_add_mask_scale", "elementwise", 3)
-def fused_bias_add_mask_scale(call, a, bias, mask):
-    """(a + bias) * mask * scale. mask: bool, of the shape of a."""
-    return _biased(call, a, bias) * mask * call.attr("scale")
+def fused_bias_add_mask_scale(call: Call, a: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(a + bias) * mask * scale, where the mask is bool.
+
+    a: [*A, C, *B], bias: [C], mask: [*A, C, *B] -> [*A, C, *B]
+    """
+    scale: float = call.attr("scale")
+    return _biased(call, a, bias) * mask * scale
 
 
 @_fused("fused_bias_add_gelu", "activation", 9)
-def fused_bias_add_gelu(call, a, bias):
+def fused_bias_add_gelu(call: Call, a: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """a: [*A, C, *B], bias: [C] -> [*A, C, *B]"""
     return gelu(call, _biased(call, a, bias))

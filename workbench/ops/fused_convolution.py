@@ -1,4 +1,4 @@
-"""Convolutions that add a residual and apply an activation in the same pass, as functions in the domain "workbench".
+"""Convolutions with a residual and an activation as one operator: functions in the domain "workbench".
 
 `ConvRelu(x, w, bias)` is Relu(Conv(x, w, bias)); `ConvAddRelu(x, w, bias, residual)` is
 Relu(Conv(x, w, bias) + residual), where the residual has the shape of the convolution's result. Each activation makes
@@ -10,11 +10,14 @@ Source: oneDNN's post-operations of a convolution, https://uxlfoundation.github.
 
 from __future__ import annotations
 
+from workbench.ir import Node
 from workbench.ops.channels_last import fused_conv_op
+from workbench.ops.contract import Call, Types, known_elements
 from workbench.ops.convolution import conv_flops, convolved
 from workbench.ops.fused_activations import OF_CONVOLUTIONS, FusedActivation
 from workbench.ops.fusion_kinds import FUSABLE
-from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
+from workbench.ops.layout_sensitive import CONV_WEIGHTS, layout_sensitive_operator
+from workbench.ops.lazy import torch
 
 _CONV = """Conv <auto_pad: string = @auto_pad, dilations: ints = @dilations, group: int = @group,
               kernel_shape: ints = @kernel_shape, pads: ints = @pads, strides: ints = @strides> (x, w, bias)"""
@@ -28,24 +31,33 @@ def _body(activation: FusedActivation, adds: bool) -> str:
     return f"{name} <{attributes}> ({operands}) => (y) {{\n    {lines}\n    {activation.body}\n}}"
 
 
-FUSED_CONV_BODIES = {fused_conv_op(one, adds): _body(one, adds) for one in OF_CONVOLUTIONS for adds in (False, True)}
+FUSED_CONV_BODIES = {
+    fused_conv_op(activation, adds): _body(activation, adds) for activation in OF_CONVOLUTIONS for adds in (False, True)
+}
 
 
-def _enter(activation: FusedActivation, adds: bool) -> None:
-    """Register one of the operators, with its channels-last forms."""
+def _register(activation: FusedActivation, adds: bool) -> None:
+    """Register the operator, with its channels-last forms. adds: whether it has a residual."""
 
-    def flops(node, inputs, outputs):
-        plain = conv_flops(node, inputs, outputs)
-        return None if plain is None else plain + outputs[0].elements * (activation.flops + adds)
+    def flops(node: Node, inputs: Types, outputs: Types) -> int | None:
+        plain, elements = conv_flops(node, inputs, outputs), known_elements(outputs, 0)
+        return None if plain is None or elements is None else plain + elements * (activation.flops + adds)
 
-    def run(call, x, weight, bias=None, residual=None):
-        result = convolved(call, x, weight, bias)
-        return activation.run(call, result.add_(residual) if adds else result)
+    def run(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """x: [N, C, *D], weight: [M, C / group, *K], bias: [M] -> [N, M, *E]"""
+        return activation.run(call, convolved(call, x, weight, bias))
+
+    def run_adding(
+        call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor
+    ) -> torch.Tensor:
+        """x: [N, C, *D], weight: [M, C / group, *K], bias: [M], residual: [N, M, *E] -> [N, M, *E]"""
+        return activation.run(call, convolved(call, x, weight, bias).add_(residual))
 
     op = f"workbench.{fused_conv_op(activation, adds)}"
-    sensitive(op, category="convolution", fusion=FUSABLE, flops=flops, weights=CONV_WEIGHTS)(run)
+    register = layout_sensitive_operator(op, category="convolution", fusion=FUSABLE, flops=flops, weights=CONV_WEIGHTS)
+    register(run_adding if adds else run)
 
 
 for _activation in OF_CONVOLUTIONS:
     for _adds in (False, True):
-        _enter(_activation, _adds)
+        _register(_activation, _adds)

@@ -1,4 +1,4 @@
-"""Residual sums that are normalized in the same pass, as functions in the domain "workbench".
+"""A residual sum and its normalization as one operator: functions in the domain "workbench".
 
 `AddLayerNormalization(x, residual, scale, shift)` is LayerNormalization(x + residual), and
 `BiasAddLayerNormalization(x, bias, residual, scale, shift)` that of (x + bias) + residual, where the bias is a vector
@@ -11,15 +11,20 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
-from workbench.ops.contract import operator, per_output
+from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.fusion_kinds import FUSABLE
+from workbench.ops.lazy import torch
 from workbench.ops.normalization import layer_normalized, rms_normalization
-from workbench.ops.permutation.remapped import trailing_norm
+from workbench.ops.permutation.permuted_attributes import trailing_norm
 
 NORMALIZATIONS = {"LayerNormalization": "scale, shift", "RMSNormalization": "scale"}  # with their parameters
-_RUNS = {"LayerNormalization": layer_normalized, "RMSNormalization": rms_normalization}
+_RUNS: dict[str, Callable[..., torch.Tensor]] = {
+    "LayerNormalization": layer_normalized,
+    "RMSNormalization": rms_normalization,
+}
 _ATTRIBUTES = "axis: int = @axis, epsilon: float = @epsilon, stash_type: int = @stash_type"
 
 
@@ -44,13 +49,17 @@ _FORMS = tuple(product(NORMALIZATIONS, (False, True), (False, True)))
 FUSED_NORM_BODIES = {fused_norm_op(*form): _body(*form) for form in _FORMS}
 
 
-def _enter(normalization: str, biased: bool, with_sum: bool) -> None:
-    """Register one of the operators."""
+def _register(normalization: str, biased: bool, with_sum: bool) -> None:
+    """Register the operator of that name, as `fused_norm_op` makes it."""
     residual = 2 if biased else 1
     layout = trailing_norm((0, residual), (1, 3, 4) if biased else (2, 3))
     normalized = _RUNS[normalization]
 
-    def run(call, x, *others):
+    def run(call: Call, x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """others: the bias of the last axis if `biased`, the residual of x's shape, and the normalization's parameters.
+
+        x: [*A, *D] -> y: [*A, *D], total: [*A, *D]
+        """
         total = (x + others[0]).add_(others[1]) if biased else x + others[0]
         y = normalized(call, total, *others[residual:])
         return (y, total) if with_sum else y
@@ -61,4 +70,4 @@ def _enter(normalization: str, biased: bool, with_sum: bool) -> None:
 
 
 for _form in _FORMS:
-    _enter(*_form)
+    _register(*_form)

@@ -11,7 +11,7 @@ class _Late:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        """The attribute, at its first use; later ones find it on the object, which counts for small operators."""
+        """The module's attribute. It is set on this object too, where later accesses find it at once."""
         result = getattr(importlib.import_module(self._name), attribute)
         setattr(self, attribute, result)
         return result

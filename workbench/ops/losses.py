@@ -5,22 +5,35 @@ from __future__ import annotations
 from workbench.ops.contract import Call, operator, per_input
 from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import F, torch
-from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.permutation.kinds import LAYOUT_BARRIER
 
 
-@operator("NegativeLogLikelihoodLoss", category="reduction", layout=BARRIER, fusion=OPAQUE, flops=per_input(1))
-def nll_loss(call, x, target, weight=None):
+@operator("NegativeLogLikelihoodLoss", category="reduction", layout=LAYOUT_BARRIER, fusion=OPAQUE, flops=per_input(1))
+def nll_loss(call: Call, x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """The loss of each label, or their sum or mean, as the attribute `reduction` says.
+
+    x: [N, C, *D], target: [N, *D], weight: [C] -> [N, *D] or []
+    """
     return _loss(call, x, target, weight)
 
 
-@operator("SoftmaxCrossEntropyLoss", category="reduction", layout=BARRIER, fusion=OPAQUE, flops=per_input(6))
-def softmax_cross_entropy_loss(call, scores, labels, weights=None):
+@operator("SoftmaxCrossEntropyLoss", category="reduction", layout=LAYOUT_BARRIER, fusion=OPAQUE, flops=per_input(6))
+def softmax_cross_entropy_loss(
+    call: Call, scores: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """NegativeLogLikelihoodLoss of log_softmax(scores); also returns log_softmax(scores).
+
+    scores: [N, C, *D], labels: [N, *D], weights: [C] -> loss: [N, *D] or [], log_likelihood: [N, C, *D]
+    """
     log_likelihood = torch.log_softmax(scores, 1)
     return _loss(call, log_likelihood, labels, weights), log_likelihood
 
 
 def _loss(call: Call, x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """The loss of [batch, classes, places...] and [batch, places...]; torch has one axis of places, or none."""
+    """torch's kernel has at most one axis behind N and C, so the axes *D are flattened.
+
+    x: [N, C, *D], target: [N, *D], weight: [C] -> [N, *D] or []
+    """
     ignored = call.attr("ignore_index")
     reduction = call.attr("reduction")
     target = target.to(torch.int64)
@@ -34,4 +47,4 @@ def _loss(call: Call, x: torch.Tensor, target: torch.Tensor, weight: torch.Tenso
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
-_NO_CLASS = -(1 << 62)  # torch ignores -100 unless it is told otherwise
+_NO_CLASS = -(1 << 62)  # without an index to ignore, torch would ignore -100

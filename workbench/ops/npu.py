@@ -1,15 +1,16 @@
 """Operators that the NPU has and ONNX lacks, as functions in the domain "workbench".
 
-Each is defined by a body in ONNX's textual syntax, for NCHW and four dims; it
-has an equivalent torch function, and a channels-last form `<name>_NHWC`, whose
-body surrounds it with Transposes. `nchw2nhwc` and `nhwc2nchw` become ONNX's
-Transpose when a file is opened; `concat` and `pad` are ONNX's Concat and Pad.
+Each is defined by a body in ONNX's textual syntax, for images [N, C, H, W]. It has an equivalent torch function, and a
+channels-last form `<name>_NHWC`, whose body is the operator between Transposes. `nchw2nhwc` and `nhwc2nchw` become
+ONNX's Transpose when a file is opened; `concat` and `pad` are ONNX's Concat and Pad.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from typing import Concatenate, TypeAlias
 
 import onnx
 from onnx import parser
@@ -17,20 +18,19 @@ from onnx import parser
 from workbench.ir import Function, Graph, Node
 from workbench.ir.from_proto import from_proto
 from workbench.ir.function_calls import Key, function_key, graphs_within
-from workbench.ir.permutation import channels_first, channels_last, inverse
+from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse
 from workbench.ir.text import OPSET
-from workbench.ops.as_called import with_functions_as_called
 from workbench.ops.blocked import blocked_function, parse_blocked
 from workbench.ops.channels_last import (
     DOMAIN,
-    GIVES_KERNEL,
-    OWN_BODIES,
+    OWN_SIGNATURES,
     PLAIN_FORM,
+    WEIGHT_GRADIENT_OP,
     channels_last_function,
     parse_channels_last,
     weight_permutation,
 )
-from workbench.ops.contract import operator, per_output
+from workbench.ops.contract import Call, FlopCount, Types, known_elements, known_shape, operator, per_output
 from workbench.ops.convolution import conv_transpose
 from workbench.ops.dropout import MASK_BODIES
 from workbench.ops.fused_bias import FUSED_BIAS_BODIES
@@ -38,10 +38,11 @@ from workbench.ops.fused_convolution import FUSED_CONV_BODIES
 from workbench.ops.fused_normalization import FUSED_NORM_BODIES
 from workbench.ops.fused_products import FUSED_PRODUCT_BODIES
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
+from workbench.ops.layout_sensitive import CONV_WEIGHTS, layout_sensitive_operator
 from workbench.ops.lazy import F, torch
 from workbench.ops.permuted_images import OWN_SENSITIVE, channels_last_layout
-from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
 from workbench.ops.silu import SILU_BODIES
+from workbench.ops.unused_parameters import without_unused_parameters
 from workbench.ops.windows import Window, torch_pads
 
 _BODIES = """
@@ -140,8 +141,8 @@ _FUSED = {
     **FUSED_NORM_BODIES,
     **SILU_BODIES,
 }
-_PLAIN = frozenset({*OWN_BODIES, *CONVERSIONS, *_FUSED})  # operators that are no form of another
-_IMAGE = (4,)  # images: N, C, H, W
+_PLAIN = frozenset({*OWN_SIGNATURES, *CONVERSIONS, *_FUSED})  # operators that are not a form of another
+_IMAGE_RANKS = (4,)
 
 
 # ---- bodies ---------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def is_own(op_type: str) -> bool:
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
         return op_type in _PLAIN
-    known = parts.op_type in OWN_BODIES or onnx.defs.has(PLAIN_FORM.get(parts.op_type, parts.op_type))
+    known = parts.op_type in OWN_SIGNATURES or onnx.defs.has(PLAIN_FORM.get(parts.op_type, parts.op_type))
     return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
 
 
@@ -174,6 +175,7 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
 
 @cache
 def _plain_functions(opset: int) -> Mapping[str, Function]:
+    """The functions of `_PLAIN`, by name."""
     header = f'<domain: "{DOMAIN}", opset_import: ["": {opset}, "{DOMAIN}": 1]>\n'
     texts = [f"{text}\n}}" for text in _BODIES.split("\n}\n") if text.strip()]
     texts += _FUSED.values()
@@ -184,10 +186,10 @@ def _plain_functions(opset: int) -> Mapping[str, Function]:
 
 
 def with_own_functions(graph: Graph) -> Graph:
-    """The graph with the functions that it calls, including those of the domain "workbench", and their imports.
+    """The graph with the functions that it calls, those of the domain "workbench" included, and their imports.
 
-    The graph itself if it has no functions and needs none. Functions that are not called are removed, as by TVM's
-    RemoveUnusedFunctions.
+    Returns the graph itself if it has no functions and needs none. Functions that are not called are removed, as by
+    TVM's RemoveUnusedFunctions.
     """
     opset = graph.opset_imports.get("") or OPSET
     functions: dict[Key, Function] = {}
@@ -209,7 +211,7 @@ def with_own_functions(graph: Graph) -> Graph:
         return graph
     result = graph.copy()
     result.functions, result.opset_imports = functions, imports
-    return with_functions_as_called(result)
+    return without_unused_parameters(result)
 
 
 def _every_node(graph: Graph, functions: Mapping[Key, Function]) -> Iterator[Node]:
@@ -219,68 +221,77 @@ def _every_node(graph: Graph, functions: Mapping[Key, Function]) -> Iterator[Nod
 # ---- contracts --------------------------------------------------------------------------
 
 
-def _images(name: str, category: str, fusion: FusionKind, flops=None):
-    """Register the function as `workbench.<name>` and as its channels-last form, as its OwnBody specifies."""
+_Run: TypeAlias = Callable[Concatenate[Call, ...], "torch.Tensor"]
 
-    def enter(run):
-        own = OWN_BODIES[name]
 
-        def native(call, *inputs):
-            first = [x.permute(channels_first(4)) if i in own.images else x for i, x in enumerate(inputs)]
+def _images(name: str, category: str, fusion: FusionKind, flops: FlopCount | None = None) -> Callable[[_Run], _Run]:
+    """Register the function as `workbench.<name>` and as its channels-last form, as `OWN_SIGNATURES` specifies it."""
+
+    def register(run: _Run) -> _Run:
+        signature = OWN_SIGNATURES[name]
+
+        def native(call: Call, *operands: torch.Tensor) -> torch.Tensor:
+            """Images as of `run`, with C as the last axis."""
+            first = [x.permute(channels_first(4)) if i in signature.images else x for i, x in enumerate(operands)]
             result = run(call, *first)
-            return result.permute(channels_last(4)).contiguous() if own.gives_image else result
+            return result.permute(channels_last(4)).contiguous() if signature.gives_image else result
 
         operator(f"{DOMAIN}.{name}", category=category, layout=OWN_SENSITIVE, fusion=fusion, flops=flops)(run)
-        back = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, own.gives_image)
+        back = channels_last_layout(f"{DOMAIN}.{name}", 4, signature.images, signature.gives_image)
         operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=back, fusion=fusion, flops=flops)(native)
-        for order in CONV_WEIGHTS[1:] if f"{DOMAIN}.{name}" == GIVES_KERNEL else ():
+        for order in CONV_WEIGHTS[1:] if f"{DOMAIN}.{name}" == WEIGHT_GRADIENT_OP else ():
             perm = weight_permutation(order, 4)
-            kernel = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, False, result=inverse(perm))
+            kernel = channels_last_layout(f"{DOMAIN}.{name}", 4, signature.images, False, result=inverse(perm))
             stored = partial(_stored, native, perm)
             operator(f"{DOMAIN}.{name}_NHWC_{order}", category=category, layout=kernel, fusion=fusion, flops=flops)(
                 stored
             )
         return run
 
-    return enter
+    return register
 
 
-def _stored(run, perm, call, *inputs):
-    """A function like `run`, whose resulting kernel is stored in another order."""
-    return run(call, *inputs).permute(perm).contiguous()
+def _stored(run: _Run, perm: Permutation, call: Call, *operands: torch.Tensor) -> torch.Tensor:
+    """The resulting kernel of `run`, stored in another order of axes."""
+    return run(call, *operands).permute(perm).contiguous()
 
 
-def _weight_gradient_flops(node, inputs, outputs):
+def _weight_gradient_flops(node: Node, inputs: Types, outputs: Types) -> int | None:
     """Each element of the gradient sums over the batch and all positions of the kernel."""
-    dy, elements = inputs[1], None if outputs[0] is None else outputs[0].elements
-    if dy is None or dy.static_shape is None or elements is None:
+    dy, elements = known_shape(inputs, 1), known_elements(outputs, 0)
+    if dy is None or elements is None:
         return None
-    channels = dy.static_shape[3 if "_NHWC" in node.op_type else 1]
-    return 2 * elements * (dy.elements // channels)
+    channels = dy[3 if "_NHWC" in node.op_type else 1]
+    return 2 * elements * (math.prod(dy) // channels)
 
 
-def _input_gradient_flops(node, inputs, outputs):
-    weight = None if inputs[1] is None else inputs[1].static_shape
-    elements = None if inputs[0] is None else inputs[0].elements
+def _input_gradient_flops(node: Node, inputs: Types, outputs: Types) -> int | None:
+    weight, elements = known_shape(inputs, 1), known_elements(inputs, 0)
     return None if weight is None or elements is None else 2 * elements * weight[1] * weight[2] * weight[3]
 
 
-@sensitive(
+@layout_sensitive_operator(
     "workbench.BPA",
     category="convolution",
     fusion=FUSABLE,
     flops=_input_gradient_flops,
-    ranks=_IMAGE,
+    ranks=_IMAGE_RANKS,
     weights=CONV_WEIGHTS,
 )
-def bpa(call, dy, weight):
-    """The gradient of a convolution with respect to its input."""
+def bpa(call: Call, dy: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """The gradient of a convolution with respect to its input.
+
+    dy: [N, M, Y, X], weight: [M, C / group, R, S] -> [N, C, H, W]
+    """
     return conv_transpose(call, dy, weight)
 
 
 @_images("BPW", "convolution", FUSABLE, _weight_gradient_flops)
-def bpw(call, x, dy):
-    """The gradient of an ungrouped convolution with respect to its weight: x convolved with dy."""
+def bpw(call: Call, x: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    """The gradient of an ungrouped convolution with respect to its weight: x convolved with dy.
+
+    x: [N, C, H, W], dy: [N, M, Y, X] -> [M, C, R, S]
+    """
     window = Window.of(call, call.attr("kernel_shape"), x.shape[2:])
     x = F.pad(x, torch_pads(window.begins, window.ends)).transpose(0, 1)
     whole = F.conv2d(x, dy.transpose(0, 1), stride=window.dilations, dilation=window.strides)
@@ -289,44 +300,69 @@ def bpw(call, x, dy):
 
 
 @_images("img2col", "movement", INJECTIVE)
-def img2col(call, x):
-    """The windows of a convolution as columns: [N, C * kH * kW, windows]."""
+def img2col(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """The L windows of a convolution, each as a column of P taps for each channel.
+
+    x: [N, C, H, W] -> [N, C * P, L]
+    """
     window = Window.of(call, call.attr("kernel_shape"), x.shape[2:])
     x = F.pad(x, torch_pads(window.begins, window.ends))
     return F.unfold(x, window.kernel, dilation=window.dilations, stride=window.strides)
 
 
-@sensitive("workbench.unpool", category="pooling", fusion=INJECTIVE, ranks=_IMAGE)
-def unpool(call, x):
-    """Each element repeated `factor` times along H and W."""
+@layout_sensitive_operator("workbench.unpool", category="pooling", fusion=INJECTIVE, ranks=_IMAGE_RANKS)
+def unpool(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Repeats each element `factor` times along H and W.
+
+    x: [N, C, H, W] -> [N, C, factor * H, factor * W]
+    """
     return F.interpolate(x, scale_factor=float(call.attr("factor")), mode="nearest")
 
 
 @_images("maskunpool", "pooling", INJECTIVE)
-def maskunpool(call, x, mask):
-    """`unpool`, then zero where the mask (bool, of the result's shape) is false."""
+def maskunpool(call: Call, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """`unpool`, then zero where the mask (bool) is false.
+
+    x: [N, C, H, W], mask: [N, C, factor * H, factor * W] -> [N, C, factor * H, factor * W]
+    """
     return torch.where(mask, unpool(call, x), torch.zeros((), dtype=x.dtype, device=x.device))
 
 
-@sensitive("workbench.mirror", category="movement", fusion=INJECTIVE, ranks=_IMAGE)
-def mirror(call, x):
-    """Flip along W."""
+@layout_sensitive_operator("workbench.mirror", category="movement", fusion=INJECTIVE, ranks=_IMAGE_RANKS)
+def mirror(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Flip along W.
+
+    x: [N, C, H, W] -> [N, C, H, W]
+    """
     return torch.flip(x, (3,))
 
 
-@sensitive("workbench.rotate", category="movement", fusion=INJECTIVE, ranks=_IMAGE)
-def rotate(call, x):
-    """Rotate by 90 degrees counter-clockwise."""
+@layout_sensitive_operator("workbench.rotate", category="movement", fusion=INJECTIVE, ranks=_IMAGE_RANKS)
+def rotate(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Rotate by 90 degrees counter-clockwise.
+
+    x: [N, C, H, W] -> [N, C, W, H]
+    """
     return torch.rot90(x, 1, (2, 3)).contiguous()
 
 
-@sensitive("workbench.tensornorm", category="normalization", fusion=FUSABLE, flops=per_output(6), ranks=_IMAGE)
-def tensornorm(call, x):
-    """Normalize each sample to mean 0 and variance 1 over C, H and W."""
+@layout_sensitive_operator(
+    "workbench.tensornorm", category="normalization", fusion=FUSABLE, flops=per_output(6), ranks=_IMAGE_RANKS
+)
+def tensornorm(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Normalize each image to mean 0 and variance 1 over C, H and W.
+
+    x: [N, C, H, W] -> [N, C, H, W]
+    """
     return F.layer_norm(x.contiguous(), x.shape[1:], eps=call.attr("epsilon", 1e-5))
 
 
-@sensitive("workbench.bilinear", category="movement", fusion=FUSABLE, flops=per_output(8), ranks=_IMAGE)
-def bilinear(call, x):
-    """Resize to `size` (H, W) by linear interpolation between pixel centres."""
+@layout_sensitive_operator(
+    "workbench.bilinear", category="movement", fusion=FUSABLE, flops=per_output(8), ranks=_IMAGE_RANKS
+)
+def bilinear(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Resize to the attribute `size`, Y and X, by linear interpolation between pixel centres.
+
+    x: [N, C, H, W] -> [N, C, Y, X]
+    """
     return F.interpolate(x, size=tuple(call.attr("size")), mode="bilinear", align_corners=False)

@@ -5,18 +5,19 @@ Source: ONNX Runtime's contrib operators, https://github.com/microsoft/onnxrunti
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NoReturn
 
-from onnx import TensorProto
+from onnx import NodeProto, TensorProto
 
+from workbench.ir import Node
 from workbench.ops.activation import gelu
-from workbench.ops.contract import operator, per_output
+from workbench.ops.contract import Call, Types, known_elements, known_shape, operator, per_output
 from workbench.ops.convolution import conv_flops, convolved
-from workbench.ops.dtypes import CannotRun
+from workbench.ops.dtypes import UnsupportedByTorch
 from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE, OPAQUE
 from workbench.ops.lazy import F, torch
 from workbench.ops.matmul import gemm, gemm_flops
-from workbench.ops.permutation.kinds import AGNOSTIC, BARRIER
+from workbench.ops.permutation.kinds import AGNOSTIC, LAYOUT_BARRIER
 from workbench.ops.stand_ins import Nodes, attributes_of, call_of, like_operands, operand
 
 WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -30,7 +31,7 @@ WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     flops=per_output(8),
     stand_in=like_operands(0),
 )
-def own_gelu(call, x):
+def ort_gelu(call: Call, x: torch.Tensor) -> torch.Tensor:
     return gelu(call, x)
 
 
@@ -42,38 +43,39 @@ def own_gelu(call, x):
     flops=per_output(6),
     stand_in=like_operands(0),
 )
-def quick_gelu(call, x):
+def quick_gelu(call: Call, x: torch.Tensor) -> torch.Tensor:
     """x * sigmoid(alpha * x)."""
-    return x * torch.sigmoid(call.attr("alpha", 1.702) * x)
+    alpha: float = call.attr("alpha", 1.702)
+    return x * torch.sigmoid(alpha * x)
 
 
 @operator(
     "com.microsoft.BiasGelu",
     category="activation",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=BROADCAST,
     flops=per_output(9),
     stand_in=like_operands(0),
 )
-def bias_gelu(call, x, bias):
+def bias_gelu(call: Call, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return gelu(call, x + bias)
 
 
 @operator(
     "com.microsoft.FastGelu",
     category="activation",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=BROADCAST,
     flops=per_output(9),
     stand_in=like_operands(0),
 )
-def fast_gelu(call, x, bias=None):
+def fast_gelu(call: Call, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """The tanh form of Gelu, of x + bias."""
     return F.gelu(x if bias is None else x + bias, approximate="tanh")
 
 
 def _activated(x: torch.Tensor, name: str | bytes, parameters: tuple[float, ...]) -> torch.Tensor:
-    """The activation of FusedConv and FusedGemm, with its parameters in ONNX's order."""
+    """x after the activation of FusedConv or FusedGemm. parameters: of the activation, in ONNX's order."""
     name = name.decode() if isinstance(name, bytes) else name
     if name == "":
         return x
@@ -89,19 +91,28 @@ def _activated(x: torch.Tensor, name: str | bytes, parameters: tuple[float, ...]
         return x.clamp(*parameters)
     if name == "HardSigmoid" and len(parameters) == 2:
         return (x * parameters[0] + parameters[1]).clamp(0, 1)
-    raise CannotRun(f"its activation {name} with parameters {parameters} is left to ONNX Runtime")
+    raise UnsupportedByTorch(f"its activation {name} with parameters {parameters} is left to ONNX Runtime")
 
 
 @operator(
     "com.microsoft.FusedConv",
     category="convolution",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=FUSABLE,
     flops=conv_flops,
     stand_in=call_of("Conv", 3, *WINDOW),
 )
-def fused_conv(call, x, weight, bias=None, addend=None):
-    """activation(Conv(x, weight, bias) + addend)."""
+def fused_conv(
+    call: Call,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    addend: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """activation(Conv(x, weight, bias) + addend).
+
+    x: [N, C, *D], weight: [M, C / group, *K], bias: [M], addend: [N, M, *E] -> [N, M, *E]
+    """
     result = convolved(call, x, weight, bias)
     if addend is not None:
         result = result + addend
@@ -111,19 +122,23 @@ def fused_conv(call, x, weight, bias=None, addend=None):
 @operator(
     "com.microsoft.FusedGemm",
     category="matmul",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=FUSABLE,
     flops=gemm_flops,
     stand_in=call_of("Gemm", 3, "alpha", "beta", "transA", "transB"),
 )
-def fused_gemm(call, a, b, c=None):
+def fused_gemm(call: Call, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
+    """activation(Gemm(a, b, c)).
+
+    a: [M, K] or [K, M], b: [K, N] or [N, K], c: broadcast to [M, N] -> [M, N]
+    """
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     parameters = tuple(call.attr(name) for name in names if call.attr(name) is not None)
     return _activated(gemm(call, a, b, c), call.attr("activation", ""), parameters)
 
 
-def _matmul_types(node):
-    """Einsum transposes the last two axes of operands of any rank."""
+def _matmul_types(node: NodeProto) -> list[NodeProto]:
+    """A product, of transposed operands by an Einsum, which works at any rank."""
     flags = attributes_of(node, "transA", "transB", "transBatchA", "transBatchB")
     if flags.get("transBatchA") or flags.get("transBatchB"):
         return []
@@ -136,16 +151,16 @@ def _matmul_types(node):
     return nodes.nodes
 
 
-def _fused_matmul_flops(node, inputs, outputs):
-    shape = None if inputs[0] is None else inputs[0].static_shape
-    elements = None if outputs[0] is None else outputs[0].elements
+def _fused_matmul_flops(node: Node, inputs: Types, outputs: Types) -> int | None:
+    shape, elements = known_shape(inputs, 0), known_elements(outputs, 0)
     if not shape or elements is None or node.attr("transBatchA", 0) or len(shape) < 2:
         return None
-    return 2 * elements * shape[-2 if node.attr("transA", 0) else -1]
+    contracted = shape[-2] if node.attr("transA", 0) else shape[-1]
+    return 2 * elements * contracted
 
 
 def _transposed(x: torch.Tensor, last: int, batch: int) -> torch.Tensor:
-    """`last`: the last two axes change places; `batch`: the first axis moves to the place before the last."""
+    """x with the last two axes swapped if `last`, after moving the first axis to before the last if `batch`."""
     if x.dim() < 2:
         return x
     if batch:
@@ -156,16 +171,19 @@ def _transposed(x: torch.Tensor, last: int, batch: int) -> torch.Tensor:
 @operator(
     "com.microsoft.FusedMatMul",
     category="matmul",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=FUSABLE,
     flops=_fused_matmul_flops,
     stand_in=_matmul_types,
 )
-def fused_matmul(call, a, b):
-    """alpha * A @ B, with transposed operands."""
+def fused_matmul(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """alpha * A @ B, with transposed operands, as the attributes say.
+
+    a: [*A, M, K] or [*A, K, M], b: [*A, K, N] or [*A, N, K] -> [*A, M, N]
+    """
     a = _transposed(a, call.attr("transA", 0), call.attr("transBatchA", 0))
     b = _transposed(b, call.attr("transB", 0), call.attr("transBatchB", 0))
-    alpha = call.attr("alpha", 1.0)
+    alpha: float = call.attr("alpha", 1.0)
     product = torch.matmul(a, b)
     return product if alpha == 1.0 else product * alpha
 
@@ -173,21 +191,25 @@ def fused_matmul(call, a, b):
 @operator(
     "com.microsoft.TransposeMatMul",
     category="matmul",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=FUSABLE,
     flops=_fused_matmul_flops,
     stand_in=_matmul_types,
 )
-def transpose_matmul(call, a, b):
+def transpose_matmul(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The older name of FusedMatMul.
+
+    a: [*A, M, K] or [*A, K, M], b: [*A, K, N] or [*A, N, K] -> [*A, M, N]
+    """
     return fused_matmul(call, a, b)
 
 
-_SKIP_TYPES = like_operands(0, None, None, 0)  # ONNX Runtime's CPU kernel gives no means and deviations
+_SKIP_TYPES = like_operands(0, None, None, 0)  # ONNX Runtime's CPU kernel does not compute means and deviations
 
 
-def _without_statistics(call: Any) -> None:
+def _refuse_statistics(call: Call) -> None:
     if any(call.node.outputs[1:3]):
-        raise CannotRun("its second and third result are left to ONNX Runtime")
+        raise UnsupportedByTorch("its second and third result are left to ONNX Runtime")
 
 
 def _sum(x: torch.Tensor, skip: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
@@ -197,14 +219,25 @@ def _sum(x: torch.Tensor, skip: torch.Tensor, bias: torch.Tensor | None) -> torc
 @operator(
     "com.microsoft.SkipLayerNormalization",
     category="normalization",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=OPAQUE,
     flops=per_output(8),
     stand_in=_SKIP_TYPES,
 )
-def skip_layer_normalization(call, x, skip, gamma, beta=None, bias=None):
-    """LayerNormalization of x + skip + bias over the last axis, and that sum."""
-    _without_statistics(call)
+def skip_layer_normalization(
+    call: Call,
+    x: torch.Tensor,
+    skip: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, None, None, torch.Tensor]:
+    """LayerNormalization of x + skip + bias over the last axis, and that sum.
+
+    x: [*A, D], skip: broadcast to [*A, D], gamma: [D], beta: [D], bias: [D] ->
+        y: [*A, D], mean: None, deviation: None, total: [*A, D]
+    """
+    _refuse_statistics(call)
     total = _sum(x, skip, bias)
     return F.layer_norm(total, total.shape[-1:], gamma, beta, call.attr("epsilon", 1e-12)), None, None, total
 
@@ -212,21 +245,28 @@ def skip_layer_normalization(call, x, skip, gamma, beta=None, bias=None):
 @operator(
     "com.microsoft.SkipSimplifiedLayerNormalization",
     category="normalization",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=OPAQUE,
     flops=per_output(5),
     stand_in=_SKIP_TYPES,
 )
-def skip_simplified_layer_normalization(call, x, skip, gamma, bias=None):
-    """RMSNormalization of x + skip + bias over the last axis, and that sum."""
-    _without_statistics(call)
+def skip_simplified_layer_normalization(
+    call: Call, x: torch.Tensor, skip: torch.Tensor, gamma: torch.Tensor, bias: torch.Tensor | None = None
+) -> tuple[torch.Tensor, None, None, torch.Tensor]:
+    """RMSNormalization of x + skip + bias over the last axis, and that sum.
+
+    x: [*A, D], skip: broadcast to [*A, D], gamma: [D], bias: [D] ->
+        y: [*A, D], mean: None, deviation: None, total: [*A, D]
+    """
+    epsilon: float = call.attr("epsilon", 1e-12)
+    _refuse_statistics(call)
     total = _sum(x, skip, bias)
     square = (total * total).mean(-1, keepdim=True)
-    return total * (square + call.attr("epsilon", 1e-12)).rsqrt() * gamma, None, None, total
+    return total * (square + epsilon).rsqrt() * gamma, None, None, total
 
 
-def _embedding_types(node):
-    """Word vectors by token; a number for each text; the sum of all vectors."""
+def _embedding_types(node: NodeProto) -> list[NodeProto]:
+    """Results like: word vectors by token, a number for each batch entry, word vectors by token."""
     nodes = Nodes(node)
     if node.output[1:2] and node.output[1]:
         nodes.add(
@@ -241,30 +281,45 @@ def _embedding_types(node):
 @operator(
     "com.microsoft.EmbedLayerNormalization",
     category="normalization",
-    layout=BARRIER,
+    layout=LAYOUT_BARRIER,
     fusion=OPAQUE,
     flops=per_output(9),
     stand_in=_embedding_types,
 )
 def embed_layer_normalization(
-    call, tokens, segments, words, positions, segment_rows, gamma, beta, mask=None, position_ids=None
-):
-    """LayerNormalization of the sum of word, position and segment vectors, the mask's lengths, and that sum."""
+    call: Call,
+    tokens: torch.Tensor,
+    segments: torch.Tensor | None,
+    words: torch.Tensor,
+    positions: torch.Tensor,
+    segment_rows: torch.Tensor | None,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    position_ids: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """LayerNormalization of the sum of word, position and segment vectors; the mask's lengths; the sum.
+
+    tokens: [N, L], segments: [N, L], words: [V, D], positions: [P, D], segment_rows: [S, D], gamma: [D], beta: [D],
+        mask: [N, L], position_ids: [N, L] or [1, L] -> y: [N, L, D], lengths: [N], total: [N, L, D]
+    """
     if call.attr("mask_index_type", 1) != 1:
-        raise CannotRun("another mask than the texts' lengths is left to ONNX Runtime")
+        raise UnsupportedByTorch("another mask than the texts' lengths is left to ONNX Runtime")
     if mask is None:
         lengths = torch.zeros(tokens.shape[0], dtype=torch.int32, device=tokens.device)
     else:
         lengths = mask.sum(1).to(torch.int32)
-    place = positions[: tokens.shape[1]] if position_ids is None else positions[position_ids.long()]
-    total = words[tokens.long()] + place
+    position_rows = positions[: tokens.shape[1]] if position_ids is None else positions[position_ids.long()]
+    total = words[tokens.long()] + position_rows
     if segment_rows is not None:
+        if segments is None:
+            raise UnsupportedByTorch("segment vectors without segments are left to ONNX Runtime")
         total = total + segment_rows[segments.long()]
     return F.layer_norm(total, total.shape[-1:], gamma, beta, call.attr("epsilon", 1e-12)), lengths, total
 
 
-def _attention_types(node):
-    """A third of the columns of input @ weights, counted by a pooling, which no opset writes in another form."""
+def _attention_types(node: NodeProto) -> list[NodeProto]:
+    """A third of the columns of input @ weights. A pooling counts them, since its form is the same at all opsets."""
     if attributes_of(node, "qkv_hidden_sizes"):
         return []
     nodes = Nodes(node)
@@ -273,12 +328,12 @@ def _attention_types(node):
     return nodes.nodes
 
 
-def _attention_by_ort(call, *operands):
-    raise CannotRun("attention on ONNX Runtime's packed operands is left to it")
+def _attention_by_ort(call: Call, *operands: torch.Tensor | None) -> NoReturn:
+    raise UnsupportedByTorch("attention on ONNX Runtime's packed operands is left to it")
 
 
-def _multi_head_types(node):
-    """The rows of the query and the columns of the value; a packed query or value leaves it untyped."""
+def _multi_head_types(node: NodeProto) -> list[NodeProto]:
+    """The rows of the query and the columns of the value; none if keys or values are packed into another operand."""
     if not operand(node, 1) or not operand(node, 2):
         return []
     nodes = Nodes(node)
@@ -286,16 +341,17 @@ def _multi_head_types(node):
     return nodes.nodes
 
 
-def _only_like_query(node):
+def _like_query(node: NodeProto) -> list[NodeProto]:
+    """The type of the query, unless keys and values are packed into it."""
     return like_operands(0)(node) if operand(node, 1) else []
 
 
 for _op, _types in (
     ("Attention", _attention_types),
     ("MultiHeadAttention", _multi_head_types),
-    ("GroupQueryAttention", _only_like_query),
+    ("GroupQueryAttention", _like_query),
     ("RotaryEmbedding", like_operands(0)),
 ):
-    operator(f"com.microsoft.{_op}", category="matmul", layout=BARRIER, fusion=OPAQUE, stand_in=_types)(
+    operator(f"com.microsoft.{_op}", category="matmul", layout=LAYOUT_BARRIER, fusion=OPAQUE, stand_in=_types)(
         _attention_by_ort
     )

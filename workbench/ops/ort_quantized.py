@@ -5,28 +5,38 @@ Source: ONNX Runtime's contrib operators, https://github.com/microsoft/onnxrunti
 
 from __future__ import annotations
 
-from onnx import helper
+from collections.abc import Callable
+from typing import NoReturn
 
-from workbench.ops.contract import operator, per_output
-from workbench.ops.dtypes import CannotRun
+from onnx import NodeProto, helper
+
+from workbench.ops.contract import Call, FlopCount, OperatorFunctionT, StandIn, operator, per_output
+from workbench.ops.dtypes import UnsupportedByTorch
 from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import F, torch
 from workbench.ops.matmul import matmul_flops, matmul_with_zero_points
-from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.permutation.kinds import LAYOUT_BARRIER
 from workbench.ops.pooling import average_pool
 from workbench.ops.quantization import dynamic_quantize_linear, saturated
 from workbench.ops.stand_ins import Nodes, attributes_of, call_of, like_operands, operand
 
 
-def quantized(op, *, flops=None, stand_in=None):
+def quantized(
+    op: str, *, stand_in: StandIn, flops: FlopCount | None = None
+) -> Callable[[OperatorFunctionT], OperatorFunctionT]:
     return operator(
-        f"com.microsoft.{op}", category="quantization", layout=BARRIER, fusion=OPAQUE, flops=flops, stand_in=stand_in
+        f"com.microsoft.{op}",
+        category="quantization",
+        layout=LAYOUT_BARRIER,
+        fusion=OPAQUE,
+        flops=flops,
+        stand_in=stand_in,
     )
 
 
 def _dequantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None) -> torch.Tensor:
-    whole = x.to(torch.int32) if zero is None else x.to(torch.int32) - zero.to(torch.int32)
-    return whole.to(torch.float32) * scale
+    integers = x.to(torch.int32) if zero is None else x.to(torch.int32) - zero.to(torch.int32)
+    return integers.to(torch.float32) * scale
 
 
 def _quantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
@@ -36,8 +46,8 @@ def _quantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, d
     return saturated((x / scale).round() + zero.float(), zero.dtype)
 
 
-def _broadcast_types(node):
-    """The type of A in the broadcast shape of A and B; a comparison needs numbers that opset 7 compares."""
+def _broadcast_types(node: NodeProto) -> list[NodeProto]:
+    """The type of A in the broadcast shape of A and B. They are compared as floats, which opset 7 can."""
     nodes = Nodes(node)
     equal = nodes.add("Equal", [nodes.as_float(node.input[0]), nodes.as_float(node.input[3])])
     nodes.add("Where", [equal, node.input[0], node.input[3]], node.output[0])
@@ -45,44 +55,93 @@ def _broadcast_types(node):
 
 
 @quantized("QLinearAdd", flops=per_output(5), stand_in=_broadcast_types)
-def qlinear_add(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero=None):
+def qlinear_add(
+    call: Call,
+    a: torch.Tensor,
+    a_scale: torch.Tensor,
+    a_zero: torch.Tensor | None,
+    b: torch.Tensor,
+    b_scale: torch.Tensor,
+    b_zero: torch.Tensor | None,
+    y_scale: torch.Tensor,
+    y_zero: torch.Tensor | None = None,
+) -> torch.Tensor:
     return _quantize(_dequantize(a, a_scale, a_zero) + _dequantize(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
 
 
 @quantized("QLinearMul", flops=per_output(5), stand_in=_broadcast_types)
-def qlinear_mul(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero=None):
+def qlinear_mul(
+    call: Call,
+    a: torch.Tensor,
+    a_scale: torch.Tensor,
+    a_zero: torch.Tensor | None,
+    b: torch.Tensor,
+    b_scale: torch.Tensor,
+    b_zero: torch.Tensor | None,
+    y_scale: torch.Tensor,
+    y_zero: torch.Tensor | None = None,
+) -> torch.Tensor:
     return _quantize(_dequantize(a, a_scale, a_zero) * _dequantize(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
 
 
 @quantized("QLinearSigmoid", flops=per_output(8), stand_in=like_operands(0))
-def qlinear_sigmoid(call, x, x_scale, x_zero, y_scale, y_zero=None):
+def qlinear_sigmoid(
+    call: Call,
+    x: torch.Tensor,
+    x_scale: torch.Tensor,
+    x_zero: torch.Tensor | None,
+    y_scale: torch.Tensor,
+    y_zero: torch.Tensor | None = None,
+) -> torch.Tensor:
     return _quantize(torch.sigmoid(_dequantize(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
 
 
 @quantized("QLinearLeakyRelu", flops=per_output(5), stand_in=like_operands(0))
-def qlinear_leaky_relu(call, x, x_scale, x_zero, y_scale, y_zero=None):
+def qlinear_leaky_relu(
+    call: Call,
+    x: torch.Tensor,
+    x_scale: torch.Tensor,
+    x_zero: torch.Tensor | None,
+    y_scale: torch.Tensor,
+    y_zero: torch.Tensor | None = None,
+) -> torch.Tensor:
     return _quantize(F.leaky_relu(_dequantize(x, x_scale, x_zero), call.attr("alpha", 0.01)), y_scale, y_zero, x.dtype)
 
 
-def _concat_types(node):
+def _concat_types(node: NodeProto) -> list[NodeProto]:
     parts = list(node.input[2::3])
     return [helper.make_node("Concat", parts, node.output[:1], **attributes_of(node, "axis"))]
 
 
 @quantized("QLinearConcat", flops=per_output(4), stand_in=_concat_types)
-def qlinear_concat(call, y_scale, y_zero, *parts):
+def qlinear_concat(call: Call, y_scale: torch.Tensor, y_zero: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
+    """parts: for each tensor itself, its scale and its zero point.
+
+    [*A, M, *B], [], [], [*A, N, *B], [], [], ... -> [*A, M + N + ..., *B]
+    """
     triples = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return torch.cat(
         [_quantize(_dequantize(*triple), y_scale, y_zero, y_zero.dtype) for triple in triples], call.attr("axis")
     )
 
 
-def _where_types(node):
+def _where_types(node: NodeProto) -> list[NodeProto]:
     return [helper.make_node("Where", [node.input[i] for i in (0, 1, 4)], node.output[:1])]
 
 
 @quantized("QLinearWhere", flops=per_output(4), stand_in=_where_types)
-def qlinear_where(call, condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero):
+def qlinear_where(
+    call: Call,
+    condition: torch.Tensor,
+    x: torch.Tensor,
+    x_scale: torch.Tensor,
+    x_zero: torch.Tensor,
+    y: torch.Tensor,
+    y_scale: torch.Tensor,
+    y_zero: torch.Tensor,
+    z_scale: torch.Tensor,
+    z_zero: torch.Tensor,
+) -> torch.Tensor:
     return torch.where(
         condition,
         _quantize(_dequantize(x, x_scale, x_zero), z_scale, z_zero, z_zero.dtype),
@@ -90,21 +149,21 @@ def qlinear_where(call, condition, x, x_scale, x_zero, y, y_scale, y_zero, z_sca
     )
 
 
-def _pool_types(op_type: str, *names: str):
-    """A pooling of floats, quantized as the result is; channels last only if a kernel says how many axes there are."""
+def _pool_types(op_type: str, *names: str) -> StandIn:
+    """A pooling of floats, quantized as the result is. With channels last the rank must follow from `kernel_shape`."""
 
-    def types(node):
-        given = attributes_of(node, *names)
-        last = attributes_of(node, "channels_last").get("channels_last", 0)
-        if last and "kernel_shape" not in given:
+    def types(node: NodeProto) -> list[NodeProto]:
+        attributes = attributes_of(node, *names)
+        is_channels_last = attributes_of(node, "channels_last").get("channels_last", 0)
+        if is_channels_last and "kernel_shape" not in attributes:
             return []
         nodes = Nodes(node)
-        rank = len(given.get("kernel_shape", ())) + 2
+        rank = len(attributes.get("kernel_shape", ())) + 2
         x = nodes.as_float(node.input[0])
-        if last:
+        if is_channels_last:
             x = nodes.add("Transpose", [x], perm=[0, rank - 1, *range(1, rank - 1)])
-        pooled = nodes.add(op_type, [x], **given)
-        if last:
+        pooled = nodes.add(op_type, [x], **attributes)
+        if is_channels_last:
             pooled = nodes.add("Transpose", [pooled], perm=[0, *range(2, rank), 1])
         zero = operand(node, 4) or operand(node, 2)
         nodes.add("QuantizeLinear", [v for v in (pooled, node.input[3], zero) if v], node.output[0])
@@ -116,78 +175,136 @@ def _pool_types(op_type: str, *names: str):
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
 
-def _refuse_channels_last(call) -> None:
+def _refuse_channels_last(call: Call) -> None:
     if call.attr("channels_last", 0):
-        raise CannotRun("its operands are channels last, which is left to ONNX Runtime")
+        raise UnsupportedByTorch("its operands are channels last, which is left to ONNX Runtime")
 
 
 @quantized("QLinearAveragePool", stand_in=_pool_types("AveragePool", *_POOL))
-def qlinear_average_pool(call, x, x_scale, x_zero, y_scale, y_zero=None):
+def qlinear_average_pool(
+    call: Call,
+    x: torch.Tensor,
+    x_scale: torch.Tensor,
+    x_zero: torch.Tensor | None,
+    y_scale: torch.Tensor,
+    y_zero: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """x: [N, C, *D] -> [N, C, *E]"""
     _refuse_channels_last(call)
     return _quantize(average_pool(call, _dequantize(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
 
 
 @quantized("QLinearGlobalAveragePool", stand_in=_pool_types("GlobalAveragePool"))
-def qlinear_global_average_pool(call, x, x_scale, x_zero, y_scale, y_zero):
+def qlinear_global_average_pool(
+    call: Call,
+    x: torch.Tensor,
+    x_scale: torch.Tensor,
+    x_zero: torch.Tensor | None,
+    y_scale: torch.Tensor,
+    y_zero: torch.Tensor,
+) -> torch.Tensor:
+    """Each spatial axis becomes 1.
+
+    x: [N, C, *D] -> [N, C, *E]
+    """
     _refuse_channels_last(call)
     return _quantize(
         _dequantize(x, x_scale, x_zero).mean(tuple(range(2, x.dim())), keepdim=True), y_scale, y_zero, x.dtype
     )
 
 
-def _gemm_types(node):
+def _gemm_types(node: NodeProto) -> list[NodeProto]:
     """A product of floats, quantized if the result has a scale."""
     nodes = Nodes(node)
     product = [nodes.as_float(node.input[0]), nodes.as_float(node.input[3])]
-    given = attributes_of(node, "transA", "transB")
+    attributes = attributes_of(node, "transA", "transB")
     scale, zero = operand(node, 7), operand(node, 8)
     if not scale:
-        nodes.add("Gemm", product, node.output[0], **given)
+        nodes.add("Gemm", product, node.output[0], **attributes)
     else:
-        result = nodes.add("Gemm", product, **given)
+        result = nodes.add("Gemm", product, **attributes)
         nodes.add("QuantizeLinear", [v for v in (result, scale, zero) if v], node.output[0])
     return nodes.nodes
 
 
 @quantized("QGemm", stand_in=_gemm_types)
-def qgemm(call, a, a_scale, a_zero, b, b_scale, b_zero, c=None, y_scale=None, y_zero=None):
-    """alpha * A @ B + C, where C counts units of alpha * a_scale * b_scale; floats if the result has no scale."""
+def qgemm(
+    call: Call,
+    a: torch.Tensor,
+    a_scale: torch.Tensor,
+    a_zero: torch.Tensor,
+    b: torch.Tensor,
+    b_scale: torch.Tensor,
+    b_zero: torch.Tensor,
+    c: torch.Tensor | None = None,
+    y_scale: torch.Tensor | None = None,
+    y_zero: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """alpha * A @ B + C, where C counts units of alpha * a_scale * b_scale; floats if the result has no scale.
+
+    a: [M, K] or [K, M], b: [K, N] or [N, K], b_scale: [] or [N], b_zero: [] or [N],
+        c: broadcast to [M, N] -> [M, N]
+    """
     if a_zero.numel() > 1 or a_scale.numel() > 1:
-        raise CannotRun("a scale for each row of A is left to ONNX Runtime")
+        raise UnsupportedByTorch("a scale for each row of A is left to ONNX Runtime")
     wide_a, wide_b = a.double() - a_zero.reshape(()).double(), b.double()
     column_axis = 0 if call.attr("transB", 0) else 1
     zero = b_zero.reshape(()) if b_zero.numel() == 1 else b_zero.unsqueeze(1 - column_axis)
     wide_b = wide_b - zero.double()
     product = (wide_a.t() if call.attr("transA", 0) else wide_a) @ (wide_b.t() if call.attr("transB", 0) else wide_b)
     total = product if c is None else product + c.double()
-    scale = call.attr("alpha", 1.0) * a_scale.reshape(()) * (b_scale.reshape(()) if b_scale.numel() == 1 else b_scale)
+    alpha: float = call.attr("alpha", 1.0)
+    scale = alpha * a_scale.reshape(()) * (b_scale.reshape(()) if b_scale.numel() == 1 else b_scale)
     if y_scale is None:
         return (total.float() * scale).float()
     if y_zero is None:
-        raise CannotRun("a result without a zero point is left to ONNX Runtime")
+        raise UnsupportedByTorch("a result without a zero point is left to ONNX Runtime")
     return saturated((total.float() * (scale / y_scale)).round() + y_zero.float(), y_zero.dtype)
 
 
-def _float_product(node):
+def _float_product(node: NodeProto) -> list[NodeProto]:
     nodes = Nodes(node)
     nodes.add("MatMul", [nodes.as_float(node.input[0]), nodes.as_float(node.input[1])], node.output[0])
     return nodes.nodes
 
 
 @quantized("MatMulIntegerToFloat", flops=matmul_flops, stand_in=_float_product)
-def matmul_integer_to_float(call, a, b, a_scale, b_scale, a_zero=None, b_zero=None, bias=None):
+def matmul_integer_to_float(
+    call: Call,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_scale: torch.Tensor,
+    b_scale: torch.Tensor,
+    a_zero: torch.Tensor | None = None,
+    b_zero: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The product of the dequantized operands, and the bias.
+
+    a: [*A, M, K], b: [*A, K, N], b_scale: [] or [N], b_zero: [] or [N], bias: [N] -> [*A, M, N]
+    """
     result = matmul_with_zero_points(a, b, a_zero, b_zero).float() * (a_scale * b_scale)
     return result if bias is None else result + bias
 
 
 @quantized("DynamicQuantizeMatMul", flops=matmul_flops, stand_in=_float_product)
-def dynamic_quantize_matmul(call, a, b, b_scale, b_zero=None, bias=None):
-    """A is quantized by its least and greatest element, multiplied, and made float again."""
-    whole, scale, zero = dynamic_quantize_linear(call, a)
-    return matmul_integer_to_float(call, whole, b, scale, b_scale, zero, b_zero, bias)
+def dynamic_quantize_matmul(
+    call: Call,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    b_scale: torch.Tensor,
+    b_zero: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A is quantized by its least and greatest element, multiplied, and made float again.
+
+    a: [*A, M, K], b: [*A, K, N], b_scale: [] or [N], b_zero: [] or [N], bias: [N] -> [*A, M, N]
+    """
+    quantized_a, scale, zero = dynamic_quantize_linear(call, a)
+    return matmul_integer_to_float(call, quantized_a, b, scale, b_scale, zero, b_zero, bias)
 
 
-def _nbits_types(node):
+def _nbits_types(node: NodeProto) -> list[NodeProto]:
     """A product with a matrix of K by N."""
     sizes = attributes_of(node, "K", "N")
     nodes = Nodes(node)
@@ -197,38 +314,38 @@ def _nbits_types(node):
     return nodes.nodes
 
 
-def _conv_types(node):
+def _conv_types(node: NodeProto) -> list[NodeProto]:
     """ONNX's QLinearConv, between Transposes if the image is channels last."""
-    given = attributes_of(node, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    attributes = attributes_of(node, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     if not attributes_of(node, "channels_last").get("channels_last", 0):
-        return [helper.make_node("QLinearConv", node.input, node.output, **given)]
-    if "kernel_shape" not in given:
+        return [helper.make_node("QLinearConv", node.input, node.output, **attributes)]
+    if "kernel_shape" not in attributes:
         return []
-    nodes, rank = Nodes(node), len(given["kernel_shape"]) + 2
+    nodes, rank = Nodes(node), len(attributes["kernel_shape"]) + 2
     x = nodes.add("Transpose", [node.input[0]], perm=[0, rank - 1, *range(1, rank - 1)])
-    result = nodes.add("QLinearConv", [x, *node.input[1:]], **given)
+    result = nodes.add("QLinearConv", [x, *node.input[1:]], **attributes)
     nodes.add("Transpose", [result], node.output[0], perm=[0, *range(2, rank), 1])
     return nodes.nodes
 
 
-def _max_pool_types(node):
+def _max_pool_types(node: NodeProto) -> list[NodeProto]:
     names = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-    given, nodes = attributes_of(node, *names), Nodes(node)
-    rank = len(given["kernel_shape"]) + 2
+    attributes, nodes = attributes_of(node, *names), Nodes(node)
+    rank = len(attributes["kernel_shape"]) + 2
     x = nodes.add("Transpose", [node.input[0]], perm=[0, rank - 1, *range(1, rank - 1)])
-    nodes.add("Transpose", [nodes.add("MaxPool", [x], **given)], node.output[0], perm=[0, *range(2, rank), 1])
+    nodes.add("Transpose", [nodes.add("MaxPool", [x], **attributes)], node.output[0], perm=[0, *range(2, rank), 1])
     return nodes.nodes
 
 
-def _qattention_types(node):
-    """As of Attention, in floats."""
+def _qattention_types(node: NodeProto) -> list[NodeProto]:
+    """A third of the columns of input @ weights, as `_attention_types` in ort_fused.py, in floats."""
     nodes = Nodes(node)
     product = nodes.add("MatMul", [nodes.as_float(node.input[0]), nodes.as_float(node.input[1])])
     nodes.add("AveragePool", [product], node.output[0], kernel_shape=[3], strides=[3])
     return nodes.nodes
 
 
-def _lstm_types(node):
+def _lstm_types(node: NodeProto) -> list[NodeProto]:
     nodes = [
         helper.make_node(
             "LSTM",
@@ -241,8 +358,8 @@ def _lstm_types(node):
     return [*casts, *nodes]
 
 
-def _by_ort(call, *operands):
-    raise CannotRun("its packed or channels-last operands are left to ONNX Runtime")
+def _by_ort(call: Call, *operands: torch.Tensor | None) -> NoReturn:
+    raise UnsupportedByTorch("its packed or channels-last operands are left to ONNX Runtime")
 
 
 for _op, _types in (

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 
-from workbench.ops.contract import Call, per_input
+from workbench.ir import Node
+from workbench.ops.contract import Call, Types, known_elements, per_input
 from workbench.ops.fusion_kinds import FUSABLE, OPAQUE
+from workbench.ops.layout_sensitive import layout_sensitive_operator
 from workbench.ops.lazy import F, torch
-from workbench.ops.sensitive import sensitive
 from workbench.ops.windows import Window, torch_pads
 
 
-def pool_flops(node, inputs, outputs):
-    elements = outputs[0].elements if outputs[0] is not None else None
+def pool_flops(node: Node, inputs: Types, outputs: Types) -> int | None:
+    """One operation for each output element and tap of the kernel."""
+    elements = known_elements(outputs, 0)
     return None if elements is None else elements * math.prod(node.attr("kernel_shape"))
 
 
@@ -20,8 +22,9 @@ def _lowest(dtype: torch.dtype) -> float:
     return -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
-@sensitive("MaxPool", category="pooling", fusion=FUSABLE, flops=pool_flops)
-def max_pool(call, x):
+@layout_sensitive_operator("MaxPool", category="pooling", fusion=FUSABLE, flops=pool_flops)
+def max_pool(call: Call, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """x: [N, C, *D] -> y: [N, C, *E], indices: [N, C, *E]"""
     spatial = x.shape[2:]
     window = Window.of(call, call.attr("kernel_shape"), spatial)
     counts = window.counts(spatial, bool(call.attr("ceil_mode", 0)))
@@ -34,6 +37,7 @@ def max_pool(call, x):
 
 
 def max_pool_floats(window: Window, counts: tuple[int, ...], x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """x: [N, C, *D] -> [N, C, *counts]. dtype: whose lowest number is the padding."""
     spatial = x.shape[2:]
     overhang = window.overhang(spatial, counts)
     padding = window.begins
@@ -49,25 +53,29 @@ def max_pool_floats(window: Window, counts: tuple[int, ...], x: torch.Tensor, dt
 def _max_pool_indices(
     call: Call, window: Window, counts: tuple[int, ...], x: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest elements and their indices in the flattened input; the first of equal elements."""
+    """The largest elements and their indices in the flattened x, of equal elements the first.
+
+    x: [N, C, *D] -> y: [N, C, *counts], indices: [N, C, *counts]
+    """
     spatial, rank = x.shape[2:], x.dim() - 2
     ends = [e + o for e, o in zip(window.ends, window.overhang(spatial, counts), strict=True)]
     pads = torch_pads(window.begins, ends)
     floats = x if x.dtype.is_floating_point else x.to(torch.float64)
     values = window.slide(F.pad(floats, pads, value=-math.inf), counts).flatten(2 + rank)
-    places = torch.arange(math.prod(spatial), device=x.device)
+    positions = torch.arange(math.prod(spatial), device=x.device)
     if call.attr("storage_order", 0) == 1:
-        places = places.reshape(tuple(reversed(spatial))).permute(*reversed(range(rank)))
-    slid = window.slide(F.pad(places.reshape(1, 1, *spatial), pads, value=-1), counts).flatten(2 + rank)
+        positions = positions.reshape(tuple(reversed(spatial))).permute(*reversed(range(rank)))
+    positions = window.slide(F.pad(positions.reshape(1, 1, *spatial), pads, value=-1), counts).flatten(2 + rank)
     largest = values.amax(-1, keepdim=True)
-    result = ((values == largest) | values.isnan()) & (slid >= 0)  # -inf is found in the image, not in the padding
-    index = slid.expand(values.shape).gather(-1, result.byte().argmax(-1, keepdim=True)).squeeze(-1)
+    is_largest = ((values == largest) | values.isnan()) & (positions >= 0)  # not in the padding, even if all are -inf
+    index = positions.expand(values.shape).gather(-1, is_largest.byte().argmax(-1, keepdim=True)).squeeze(-1)
     planes = torch.arange(x.shape[0] * x.shape[1], device=x.device).reshape(*x.shape[:2], *(1,) * rank)
     return largest.squeeze(-1).to(x.dtype), index + planes * math.prod(spatial)
 
 
-@sensitive("AveragePool", category="pooling", fusion=FUSABLE, flops=pool_flops)
-def average_pool(call, x):
+@layout_sensitive_operator("AveragePool", category="pooling", fusion=FUSABLE, flops=pool_flops)
+def average_pool(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """x: [N, C, *D] -> [N, C, *E]"""
     spatial = x.shape[2:]
     window = Window.of(call, call.attr("kernel_shape"), spatial)
     counts = window.counts(spatial, bool(call.attr("ceil_mode", 0)))
@@ -80,15 +88,17 @@ def average_pool(call, x):
         return pool(x, window.kernel, window.strides, window.begins, False, include)
     kernel_axes = tuple(range(-len(spatial), 0))
     pads = torch_pads(window.begins, window.ends)
-    beyond = torch_pads((0,) * len(spatial), overhang)
+    overhang_pads = torch_pads((0,) * len(spatial), overhang)
     ones = F.pad(torch.ones((1, 1, *spatial), dtype=x.dtype, device=x.device), pads, value=float(include))
-    share = window.slide(F.pad(ones, beyond), counts).sum(kernel_axes)
-    return window.slide(F.pad(F.pad(x, pads), beyond), counts).sum(kernel_axes) / share
+    divisor = window.slide(F.pad(ones, overhang_pads), counts).sum(kernel_axes)
+    return window.slide(F.pad(F.pad(x, pads), overhang_pads), counts).sum(kernel_axes) / divisor
 
 
-@sensitive("LpPool", category="pooling", fusion=FUSABLE, flops=pool_flops)
-def lp_pool(call, x):
-    spatial, p = x.shape[2:], call.attr("p", 2)
+@layout_sensitive_operator("LpPool", category="pooling", fusion=FUSABLE, flops=pool_flops)
+def lp_pool(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """x: [N, C, *D] -> [N, C, *E]"""
+    spatial = x.shape[2:]
+    p: int = call.attr("p", 2)
     window = Window.of(call, call.attr("kernel_shape"), spatial)
     counts = window.counts(spatial, bool(call.attr("ceil_mode", 0)))
     ends = [e + o for e, o in zip(window.ends, window.overhang(spatial, counts), strict=True)]
@@ -100,24 +110,42 @@ def _spatial_axes(x: torch.Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.dim()))
 
 
-@sensitive("GlobalAveragePool", category="pooling", fusion=FUSABLE, flops=per_input(1))
-def global_average_pool(call, x):
+@layout_sensitive_operator("GlobalAveragePool", category="pooling", fusion=FUSABLE, flops=per_input(1))
+def global_average_pool(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Each spatial axis becomes 1.
+
+    x: [N, C, *D] -> [N, C, *E]
+    """
     return x.mean(_spatial_axes(x), keepdim=True)
 
 
-@sensitive("GlobalMaxPool", category="pooling", fusion=FUSABLE, flops=per_input(1))
-def global_max_pool(call, x):
+@layout_sensitive_operator("GlobalMaxPool", category="pooling", fusion=FUSABLE, flops=per_input(1))
+def global_max_pool(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Each spatial axis becomes 1.
+
+    x: [N, C, *D] -> [N, C, *E]
+    """
     return x.amax(_spatial_axes(x), keepdim=True)
 
 
-@sensitive("GlobalLpPool", category="pooling", fusion=FUSABLE, flops=per_input(2))
-def global_lp_pool(call, x):
-    return torch.linalg.vector_norm(x, call.attr("p", 2), _spatial_axes(x), keepdim=True)
+@layout_sensitive_operator("GlobalLpPool", category="pooling", fusion=FUSABLE, flops=per_input(2))
+def global_lp_pool(call: Call, x: torch.Tensor) -> torch.Tensor:
+    """Each spatial axis becomes 1.
+
+    x: [N, C, *D] -> [N, C, *E]
+    """
+    norm: torch.Tensor = torch.linalg.vector_norm(x, call.attr("p", 2), _spatial_axes(x), keepdim=True)
+    return norm
 
 
-@sensitive("MaxUnpool", category="pooling", fusion=OPAQUE, host_inputs=(2,))
-def max_unpool(call, x, indices, output_shape=None):
-    """Indices refer to the flattened result of the shape that the attributes imply, then put into `output_shape`."""
+@layout_sensitive_operator("MaxUnpool", category="pooling", fusion=OPAQUE, host_inputs=(2,))
+def max_unpool(
+    call: Call, x: torch.Tensor, indices: torch.Tensor, output_shape: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Each element at its index in the flattened result, zeros elsewhere.
+
+    x: [N, C, *D], indices: [N, C, *D], output_shape: [K] -> [N, C, *E]
+    """
     rank = x.dim() - 2
     kernel = call.attr("kernel_shape")
     strides = call.attr("strides", (1,) * rank)

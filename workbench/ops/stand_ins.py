@@ -1,7 +1,7 @@
-"""Nodes of ONNX's operators whose results have the types and shapes of an operator that ONNX does not define.
+"""Stand-ins: nodes of ONNX's operators whose results have the types of an operator's that ONNX does not define.
 
-ONNX's shape inference then infers its results, symbolic dims included. The nodes are only for inference and are never
-run; a call to which they do not apply leaves its results untyped.
+With them ONNX's shape inference infers these results, symbolic dims included. They are never run. Where there is no
+stand-in for a call, its results have no types.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def operand(node: NodeProto, index: int) -> str:
 
 
 class Nodes:
-    """Nodes that stand for one. New values are named after its first result."""
+    """The nodes that stand in for one node. New values are named after its first result."""
 
     def __init__(self, node: NodeProto) -> None:
         self.nodes: list[NodeProto] = []
         self._prefix = next(v for v in node.output if v)
 
     def add(self, op_type: str, inputs: list[str], result: str = "", **attributes: Any) -> str:
-        """Add a node; the name of its result."""
+        """Add a node, and return the name of its result."""
         result = result or f"{self._prefix}/stand_in/{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [result], **attributes))
         return result
@@ -55,10 +55,10 @@ def like_operands(*indices: int | None) -> StandIn:
 
 
 def call_of(op_type: str, operands: int, *attributes: str) -> StandIn:
-    """The first result is that of `op_type` on the first operands, with those of the attributes that are given."""
+    """The first result is that of `op_type` on the first `operands` operands, with these attributes of the node."""
 
     def nodes(node: NodeProto) -> list[NodeProto]:
-        given = attributes_of(node, *attributes)
-        return [helper.make_node(op_type, node.input[:operands], node.output[:1], **given)]
+        values = attributes_of(node, *attributes)
+        return [helper.make_node(op_type, node.input[:operands], node.output[:1], **values)]
 
     return nodes

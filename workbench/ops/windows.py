@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import EllipsisType
 
 from workbench.ir import Node
 from workbench.ops.contract import Call
@@ -13,7 +13,10 @@ from workbench.ops.lazy import torch
 
 @dataclass(frozen=True)
 class Window:
-    """Sizes in elements, one entry per spatial axis."""
+    """A kernel that slides over an image: sizes in elements, one entry per spatial axis.
+
+    begins, ends: the pads before and after the image.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -23,7 +26,7 @@ class Window:
 
     @classmethod
     def of(cls, call: Call | Node, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
-        """The window that the node's attributes describe on an input of `spatial` dims."""
+        """The window of these attributes, for an image with the spatial dims `spatial`."""
         rank = len(spatial)
         kernel = tuple(kernel)
         strides = tuple(call.attr("strides") or (1,) * rank)
@@ -50,20 +53,20 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, spatial: Sequence[int], ceil: bool) -> tuple[int, ...]:
-        """The number of windows that fit; with `ceil` the last may extend beyond the end, if it starts inside."""
-        result = []
+        """The number of windows per axis; with `ceil` the last may extend beyond the end, if it starts inside."""
+        results = []
         for n, extent, stride, begin, end in zip(
             spatial, self.extents, self.strides, self.begins, self.ends, strict=True
         ):
-            room = n + begin + end - extent
-            count = (-(-room // stride) if ceil else room // stride) + 1
+            free = n + begin + end - extent
+            count = (-(-free // stride) if ceil else free // stride) + 1
             if ceil and (count - 1) * stride >= n + begin:
                 count -= 1
-            result.append(count)
-        return tuple(result)
+            results.append(count)
+        return tuple(results)
 
     def overhang(self, spatial: Sequence[int], counts: Sequence[int]) -> tuple[int, ...]:
-        """The number of elements that the last windows need beyond the padded input."""
+        """The number of elements per axis by which the last windows exceed the padded image."""
         return tuple(
             max((c - 1) * s + extent - (n + b + e), 0)
             for c, s, extent, n, b, e in zip(
@@ -72,13 +75,13 @@ class Window:
         )
 
     def slide(self, padded: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
-        """All windows of [N, C, spatial...] as a view [N, C, counts..., kernel...]."""
+        """All windows of the padded image [N, C, *D], as a view [N, C, *counts, *kernel]."""
         for axis, (extent, stride) in enumerate(zip(self.extents, self.strides, strict=True)):
             padded = padded.unfold(2 + axis, extent, stride).narrow(2 + axis, 0, counts[axis])
-        taps: tuple[Any, ...] = (..., *(slice(None, None, d) for d in self.dilations))
+        taps: tuple[EllipsisType | slice, ...] = (..., *(slice(None, None, d) for d in self.dilations))
         return padded[taps]
 
 
 def torch_pads(begins: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Pads in torch's order: the last axis first, each as begin and end."""
+    """Pads in the order of torch's F.pad: the last axis first, each as begin and end."""
     return [p for b, e in zip(reversed(begins), reversed(ends), strict=True) for p in (b, e)]

@@ -1,8 +1,8 @@
-"""What a call of today's form is in the form before: operands that were attributes, values that did not exist yet.
+"""Downgrades: calls in the form that an operator had before an opset changed it.
 
-Each entry is of an operator and the opset that gave it a new form. It returns calls that mean the same before that
-opset, or raises NoOlderForm. What only adds attributes or types needs no entry (`forms.py`). From ONNX's definitions
-and its changelog (https://github.com/onnx/onnx/blob/main/docs/Changelog.md).
+The key of each entry is an operator and the opset that changed it. Its function returns equivalent calls that are
+valid before that opset, or raises NoOlderForm. Changes that only add attributes or types need no entry (`forms.py`).
+Source: ONNX's schemas and its changelog (https://github.com/onnx/onnx/blob/main/docs/Changelog.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _operand(node: Node, index: int) -> str:
 
 
 def _attribute(node: Node, name: str, default: Any = None) -> Any:
-    """The attribute's value. Raises NoOlderForm for one that only a call of the function knows."""
+    """The attribute's value. Raises NoOlderForm if it refers to an attribute of the function around it."""
     value = node.attr(name, default)
     if isinstance(value, AttrRef):
         raise NoOlderForm
@@ -38,7 +38,7 @@ def _numbers(scope: Scope, value: str) -> tuple[int, ...]:
 
 
 def _number(scope: Scope, value: str) -> float:
-    """As an attribute holds it. Raises NoOlderForm for one of type double that no float32 is."""
+    """The number of a scalar constant, as a float attribute. Raises NoOlderForm if float32 does not represent it."""
     number = float(scope.array(value).reshape(()))
     _refuse_unless(float(np.float32(number)) == number or np.isnan(number))
     return number
@@ -46,8 +46,8 @@ def _number(scope: Scope, value: str) -> float:
 
 def _changed(node: Node, operands: int, remove: Collection[str] = (), add: Mapping[str, Any] | None = None) -> Node:
     """The call with its first operands, without the attributes `remove`, and with those of `add`."""
-    kept = {key: value for key, value in node.attributes.items() if key not in remove}
-    return node.replace(inputs=node.inputs[:operands], attributes={**kept, **(add or {})})
+    attributes = {key: value for key, value in node.attributes.items() if key not in remove}
+    return node.replace(inputs=node.inputs[:operands], attributes={**attributes, **(add or {})})
 
 
 def _refuse_unless(holds: bool) -> None:
@@ -65,7 +65,7 @@ def _axes_as_attribute(node: Node, scope: Scope) -> list[Node]:
     return [_changed(node, 1, ("noop_with_empty_axes",), {"axes": axes} if axes else None)]
 
 
-def _axes_from_the_front(node: Node, scope: Scope) -> list[Node]:
+def _nonnegative_axes(node: Node, scope: Scope) -> list[Node]:
     entries = {key: _attribute(node, key) for key in ("axis", "axes") if key in node.attributes}
     if all(axis >= 0 for value in entries.values() for axis in np.atleast_1d(value)):
         return [node]
@@ -75,18 +75,18 @@ def _axes_from_the_front(node: Node, scope: Scope) -> list[Node]:
 
 
 def _gather(node: Node, scope: Scope) -> list[Node]:
-    """Negative indices came with opset 11; computed ones are taken for such as an older file had."""
+    """Negative indices came with opset 11; computed indices are assumed to be nonnegative."""
     indices = scope.known(_operand(node, 1))
     _refuse_unless(indices is None or bool((indices >= 0).all()))
-    return _axes_from_the_front(node, scope)
+    return _nonnegative_axes(node, scope)
 
 
 def _scatter(node: Node, scope: Scope) -> list[Node]:
-    return [_axes_from_the_front(node, scope)[0].replace(op_type="Scatter")]
+    return [_nonnegative_axes(node, scope)[0].replace(op_type="Scatter")]
 
 
 def _split_18(node: Node, scope: Scope) -> list[Node]:
-    """Without sizes a Split was into equal parts; a last part that is smaller came with num_outputs."""
+    """Before opset 18 a Split without sizes was into equal parts; num_outputs allows a smaller last part."""
     count = _attribute(node, "num_outputs")
     if count is None:
         return [node]
@@ -113,14 +113,14 @@ def _clip_11(node: Node, scope: Scope) -> list[Node]:
 
 
 def _pad_18(node: Node, scope: Scope) -> list[Node]:
-    """Pads of some axes are those of all, with zeros."""
+    """The pads of some axes become those of all axes, with zeros."""
     if not _operand(node, 3):
         return [_changed(node, 3)]
     axes, pads = _numbers(scope, node.inputs[3]), _numbers(scope, node.inputs[1])
     rank = scope.rank(node.inputs[0])
-    whole = np.zeros((2, rank), np.int64)
-    whole[:, [axis % rank for axis in axes]] = np.reshape(pads, (2, len(axes)))
-    filled = scope.new_constant(f"{node.name}_pads", whole.reshape(-1))
+    pads_of_all = np.zeros((2, rank), np.int64)
+    pads_of_all[:, [axis % rank for axis in axes]] = np.reshape(pads, (2, len(axes)))
+    filled = scope.new_constant(f"{node.name}_pads", pads_of_all.reshape(-1))
     inputs = (node.inputs[0], filled, *node.inputs[2:3])
     return [node.replace(inputs=inputs if inputs[-1] else inputs[:2])]
 
@@ -134,7 +134,7 @@ def _slice_10(node: Node, scope: Scope) -> list[Node]:
     starts, ends = (_numbers(scope, node.inputs[index]) for index in (1, 2))
     axes = _numbers(scope, _operand(node, 3)) if _operand(node, 3) else tuple(range(len(starts)))
     _refuse_unless(not _operand(node, 4) or set(_numbers(scope, node.inputs[4])) <= {1})
-    return _axes_from_the_front(_changed(node, 1, add={"starts": starts, "ends": ends, "axes": axes}), scope)
+    return _nonnegative_axes(_changed(node, 1, add={"starts": starts, "ends": ends, "axes": axes}), scope)
 
 
 def _top_k_10(node: Node, scope: Scope) -> list[Node]:
@@ -156,7 +156,7 @@ def _dft_20(node: Node, scope: Scope) -> list[Node]:
 
 
 def _over_the_last_axes(node: Node, scope: Scope) -> list[Node]:
-    """Before opset 13 a Softmax was over all axes from its own on: the same if those after it have size 1."""
+    """Before opset 13 a Softmax was over its axis and all after it: the same if those after it have size 1."""
     axis = _attribute(node, "axis", -1)
     if axis == -1:
         return [_changed(node, 1, add={"axis": -1})]
@@ -167,31 +167,31 @@ def _over_the_last_axes(node: Node, scope: Scope) -> list[Node]:
 
 
 def _shape_15(node: Node, scope: Scope) -> list[Node]:
-    """A part of the dims is a Slice of them."""
+    """Shape with start and end becomes a Slice of all dims."""
     start, end = _attribute(node, "start"), _attribute(node, "end")
     if start == 0 and end is None:
         return [_changed(node, 1, ("start",))]
     dims = scope.names.fresh(f"{node.outputs[0]}_dims")
     bounds = {"start": start, "end": _TO_THE_END if end is None else end}
     operands = [scope.new_constant(f"{dims}_{key}", np.array([number], np.int64)) for key, number in bounds.items()]
-    whole = _changed(node, 1, ("start", "end")).replace(name=scope.names.fresh(f"{node.name}_dims"), outputs=(dims,))
-    return [whole, node.replace(op_type="Slice", inputs=(dims, *operands), attributes={})]
+    all_dims = _changed(node, 1, ("start", "end")).replace(name=scope.names.fresh(f"{node.name}_dims"), outputs=(dims,))
+    return [all_dims, node.replace(op_type="Slice", inputs=(dims, *operands), attributes={})]
 
 
 def _reshape_14(node: Node, scope: Scope) -> list[Node]:
-    """With allowzero a 0 is a size; without one in the shape there is no difference."""
+    """With allowzero a 0 in the shape is a size; without a 0 there is no difference."""
     _refuse_unless(not _attribute(node, "allowzero") or 0 not in _numbers(scope, node.inputs[1]))
     return [_changed(node, 2, ("allowzero",))]
 
 
 def _cast_like_15(node: Node, scope: Scope) -> list[Node]:
-    wanted = scope.type(node.inputs[1])
-    if wanted is None:
+    target_type = scope.type(node.inputs[1])
+    if target_type is None:
         raise NoOlderForm
-    return [_changed(node, 1, add={"to": int(wanted.dtype)}).replace(op_type="Cast")]
+    return [_changed(node, 1, add={"to": int(target_type.dtype)}).replace(op_type="Cast")]
 
 
-def _of_one_scale(node: Node, scope: Scope) -> list[Node]:
+def _without_axis(node: Node, scope: Scope) -> list[Node]:
     """Before opset 13 there was one scale for the whole tensor."""
     shape = scope.shape(node.inputs[1])
     _refuse_unless(shape in ((), (1,)))
@@ -210,14 +210,14 @@ def _grid_sample_20(node: Node, scope: Scope) -> list[Node]:
 
 
 def _equal_shapes(node: Node, scope: Scope) -> list[Node]:
-    """Before opset 8 these did not broadcast."""
+    """Before opset 8 these operators did not broadcast."""
     shapes = {scope.shape(value) for value in node.inputs}
     _refuse_unless(len(shapes) == 1 and None not in shapes and all(isinstance(d, int) for s in shapes for d in s or ()))
     return [node]
 
 
 def _without(attribute: str, *values: str) -> Downgrade:
-    """An attribute had not yet these values."""
+    """A downgrade for an attribute that did not have these values yet."""
 
     def downgrade(node: Node, scope: Scope) -> list[Node]:
         _refuse_unless(_attribute(node, attribute) not in values)
@@ -230,13 +230,13 @@ def _without(attribute: str, *values: str) -> Downgrade:
 
 
 def _resize_13(node: Node, scope: Scope) -> list[Node]:
-    """Before opset 13 what is not given was an empty tensor."""
-    given = [_operand(node, index) for index in range(4)]
-    missing = [index for index in (1, 2) if not given[index]]
+    """Before opset 13 an omitted operand was an empty tensor."""
+    operands = [_operand(node, index) for index in range(4)]
+    missing = [index for index in (1, 2) if not operands[index]]
     if missing:
         empty = scope.new_constant(f"{node.name}_none", np.zeros(0, np.float32))
-        given = [empty if index in missing else value for index, value in enumerate(given)]
-    return [node.replace(inputs=tuple(given) if given[3] else tuple(given[:3]))]
+        operands = [empty if index in missing else value for index, value in enumerate(operands)]
+    return [node.replace(inputs=tuple(operands) if operands[3] else tuple(operands[:3]))]
 
 
 _OF_RESIZE_11 = (
@@ -249,7 +249,7 @@ _OF_RESIZE_11 = (
 
 
 def _resize_11(node: Node, scope: Scope) -> list[Node]:
-    """Opset 10 had one rounding, and for images that get smaller by nearest neighbours another one."""
+    """Opset 10 had one coordinate mode, and for downscaling by nearest neighbours another rounding."""
     mode = _attribute(node, "mode")
     _refuse_unless(mode in ("nearest", "linear") and not _operand(node, 3))
     _refuse_unless(_attribute(node, "coordinate_transformation_mode") == "asymmetric")
@@ -268,7 +268,7 @@ def _upsample_9(node: Node, scope: Scope) -> list[Node]:
 
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
-_COUNTED_FROM_THE_FRONT = (
+_NONNEGATIVE_AXES = (
     *(f"Reduce{name}" for name in (*_REDUCTIONS, "Sum")),
     *("ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Hardmax", "LogSoftmax", "Softmax", "Split"),
     *("Squeeze", "Unsqueeze"),
@@ -276,9 +276,9 @@ _COUNTED_FROM_THE_FRONT = (
 DOWNGRADES: Mapping[tuple[str, int], Downgrade] = {
     **{(f"Reduce{name}", 18): _axes_as_attribute for name in _REDUCTIONS},
     **{(name, 13): _axes_as_attribute for name in ("ReduceSum", "Squeeze", "Unsqueeze")},
-    **{(name, 11): _axes_from_the_front for name in _COUNTED_FROM_THE_FRONT},
+    **{(name, 11): _nonnegative_axes for name in _NONNEGATIVE_AXES},
     **{(name, 13): _over_the_last_axes for name in ("Softmax", "LogSoftmax", "Hardmax")},
-    **{(name, 13): _of_one_scale for name in ("QuantizeLinear", "DequantizeLinear")},
+    **{(name, 13): _without_axis for name in ("QuantizeLinear", "DequantizeLinear")},
     **{(name, 8): _equal_shapes for name in ("Max", "Min", "Sum", "Mean")},
     **{(name, 18): _without("reduction", "max", "min") for name in ("ScatterElements", "ScatterND")},
     ("CastLike", 15): _cast_like_15,

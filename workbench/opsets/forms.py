@@ -1,4 +1,4 @@
-"""A call of an operator in the form that the operator had before, from ONNX's own definitions."""
+"""Brings a call into the form that its operator had before, according to ONNX's schemas."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from workbench.ir.attribute_defaults import plain_default
 from workbench.ir.node import AttrRef
 from workbench.opsets.scope import NoOlderForm, Scope
 
-_MAKES_NO_DIFFERENCE = {"dilations": 1}  # attributes of numbers that change nothing if each is this one
+_NEUTRAL_NUMBERS = {"dilations": 1}  # attributes that change nothing if all their numbers are this one
 _VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 
 
 @dataclass(frozen=True)
 class _Parameter:
-    """variable: the name that operands of one type share; "" if it is the parameter's own."""
+    """A formal parameter. variable: its type variable if other parameters may share it, else ""."""
 
     types: frozenset[str]
     variable: str
@@ -28,16 +28,19 @@ class _Parameter:
 
 @dataclass(frozen=True)
 class _Form:
-    """The form before a version: what it lacks, what it does by default, and what it takes.
+    """An operator's form before a version, compared with that version.
 
-    removed: attributes that came later, with their defaults. defaults: those that differ, of the newer form.
-    variadic: whether the last parameter stands for all further ones, of inputs and of outputs.
+    removed:    attributes that the version added, with their defaults.
+    attributes: those of the older form.
+    defaults:   defaults of the newer form that differ from those of the older one.
+    min_inputs: the number of required inputs.
+    variadic:   whether the last parameter is variadic, for inputs and for outputs.
     """
 
     removed: Mapping[str, Any]
     attributes: frozenset[str]
     defaults: Mapping[str, Any]
-    least: int
+    min_inputs: int
     inputs: Sequence[_Parameter]
     outputs: Sequence[_Parameter]
     variadic: tuple[bool, bool]
@@ -45,7 +48,7 @@ class _Form:
 
 @cache
 def since_version(op_type: str, opset: int) -> int:
-    """The opset that gave ONNX's operator the form that it has in `opset`; 0 if it has none there."""
+    """The opset that introduced the form that ONNX's operator has in `opset`; 0 if it does not exist there."""
     return int(defs.get_schema(op_type, opset, "").since_version) if defs.has(op_type, opset, "") else 0
 
 
@@ -56,14 +59,14 @@ def in_form_before(node: Node, scope: Scope, since: int) -> Node:
         raise NoOlderForm
     _check_operands(node.inputs, form.inputs, form.variadic[0], scope)
     _check_operands(node.outputs, form.outputs, form.variadic[1], scope)
-    if any(not value for value in (*node.inputs, *[""] * form.least)[: form.least]):
+    if any(not value for value in (*node.inputs, *[""] * form.min_inputs)[: form.min_inputs]):
         raise NoOlderForm
-    attributes = dict(_kept(node, form))
+    attributes = dict(_kept_attributes(node, form))
     attributes.update((key, value) for key, value in form.defaults.items() if key not in attributes)
     return node if attributes == dict(node.attributes) else node.replace(attributes=attributes)
 
 
-def _kept(node: Node, form: _Form) -> Iterator[tuple[str, Any]]:
+def _kept_attributes(node: Node, form: _Form) -> Iterator[tuple[str, Any]]:
     for key, value in node.attributes.items():
         if key in form.attributes:
             yield key, value
@@ -74,11 +77,11 @@ def _kept(node: Node, form: _Form) -> Iterator[tuple[str, Any]]:
 def _is_neutral(key: str, value: Any, removed: Mapping[str, Any]) -> bool:
     if key in removed and value == removed[key]:
         return True
-    return key in _MAKES_NO_DIFFERENCE and all(number == _MAKES_NO_DIFFERENCE[key] for number in value)
+    return key in _NEUTRAL_NUMBERS and all(number == _NEUTRAL_NUMBERS[key] for number in value)
 
 
 def _check_operands(values: Sequence[str], parameters: Sequence[_Parameter], variadic: bool, scope: Scope) -> None:
-    """Raise NoOlderForm for more operands than there are parameters, or of a type that they do not take."""
+    """Raises NoOlderForm for more operands than parameters, and for a type that a parameter does not take."""
     bound: dict[str, str] = {}
     for index, value in enumerate(values):
         if not value:
@@ -109,7 +112,7 @@ def _form_before(op_type: str, since: int) -> _Form | None:
         removed={key: value for key, value in defaults.items() if key not in old.attributes and value is not None},
         attributes=frozenset(old.attributes),
         defaults=changed,
-        least=old.min_input,
+        min_inputs=old.min_input,
         inputs=[_parameter(p) for p in old.inputs],
         outputs=[_parameter(p) for p in old.outputs],
         variadic=(_is_variadic(old.inputs), _is_variadic(old.outputs)),

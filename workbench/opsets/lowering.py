@@ -1,4 +1,4 @@
-"""A graph at an older opset, in forms of equal meaning; and the operators that had none there."""
+"""Rewrites a graph for an older opset, with equivalent calls, and lists the operators that have none there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.opsets.scope import Names, NoOlderForm, Scope
 
 
 class NotWritable(Exception):
-    """An operator's call has no equal at an opset. since: the oldest at which it has."""
+    """A call has no equivalent at an opset. since: the oldest opset at which it has one."""
 
     def __init__(self, op_type: str, since: int) -> None:
         super().__init__(f"{op_type} needs opset {since}")
@@ -21,42 +21,44 @@ class NotWritable(Exception):
 
 
 def newer_than(graph: Graph, opset: int) -> dict[str, int]:
-    """The operators of the graph that cannot be written at the opset, and the oldest at which each can.
+    """The operators of the graph that cannot be written at the opset, and the oldest opset at which each can.
 
-    Those of bodies and functions are among them.
+    Bodies and functions are included.
     """
-    has, result = graph.opset_imports.get("", 0), dict[str, int]()
-    if has <= opset:
+    present, result = graph.opset_imports.get("", 0), dict[str, int]()
+    if present <= opset:
         return result
-    whole = Scope(graph, _names(graph), graph.file_opset)
-    scopes = [whole, *(Scope(function.graph, whole.names, graph.file_opset) for function in graph.functions.values())]
+    scope_of_graph = Scope(graph, _names(graph), graph.file_opset)
+    scopes = [
+        scope_of_graph,
+        *(Scope(function.graph, scope_of_graph.names, graph.file_opset) for function in graph.functions.values()),
+    ]
     while scopes:
         scope = scopes.pop()
         for node in scope.graph.nodes:
-            _note(node, scope, has, opset, result)
+            _add_unwritable(node, scope, present, opset, result)
             scopes += [dataclasses.replace(scope, graph=body, outside=scope) for body in node.bodies.values()]
     return result
 
 
 def newer_in_edit(graph: Graph, edit: Edit, opset: int) -> str | None:
-    """The first operator that the edit would insert and that cannot be written at the opset, while all that it
-    removes can; None if there is none."""
-    has = graph.opset_imports.get("", 0)
-    if has <= opset:
+    """The first inserted operator that needs a newer opset than `opset` and all removed nodes; None if none does."""
+    present = graph.opset_imports.get("", 0)
+    if present <= opset:
         return None
     scope = Scope(graph, Names(set()), graph.file_opset, types=edit.types, constants=dict(edit.constants))
     removed: dict[str, int] = {}
     for name in edit.remove:
-        _note(graph.node(name), scope, has, opset, removed)
+        _add_unwritable(graph.node(name), scope, present, opset, removed)
     inserted: dict[str, int] = {}
     for node in edit.insert:
-        _note(node, scope, has, max([opset, *removed.values()]), inserted)
+        _add_unwritable(node, scope, present, max([opset, *removed.values()]), inserted)
     return next(iter(inserted), None)
 
 
-def _note(node: Node, scope: Scope, has: int, opset: int, results: dict[str, int]) -> None:
+def _add_unwritable(node: Node, scope: Scope, present: int, opset: int, results: dict[str, int]) -> None:
     try:
-        for _ in _calls_at(node, scope, has, opset):
+        for _ in _calls_at(node, scope, present, opset):
             pass
     except NotWritable as error:
         results[error.op_type] = max(error.since, results.get(error.op_type, 0))
@@ -64,31 +66,31 @@ def _note(node: Node, scope: Scope, has: int, opset: int, results: dict[str, int
 
 def lowered_to(graph: Graph, opset: int) -> Graph:
     """A copy of the graph in the forms of an older opset. Raises NotWritable for the first call without one."""
-    has = graph.opset_imports.get("", 0)
-    if has <= opset:
+    present = graph.opset_imports.get("", 0)
+    if present <= opset:
         return graph
     names = _names(graph)
-    result = _graph_at(graph, Scope(graph, names, graph.file_opset), has, opset)
+    result = _graph_at(graph, Scope(graph, names, graph.file_opset), present, opset)
     result.functions = {
-        key: _function_at(function, Scope(function.graph, names, graph.file_opset), has, opset)
+        key: _function_at(function, Scope(function.graph, names, graph.file_opset), present, opset)
         for key, function in graph.functions.items()
     }
     return result
 
 
-def _function_at(function: Function, scope: Scope, has: int, opset: int) -> Function:
-    return dataclasses.replace(function, graph=_graph_at(function.graph, scope, has, opset))
+def _function_at(function: Function, scope: Scope, present: int, opset: int) -> Function:
+    return dataclasses.replace(function, graph=_graph_at(function.graph, scope, present, opset))
 
 
-def _graph_at(graph: Graph, scope: Scope, has: int, opset: int) -> Graph:
+def _graph_at(graph: Graph, scope: Scope, present: int, opset: int) -> Graph:
     result = graph.copy()
     removed, inserted = [], []
     for node in graph.nodes:
-        calls = [_with_bodies_at(call, scope, has, opset) for call in _calls_at(node, scope, has, opset)]
+        calls = [_with_bodies_at(call, scope, present, opset) for call in _calls_at(node, scope, present, opset)]
         if calls != [node]:
             removed.append(node.name)
             inserted += calls
-    result.inputs += result.captured  # which an edit takes for undefined
+    result.inputs += result.captured  # an edit would refuse them as undefined
     result.apply(Edit(remove=tuple(removed), insert=tuple(inserted), constants=scope.constants))
     result.inputs = graph.inputs
     if "" in result.opset_imports:
@@ -96,19 +98,19 @@ def _graph_at(graph: Graph, scope: Scope, has: int, opset: int) -> Graph:
     return result
 
 
-def _with_bodies_at(node: Node, scope: Scope, has: int, opset: int) -> Node:
+def _with_bodies_at(node: Node, scope: Scope, present: int, opset: int) -> Node:
     if not node.bodies:
         return node
 
     def body_at(body: Graph) -> Graph:
-        return _graph_at(body, dataclasses.replace(scope, graph=body, outside=scope, constants={}), has, opset)
+        return _graph_at(body, dataclasses.replace(scope, graph=body, outside=scope, constants={}), present, opset)
 
     return node.with_bodies({key: body_at(body) for key, body in node.bodies.items()})
 
 
-def _calls_at(node: Node, scope: Scope, has: int, opset: int) -> Iterator[Node]:
-    """What a call that is valid at `has` is at an older opset; what ONNX does not define stays."""
-    since = 0 if node.domain else since_version(node.op_type, has)
+def _calls_at(node: Node, scope: Scope, present: int, opset: int) -> Iterator[Node]:
+    """The calls at `opset` that are equivalent to a call valid at `present`; other domains stay. Raises NotWritable."""
+    since = 0 if node.domain else since_version(node.op_type, present)
     if since <= opset:
         yield node
         return
@@ -127,8 +129,8 @@ def _calls_before(node: Node, scope: Scope, since: int) -> list[Node]:
 
 
 def _names(graph: Graph) -> Names:
-    """All names of values and nodes, of bodies and functions too."""
+    """All names of values and nodes, including those of bodies and functions."""
     taken: set[str] = set()
-    for part in graphs_within(graph, graph.functions):
-        taken.update(part.values(), part.captured, (node.name for node in part.nodes))
+    for inner in graphs_within(graph, graph.functions):
+        taken.update(inner.values(), inner.captured, (node.name for node in inner.nodes))
     return Names(taken)

@@ -1,4 +1,4 @@
-"""What a downgrade may ask about the values around a call, and where it puts new constants."""
+"""The values that a downgrade of a call may read, and its new constants."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from workbench.ir.types import Shape, ValueType
 
 
 class NoOlderForm(Exception):
-    """The call means nothing, or something else, before its operator's present form."""
+    """The operator's older form cannot express the call."""
 
 
 @dataclass
 class Names:
-    """Names of values and nodes that are taken, in the whole model."""
+    """The names of values and nodes in the whole model."""
 
     taken: set[str]
 
@@ -34,9 +34,9 @@ class Names:
 class Scope:
     """The values that calls of one graph may read.
 
-    file_opset: of the file from which the model was read, if any.
+    file_opset: the opset of the file from which the model was read, if any.
     outside:    the scope of the graph around it.
-    types, constants: of values that the graph does not have yet.
+    types, constants: of values that are not yet in the graph.
     """
 
     graph: Graph
@@ -48,9 +48,9 @@ class Scope:
 
     def known(self, value: str) -> np.ndarray | None:
         """The elements of a constant; None if they are computed."""
-        own = self.constants.get(value) or self.graph.constant(value)
-        if own is not None:
-            return own.numpy()
+        tensor = self.constants.get(value) or self.graph.constant(value)
+        if tensor is not None:
+            return tensor.numpy()
         return None if self.outside is None or self.graph.has_value(value) else self.outside.known(value)
 
     def array(self, value: str) -> np.ndarray:
@@ -62,10 +62,10 @@ class Scope:
 
     def type(self, value: str) -> TensorType | None:
         """The tensor's type, as far as known."""
-        made = self.constants.get(value)
-        message = self.types.get(value) if made is None else constant_type(made)
-        if message is not None:
-            return message if isinstance(message, TensorType) else None
+        tensor = self.constants.get(value)
+        type_ = self.types.get(value) if tensor is None else constant_type(tensor)
+        if type_ is not None:
+            return type_ if isinstance(type_, TensorType) else None
         if self.outside is None or self.graph.has_value(value):
             return self.graph.tensor_type(value)
         return self.outside.type(value)
@@ -76,13 +76,14 @@ class Scope:
         return None if result is None else result.shape
 
     def rank(self, value: str) -> int:
-        """Raises NoOlderForm if it is not known."""
+        """The tensor's rank. Raises NoOlderForm if it is not known."""
         result = self.shape(value)
         if result is None:
             raise NoOlderForm
         return len(result)
 
     def new_constant(self, base: str, array: np.ndarray) -> str:
+        """Add a constant under a fresh name, which is returned."""
         name = self.names.fresh(base)
         self.constants[name] = constant(array, name)
         return name

@@ -1,4 +1,4 @@
-"""At which opset and version of the format a graph is written, and why."""
+"""The opset and the version of the format at which a graph is written, and why."""
 
 from __future__ import annotations
 
@@ -14,29 +14,39 @@ from workbench.opsets.lowering import lowered_to, newer_than
 from workbench.opsets.versions import OLDEST_OPSET, oldest_onnxruntime
 
 KEEP, NEWEST, INLINE = "keep", "newest", "inline"
-Opset = str | int | None  # KEEP, NEWEST or a number; None: the file's, raised as far as an operator needs it
-_MOST_NAMED = 3  # operators in a sentence
+Opset = str | int | None  # KEEP, NEWEST or a number; None: that of the file, raised if an operator needs it
+_MAX_NAMED = 3  # operators named in a sentence
 
 
-class Wanted(NamedTuple):
-    """What the user chose: the opset, the version of the format (None: the lowest that suffices), and whether calls of
-    functions become the functions' bodies (INLINE; None: they stay)."""
+class FileForm(NamedTuple):
+    """How the user wants a graph to be written as a file.
+
+    opset:     as `Opset`.
+    ir:        the version of the format; None: the lowest that suffices.
+    functions: INLINE: calls of functions become the bodies of the functions; None: they stay calls.
+    metadata:  whether nodes say in their metadata what made them.
+    """
 
     opset: Opset = None
     ir: int | None = None
     functions: str | None = None
+    metadata: bool = True
 
 
-AS_NEEDED = Wanted()
+AS_NEEDED = FileForm()
 
 
 class OpsetError(UserError):
-    """The graph cannot be written at the wanted opset or version of the format."""
+    """The graph cannot be written at the requested opset or version of the format."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """The opset and the version of the format that were chosen. before: the file's opset; for: what needs more."""
+    """The opset and the version of the format at which a graph was written.
+
+    before:    the opset of the file from which the model was read.
+    needed_by: the operators for which the opset was raised.
+    """
 
     opset: int
     ir: int
@@ -50,53 +60,56 @@ class Written:
             return ""
         runtime = oldest_onnxruntime(self.opset, self.ir)
         needs = f"needs ONNX Runtime {runtime} or newer" if runtime else "no known ONNX Runtime reads it"
-        return f"opset {self.before} to {self.opset}, for {_named(self.needed_by)}; {needs}"
+        return f"opset {self.before} to {self.opset}, for {_names_text(self.needed_by)}; {needs}"
 
 
-def kept_opset(graph: Graph, wanted: Opset) -> int | None:
-    """The newest opset that rules may write for; None if there is none. Raises OpsetError for an impossible one."""
-    least = _least(graph.opset_imports.get("", 0), _opset_of_file(graph), wanted)
-    return None if wanted in (None, NEWEST) else least
+def opset_limit(graph: Graph, requested: Opset) -> int | None:
+    """The newest opset whose operators rules may write; None for no limit. Raises OpsetError for an impossible one."""
+    lowest = _lowest_opset(graph.opset_imports.get("", 0), _opset_of_file(graph), requested)
+    return None if requested in (None, NEWEST) else lowest
 
 
-def at_written_opset(graph: Graph, wanted: Opset = None, ir: int | None = None) -> tuple[Graph, Written]:
+def at_written_opset(graph: Graph, requested: Opset = None, ir: int | None = None) -> tuple[Graph, Written]:
     """The graph as it is written. ir: None for the lowest that suffices. Raises OpsetError with one sentence."""
-    has = graph.opset_imports.get("", 0)
+    present = graph.opset_imports.get("", 0)
     before = _opset_of_file(graph)
-    least = _least(has, before, wanted)
-    needed = newer_than(graph, least)
-    if needed and wanted is not None:
+    lowest = _lowest_opset(present, before, requested)
+    needed = newer_than(graph, lowest)
+    if needed and requested is not None:
+        verb, newest = "needs" if len(needed) == 1 else "need", max(needed.values())
         raise OpsetError(
-            f"opset {least} cannot be written, since {_named(needed)} {'needs' if len(needed) == 1 else 'need'} opset "
-            f"{max(needed.values())}; run the passes with the same --opset, or write at opset {max(needed.values())}"
+            f"opset {lowest} cannot be written, since {_names_text(needed)} {verb} opset {newest}; run the passes with "
+            f"the same --opset, or write at opset {newest}"
         )
-    opset = max([least, *needed.values()])
+    opset = max([lowest, *needed.values()])
     result = lowered_to(graph, opset)
-    reason = tuple(op for op, since in needed.items() if since == opset)
-    return result, Written(opset, _format(result, ir), before, reason)
+    needed_by = tuple(op for op, since in needed.items() if since == opset)
+    return result, Written(opset, _format(result, ir), before, needed_by)
 
 
 def _opset_of_file(graph: Graph) -> int:
     return graph.file_opset or graph.opset_imports.get("", 0)
 
 
-def _least(has: int, before: int, wanted: Opset) -> int:
-    if not isinstance(wanted, int):
-        return has if wanted == NEWEST else min(before, has)
-    if not OLDEST_OPSET <= wanted <= has:
-        raise OpsetError(f"opset {wanted} cannot be written; name one from {OLDEST_OPSET} to {has}, keep or newest")
-    return wanted
+def _lowest_opset(present: int, before: int, requested: Opset) -> int:
+    if not isinstance(requested, int):
+        return present if requested == NEWEST else min(before, present)
+    if not OLDEST_OPSET <= requested <= present:
+        raise OpsetError(
+            f"opset {requested} cannot be written; name one from {OLDEST_OPSET} to {present}, keep or newest"
+        )
+    return requested
 
 
 def _format(graph: Graph, ir: int | None) -> int:
-    least = lowest_ir(graph)
-    if ir is not None and not least <= ir <= onnx.IR_VERSION:
-        raise OpsetError(f"IR {ir} cannot be written; this model can be written at IR {least} to {onnx.IR_VERSION}")
-    return ir or least
+    lowest = lowest_ir(graph)
+    if ir is not None and not lowest <= ir <= onnx.IR_VERSION:
+        raise OpsetError(f"IR {ir} cannot be written; this model can be written at IR {lowest} to {onnx.IR_VERSION}")
+    return ir or lowest
 
 
-def _named(operators: tuple[str, ...] | dict[str, int]) -> str:
+def _names_text(operators: tuple[str, ...] | dict[str, int]) -> str:
     names = sorted(operators)
-    if len(names) > _MOST_NAMED:
-        return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} other operators"
+    if len(names) > _MAX_NAMED:
+        return f"{', '.join(names[:_MAX_NAMED])} and {len(names) - _MAX_NAMED} other operators"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

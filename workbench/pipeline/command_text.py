@@ -1,6 +1,6 @@
-"""Commands as text, to repeat on the command line what was done in the app or by another command.
+"""Commands as text, which repeat on the command line what the app or another command did.
 
-They begin as the user began this process: by the installed command, or by the module.
+They begin as the user started this process: with the installed command, or with the module.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ _INSTALLED, _MODULE = "graph-workbench", "workbench"
 
 
 def is_installed_command() -> bool:
-    """Whether the command `graph-workbench` began this process; what it runs, as Streamlit, may change `sys.argv`."""
-    script = next((word for word in sys.orig_argv[1:] if not word.startswith("-")), "")
+    """Whether the command `graph-workbench` started this process. Streamlit may change `sys.argv`, not `orig_argv`."""
+    script = next((argument for argument in sys.orig_argv[1:] if not argument.startswith("-")), "")
     return Path(script).stem == _INSTALLED
 
 
 def program_name() -> str:
-    """What stands in front of an error."""
+    """The prefix of an error message."""
     return _INSTALLED if is_installed_command() else _MODULE
 
 
-def program_words() -> list[str]:
-    """What stands in front of a command's name."""
+def program_arguments() -> list[str]:
+    """The arguments in front of a command's name."""
     return [_INSTALLED] if is_installed_command() else ["python", "-m", _MODULE]
 
 
-def command_text(*words: str) -> str:
-    """The command with its arguments, as a shell takes it."""
-    return shlex.join([*program_words(), *words])
+def command_text(*arguments: str) -> str:
+    """The command with its arguments, quoted for a shell."""
+    return shlex.join([*program_arguments(), *arguments])
 
 
 def optimize_text(
@@ -43,10 +43,10 @@ def optimize_text(
     layout: str | None = None,
 ) -> str:
     """The command that makes `optimized.onnx` of a model; arguments that are None keep their defaults."""
-    words = ["optimize", path, "-o", "optimized.onnx"]
+    arguments = ["optimize", path, "-o", "optimized.onnx"]
     if passes is not None:
-        words += ["--passes", ",".join(passes)]
+        arguments += ["--passes", ",".join(passes)]
     for name, value in (("preset", preset), ("target", target), ("layout", layout)):
         if value is not None:
-            words += [f"--{name}", value]
-    return command_text(*words)
+            arguments += [f"--{name}", value]
+    return command_text(*arguments)

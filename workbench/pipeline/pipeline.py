@@ -1,10 +1,10 @@
-"""Pipelines as values: passes in order, nested, with options of their own, and fixpoints among them.
+"""Pipelines as values: passes in order, nested, with their options, and fixpoints among them.
 
     Pipeline([FoldConstants(), Fixpoint([CancelPairs(), RemoveNoops()], rounds=5), LayoutOptimal(weigh="time")])
 
-Its text, "fold_constants,fixpoint{rounds=5}(cancel_pairs,remove_noops),layout{strategy=optimal weigh=time}", is what
-the command line, links, recipes and presets hold; `workbench.registry.reading` reads it back. The form is that of
-MLIR's textual pass pipelines (https://mlir.llvm.org/docs/PassManagement/).
+Its text, "fold_constants,fixpoint{rounds=5}(cancel_pairs,remove_noops),layout{strategy=optimal weigh=time}",
+is what the command line, links, recipes and presets contain. `workbench.registry.reading` parses it. The form is that
+of MLIR's textual pass pipelines (https://mlir.llvm.org/docs/PassManagement/).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.pipeline.repeat import ROUNDS, Repeat
 from workbench.rewrite import Pass
 
-LAYOUT, FIXPOINT = "layout", "fixpoint"  # the words of the text that are no pass
+LAYOUT, FIXPOINT = "layout", "fixpoint"  # names in the text that are not passes
 _BARE = re.compile(r"[\w.+/:*-]+")  # a value that needs no quotes
 
 
@@ -34,16 +34,16 @@ class LayoutSlot:
 
 @dataclass(frozen=True, init=False)
 class Fixpoint:
-    """Parts that run in order, and then again until a whole round changes nothing; `rounds` times at most.
+    """Parts that run in order, again and again until a whole round changes nothing; `rounds` times at most.
 
-    Parts up to its last layout strategy run once, since the strategy has chosen for their result.
+    Parts up to the last layout strategy run once, since the strategy chose the layouts for their result.
     """
 
     parts: tuple[Part, ...]
     rounds: int
 
     def __init__(self, parts: Iterable[Part], rounds: int = ROUNDS) -> None:
-        """Raises ValueError for less than one round, TypeError for what is no part."""
+        """Raises ValueError for fewer rounds than one, TypeError for what is not a part."""
         if rounds < 1:
             raise ValueError(f"a fixpoint has at least one round, not {rounds}")
         object.__setattr__(self, "parts", _checked(parts))
@@ -55,7 +55,7 @@ class Fixpoint:
 
 
 class Planned(NamedTuple):
-    """A pass as it runs. label: its name, with a number from its second place in the pipeline on: "fold_pad#2"."""
+    """A pass as it runs. label: its name, with a number if it occurred before in the pipeline: "fold_pad#2"."""
 
     label: str
     pass_: Pass
@@ -63,12 +63,12 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, init=False)
 class Pipeline:
-    """Parts that run in order: passes, fixpoints, a place for the layout strategy, and pipelines."""
+    """Parts that run in order: passes, fixpoints, the slot of the layout strategy, and pipelines."""
 
     parts: tuple[Part, ...]
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
-        """Raises TypeError for what is no part."""
+        """Raises TypeError for what is not a part."""
         object.__setattr__(self, "parts", _checked(parts))
 
     def __str__(self) -> str:
@@ -81,35 +81,35 @@ class Pipeline:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the passes, "layout" at the place for a strategy, "repeat" after what a fixpoint repeats."""
+        """The names of the passes, with "layout" for a slot and "repeat" after the parts of a fixpoint."""
         return tuple(_names(self.parts))
 
     @property
     def planned(self) -> tuple[Planned, ...]:
-        """The same, each with its label."""
-        times: Counter[str] = Counter()
+        """The passes in the order in which they run, each with its label."""
+        counts: Counter[str] = Counter()
         planned = []
         for pass_ in self.passes:
-            times[pass_.name] += 1
-            number = "" if times[pass_.name] == 1 else f"#{times[pass_.name]}"
+            counts[pass_.name] += 1
+            number = "" if counts[pass_.name] == 1 else f"#{counts[pass_.name]}"
             planned.append(Planned(f"{pass_.name}{number}", pass_))
         return tuple(planned)
 
     @property
     def strategy(self) -> LayoutStrategy | None:
-        """The last layout strategy that runs."""
+        """The last layout strategy that runs; None if there is none."""
         return next((one for one in reversed(self.passes) if isinstance(one, LayoutStrategy)), None)
 
     def first(self, steps: int) -> Pipeline:
-        """The pipeline of its first steps; a fixpoint that is not whole there is its parts."""
+        """The pipeline of its first steps; a fixpoint that ends later is replaced by its parts."""
         return Pipeline(_first(self.parts, steps))
 
     def mapped(self, change: Callable[[Part], Iterable[Part]]) -> Pipeline:
-        """The pipeline with the parts that `change` returns in the place of each pass and each LayoutSlot."""
+        """The pipeline with each pass and each LayoutSlot replaced by the parts that `change` returns for it."""
         return Pipeline(_mapped(self.parts, change))
 
     def with_layout(self, strategy: LayoutStrategy | None) -> Pipeline:
-        """The pipeline with the strategy at the place for it, or else at the end if it does not run yet."""
+        """The pipeline with the strategy in each slot; at the end if there is no slot and it does not run yet."""
         filled = self.mapped(lambda part: _filled(part, strategy))
         if strategy is None or any(type(one) is type(strategy) for one in filled.passes):
             return filled
@@ -123,7 +123,7 @@ def _checked(parts: Iterable[Part]) -> tuple[Part, ...]:
     checked = tuple(parts)
     for part in checked:
         if not isinstance(part, Pass | LayoutSlot | Fixpoint | Pipeline):
-            raise TypeError(f"{part!r} is no part of a pipeline, as a Pass is; `read_pipeline` reads a text")
+            raise TypeError(f"{part!r} is not a part of a pipeline, such as a Pass; `read_pipeline` reads a text")
     return checked
 
 
@@ -191,7 +191,7 @@ def _first(parts: Iterable[Part], steps: int) -> list[Part]:
 
 
 def _repeated(passes: list[Pass]) -> list[Pass]:
-    """What a fixpoint's further rounds run; an inner fixpoint needs no rounds of its own there."""
+    """The passes of a fixpoint's further rounds, without the rounds of inner fixpoints."""
     start = max((index + 1 for index, pass_ in enumerate(passes) if isinstance(pass_, LayoutStrategy)), default=0)
     return [pass_ for pass_ in passes[start:] if not isinstance(pass_, Repeat)]
 

@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import Graph
 from workbench.rewrite import Example, Pass, PassContext, Rewrite
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut, LeaveOutOfRounds
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites, LeftOutRewritesOfRounds
 
-ROUNDS = 10  # at most; passes that still change the graph then undo each other
+ROUNDS = 10  # the most rounds; passes that change the graph more often undo each other
 
 
 @dataclass(frozen=True)
 class Repeat(Pass):
-    """The rounds of a `Fixpoint` after its first: its passes run again, in their order, until a whole round changes
-    nothing. A second run of the same list then has nothing to do.
+    """The rounds of a `Fixpoint` after its first: its passes run again, in order, until a whole round changes nothing.
 
-    Passes before a layout strategy are not repeated, since the strategy has chosen for their result.
+    Another run of the same passes then changes nothing. Passes before a layout strategy are not repeated, since the
+    strategy chose the layouts for their result.
 
     Source: fixpoint iteration, as in LLVM's "instcombine" and XLA's pass pipelines.
 
-    passes: what is repeated. rounds: at most.
+    passes: the repeated passes. rounds: at most.
     """
 
     title = "Repeat until nothing changes"
@@ -29,7 +29,7 @@ class Repeat(Pass):
     passes: tuple[Pass, ...] = ()
     rounds: int = ROUNDS
 
-    own_examples = (  # of remove_neutral and algebra_constants
+    extra_examples = (  # with rules of remove_neutral and algebra_constants
         Example(
             title="A product that turns out to be by 1",
             before="""g (float[N] x) => (float[N] y) <float a = {2}, float b = {0.5}> {
@@ -39,13 +39,15 @@ class Repeat(Pass):
             }""",
             after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
             sentences=(
-                "algebra_constants, round 1: the constants of Mul 'Mul_p' and Mul 'Mul_q' become one, 1; 1 node less",
-                "remove_neutral, round 2: Mul 'Mul_q' multiplies by 'q_mul', which is neutral; replaced by 'x'",
+                "algebra_constants, round 1: the constants of Mul 'Mul_p' and Mul 'Mul_q' become one, 1; 1 node fewer",
+                "remove_neutral, round 2: Mul 'Mul_q' multiplies by 'q_mul', which changes nothing; replaced by 'x'",
             ),
         ),
     )
 
-    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
+    def run(
+        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+    ) -> Iterator[Rewrite]:
         rewrites = 0
         idle_since: dict[int, int] = {}  # the number of rewrites when the pass had nothing more to do
         for round_ in range(1, self.rounds + 1):
@@ -54,10 +56,10 @@ class Repeat(Pass):
                 if idle_since.get(index) == rewrites:
                     continue
                 idle_since[index] = rewrites
-                for proposed in pass_.run(graph, context, LeaveOutOfRounds(leave_out, pass_.name)):
+                for proposed in pass_.run(graph, context, LeftOutRewritesOfRounds(leave_out, pass_.name)):
                     inner = proposed.within(pass_.name)
                     if inner in leave_out:
-                        break  # a pass without rules ends there, as the driver would end it
+                        break  # a pass without rules ends there, as in the driver
                     rewrites += 1
                     sentence = f"{pass_.name}, round {round_}: {proposed.sentence}"
                     yield replace(inner, sentence=sentence, exactness=proposed.exactness or pass_.exactness)

@@ -17,6 +17,7 @@ from workbench.rewrite.core.history import History, LeftOut, Step
 from workbench.rewrite.core.identity import ANY_ORDINAL, RewriteId
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
+from workbench.rewrite.core.provenance import update_provenance, written_provenance
 from workbench.rewrite.core.rule import AppliedRewrite
 
 LOADED = "as loaded"
@@ -24,7 +25,7 @@ LOADED = "as loaded"
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a pipeline: pass `index` of `count`, what it does in a sentence, and its rewrites so far."""
+    """The progress of a pipeline: pass `index` of `count`, its name, title and summary, and its rewrites so far."""
 
     index: int
     count: int
@@ -34,13 +35,13 @@ class Progress:
     rewrites: int
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         done = f", {self.rewrites:,} rewrites" if self.rewrites else ""
         return f"pass {self.index + 1} of {self.count}: {self.title}{done}"
 
     @property
     def share(self) -> float:
-        """Of the passes that are done, from 0 to 1."""
+        """The share of passes that are done, from 0 to 1."""
         return self.index / self.count
 
 
@@ -58,9 +59,9 @@ def run_pipeline(
     check_each: bool = False,
     left_out: Sequence[LeftOut] = (),
 ) -> History:
-    """Run its passes in order, with the rewrites that the context's mode allows; `graph` is not changed.
+    """Run the passes of the pipeline, with the rewrites that the context's mode allows; `graph` is not changed.
 
-    `after_step` is called when a step was added to the history (to verify it).
+    `after_step` is called after each step, with the history that includes it.
     `on_progress` is called after each rewrite, and may raise to cancel.
     `left_out` holds rewrites to leave out.
     """
@@ -68,22 +69,22 @@ def run_pipeline(
     history.left_out, history.limits = list(left_out), context.limits
     planned = without(pipeline if isinstance(pipeline, Pipeline) else Pipeline(pipeline), left_out)
     for index, one in enumerate(planned):
-        hear = reporter(on_progress, index, len(planned), one.pass_)
-        extend(history, one.pass_, context, hear, check_each, left_out_of(one, left_out), one.label)
+        on_rewrite = reporter(on_progress, index, len(planned), one.pass_)
+        extend(history, one.pass_, context, on_rewrite, check_each, left_out_of(one, left_out), one.label)
         if after_step is not None:
             after_step(history)
     return history
 
 
 def without(pipeline: Pipeline, left_out: Sequence[LeftOut]) -> list[Planned]:
-    """The passes that run: all but those that are left out as a whole, wherever they stand."""
+    """The passes of the pipeline except those that are left out as a whole, which do not run in any position."""
     names = {_pass_of(out) for out in left_out if out.rewrite is None}
-    kept = [planned for planned in pipeline.planned if planned.pass_.name not in names]
-    return [Planned(label, _without_rounds(pass_, names)) for label, pass_ in kept]
+    remaining = [planned for planned in pipeline.planned if planned.pass_.name not in names]
+    return [Planned(label, _without_rounds(pass_, names)) for label, pass_ in remaining]
 
 
 def _pass_of(out: LeftOut) -> str:
-    """The pass of the step, without the number of its place."""
+    """The name of the pass: the label of the step without its number."""
     return out.step.partition("#")[0]
 
 
@@ -94,9 +95,9 @@ def _without_rounds(pass_: Pass, names: Collection[str]) -> Pass:
 
 
 def left_out_of(planned: Planned, left_out: Sequence[LeftOut]) -> list[RewriteId]:
-    """The rewrites that the step leaves out: its own, and in whatever number those of another place of its pass.
+    """The rewrites that the step leaves out: its own, and with any ordinal those of other runs of its pass.
 
-    What one place leaves out, another one or the rounds of a fixpoint would do in its place.
+    Otherwise another run of the pass, or a round of a fixpoint, would make the rewrite that one run leaves out.
     """
     label, pass_ = planned
     repeated = {inner.name for inner in pass_.passes} if isinstance(pass_, Repeat) else set()
@@ -118,7 +119,9 @@ def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
     """A history with step 0 only: the graph as loaded."""
     measured = measurements_of(graph)
     first = Step(LOADED, "As loaded", {}, (), measured, measured, 0.0)
-    return History(graph.copy(), graph.copy(), target.name, [first], mode)
+    history = History(graph.copy(), graph.copy(), target.name, [first], mode)
+    history.graph.provenance = {**written_provenance(graph), **graph.provenance}
+    return history
 
 
 def branch(history: History) -> History:
@@ -137,7 +140,7 @@ def extend(
     leave_out: Collection[RewriteId] = (),
     label: str = "",
 ) -> Step:
-    """Run one more pass and add its step, under the pass's name if there is no other label."""
+    """Run one more pass and add its step to the history. label: the pass's name if empty."""
     new = pass_.new_dims(history.graph)
     for graph in (history.initial, history.graph) if new else ():
         graph.dims = {**graph.dims, **new}
@@ -151,6 +154,7 @@ def extend(
         leave_out=leave_out,
     )
     step.label = label or step.label
+    update_provenance(history.graph.provenance, step.rewrites)
     history.steps.append(step)
     return step
 
@@ -158,7 +162,7 @@ def extend(
 def reporter(
     on_progress: OnProgress | None, index: int, count: int, pass_: Pass
 ) -> Callable[[AppliedRewrite], None] | None:
-    """Tells the progress before the pass `index` of `count`, and returns what tells it after each rewrite."""
+    """Report the progress before pass `index` of `count`; return a callback that reports it after each rewrite."""
     if on_progress is None:
         return None
     about, done = type(pass_).summary(), 0

@@ -1,1 +1,1 @@
-"""Smaller models out of a file: a region of its graph as a model of its own, and the smallest that shows a fault."""
+"""Smaller models from a file: a region of its graph as a model, and a smallest one that shows a fault."""

@@ -1,4 +1,4 @@
-"""A candidate of a reduction: a model that may still show the fault, with the numbers of its inputs."""
+"""A candidate of a reduction: a model that may still show the fault, with recorded inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.run.inputs import write_inputs
 
 @dataclass(frozen=True)
 class Candidate:
-    """A region of a whole as a model. model: without its large weights; `complete` has them."""
+    """A region of a whole as a model. model: without the large weights, which `complete` has."""
 
     whole: Whole
     region: Region
@@ -27,7 +27,7 @@ class Candidate:
 
     @property
     def nodes(self) -> int:
-        """Those of bodies and functions too."""
+        """The number of nodes, with those in bodies and functions."""
         return node_count(self.model)
 
     @property
@@ -46,8 +46,8 @@ class Candidate:
 
     @property
     def inputs(self) -> dict[str, np.ndarray]:
-        """Recorded numbers of the model's inputs; {} if nothing could be recorded."""
-        return self.whole.numbers(self.model)
+        """The recorded arrays of the model's inputs; {} if nothing could be recorded."""
+        return self.whole.recorded_inputs(self.model)
 
     @cached_property
     def key(self) -> str:
@@ -55,7 +55,7 @@ class Candidate:
         return hashlib.sha256(self.model.SerializeToString(deterministic=True)).hexdigest()
 
     def save(self, model: Path, inputs: Path | None) -> None:
-        """Write the model, and the numbers of its inputs if a path is given. Raises OSError."""
+        """Write the model, and its inputs as an .npz if a path is given. Raises OSError."""
         self.whole.fetch_constants(self.model)
         write_proto(model, self.model, self.whole.read_tensor)
         if inputs is not None:
@@ -63,7 +63,7 @@ class Candidate:
 
 
 def is_well_formed(model: ModelProto) -> bool:
-    """Whether onnx.checker passes it; large weights are taken for empty ones, since it would look for their files."""
+    """Whether onnx.checker accepts the model, with empty tensors for large weights, whose files it would look for."""
     light = ModelProto()
     light.CopyFrom(model)
     for tensor in every_tensor(light):

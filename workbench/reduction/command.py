@@ -1,4 +1,4 @@
-"""A check that runs a command of the user's on a candidate's file: exit code 1 says that the fault shows."""
+"""A check that runs the user's command on a candidate's file. Exit code 1 means that the fault shows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from workbench.reduction.candidates import Candidate
 
 _MODEL, _INPUTS = "{}", "{inputs}"
 SHOWS = 1  # the exit code
-_KEPT = 4096  # bytes of what the command printed last
-_CLOSING_S = 1.0  # for which a child of an ended command may still hold its output open
+_CHUNK = 4096  # bytes of output that are read at once
+_CLOSING_S = 1.0  # how long a child of an ended command may keep the output open
 
 
 class CommandError(UserError):
-    """The command cannot be run, or is none."""
+    """The command cannot be run, or its text is not a valid command."""
 
 
 class FileCheck(ABC):
@@ -34,7 +34,7 @@ class FileCheck(ABC):
 
     @abstractmethod
     def exit_code(self, model: str | Path, inputs: str | Path) -> int | None:
-        """SHOWS if the fault shows in the model; inputs: an .npz, if it wants one."""
+        """SHOWS if the fault shows in the model; another code, or None, if it does not. inputs: an .npz, or unused."""
 
     @abstractmethod
     def text(self, model: str | Path, inputs: str | Path) -> str:
@@ -42,10 +42,10 @@ class FileCheck(ABC):
 
     @abstractmethod
     def why_not(self, code: int | None) -> str:
-        """Why the model itself, with this exit code, is no beginning."""
+        """Why the search cannot start from the model itself, for which `exit_code` returned this code."""
 
     def __call__(self, candidate: Candidate) -> bool:
-        """Whether the fault shows."""
+        """Whether the fault shows in the candidate, which is written to a temporary folder."""
         with tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
             model, inputs = Path(folder) / "model.onnx", Path(folder) / "model.inputs.npz"
             candidate.save(model, inputs if self.wants_inputs else None)
@@ -53,77 +53,77 @@ class FileCheck(ABC):
 
 
 class Command(FileCheck):
-    """A command with `{}` for the path of a model, and `{inputs}` for that of an .npz of its inputs, if it wants one.
+    """A command in which `{}` stands for the path of a model, and `{inputs}`, if present, for an .npz of its inputs.
 
-    It is run without a shell, in this folder, for at most `timeout_s`, and ends with all that it started.
+    It runs without a shell, in the current folder, for at most `timeout_s`. Processes that it started end with it.
     """
 
     def __init__(self, text: str, timeout_s: float) -> None:
         """Raises CommandError."""
         try:
-            self._words = shlex.split(text)
+            self._arguments = shlex.split(text)
         except ValueError as error:
             raise CommandError(f"the command {text!r} cannot be split into words: {error}; close its quotes") from None
-        if not any(_MODEL in word for word in self._words):
+        if not any(_MODEL in argument for argument in self._arguments):
             raise CommandError(f"the command {text!r} has no {{}}; write {{}} where the path of a model belongs")
         self.timeout_s = timeout_s
-        self.wants_inputs = any(_INPUTS in word for word in self._words)
-        self.last_words = ""
+        self.wants_inputs = any(_INPUTS in argument for argument in self._arguments)
+        self.last_line = ""  # the last line that the last run printed
 
-    def words(self, model: str | Path, inputs: str | Path) -> list[str]:
-        """The command for these files."""
-        return [word.replace(_INPUTS, str(inputs)).replace(_MODEL, str(model)) for word in self._words]
+    def arguments(self, model: str | Path, inputs: str | Path) -> list[str]:
+        """The program and its arguments for these files."""
+        return [part.replace(_INPUTS, str(inputs)).replace(_MODEL, str(model)) for part in self._arguments]
 
     def text(self, model: str | Path, inputs: str | Path) -> str:
-        """The same for a shell."""
-        return shlex.join(self.words(model, inputs))
+        """The command for these files, quoted for a shell."""
+        return shlex.join(self.arguments(model, inputs))
 
     def why_not(self, code: int | None) -> str:
-        """Why the model itself is no beginning: what the command does with it, and what it must do."""
+        """What the command did with the model itself, and what it must do."""
         if code is None:
-            what = f"did not end within {self.timeout_s:g} s, its time limit; allow more with --timeout"
+            outcome = f"did not end within {self.timeout_s:g} s, its time limit; allow more with --timeout"
         elif code < 0:
-            what = f"was ended by signal {-code}; let it exit with 1 if the fault shows"
+            outcome = f"was ended by signal {-code}; let it exit with 1 if the fault shows"
         else:
-            what = f"exits with {code} on the model itself; it must exit with 1 while the fault shows"
-        message = f" (its last line: {self.last_words[:200]})" if self.last_words else ""
-        return f"the command {what}{message}"
+            outcome = f"exits with {code} on the model itself; it must exit with 1 while the fault shows"
+        output = f" (its last line: {self.last_line[:200]})" if self.last_line else ""
+        return f"the command {outcome}{output}"
 
     def exit_code(self, model: str | Path, inputs: str | Path) -> int | None:
-        """The code, negative for a signal; None if it took too long. Raises CommandError if it cannot be started."""
-        words = self.words(model, inputs)
+        """The exit code, negative for a signal; None after a timeout. Raises CommandError if it cannot start."""
+        arguments = self.arguments(model, inputs)
         try:
             process = subprocess.Popen(
-                words,
+                arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group of its own, which ends as a whole; Ctrl-C is ours to handle
+                start_new_session=True,  # a separate process group: it is ended as a whole, and gets no Ctrl-C
             )
         except OSError as error:
             raise CommandError(
-                f"the command '{words[0]}' cannot be run ({error.strerror or error}); see that it exists, "
+                f"the command '{arguments[0]}' cannot be run ({error.strerror or error}); see that it exists, "
                 "is executable and needs no shell"
             ) from None
-        sentences: deque[bytes] = deque(maxlen=2)
+        tail: deque[bytes] = deque(maxlen=2)
         assert process.stdout is not None  # it is a pipe
-        reader = threading.Thread(target=_drain, args=(process.stdout, sentences), daemon=True)
+        reader = threading.Thread(target=_drain, args=(process.stdout, tail), daemon=True)
         reader.start()
         try:
             return process.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
             return None
         finally:
-            with contextlib.suppress(ProcessLookupError):  # all of the group have ended
+            with contextlib.suppress(ProcessLookupError):  # every process of the group has ended
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             reader.join(_CLOSING_S)
-            lines = b"".join(sentences).decode(errors="replace").strip().splitlines()
-            self.last_words = lines[-1].strip() if lines else ""
+            lines = b"".join(tail).decode(errors="replace").strip().splitlines()
+            self.last_line = lines[-1].strip() if lines else ""
 
 
-def _drain(stream: IO[bytes], messages: deque[bytes]) -> None:
-    """Read to the end, of which only the last part is kept."""
+def _drain(stream: IO[bytes], tail: deque[bytes]) -> None:
+    """Read the stream to its end; `tail` keeps the last chunks."""
     with stream:
-        while part := stream.read1(_KEPT):  # type: ignore[attr-defined]  # pipes are buffered readers
-            messages.append(part)
+        while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]  # pipes are buffered readers
+            tail.append(chunk)

@@ -1,8 +1,8 @@
-"""Fewest items that still show a fault; knows no graph.
+"""Minimal subsets of items that still show a fault, whatever the items are.
 
 Delta debugging after Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (IEEE Transactions on
-Software Engineering, 2002). As C-Reduce does (Regehr et al., "Test-Case Reduction for C Compiler Bugs", 2012), a chunk
-that can go is removed and the sweep goes on after it, rather than from the first chunk again.
+Software Engineering, 2002). After a chunk is removed, the sweep continues with the next chunk rather than with the
+first, as in C-Reduce (Regehr et al., "Test-Case Reduction for C Compiler Bugs", 2012).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _Item = TypeVar("_Item")
 def minimized(
     items: Sequence[_Item], shows: Callable[[Sequence[_Item]], bool], on_sweep: Callable[[int], None]
 ) -> list[_Item]:
-    """A part of `items`, at least one, that shows the fault, and of which no single item can be removed.
+    """A nonempty part of `items` that shows the fault, and no longer does if any single item is removed.
 
-    items: are known to show it. Chunks of half of them are removed first, then of a quarter, and so on.
-    on_sweep: is called with the number of candidates of each sweep.
+    items: known to show the fault. Chunks of half of them are removed first, then of a quarter, and so on.
+    on_sweep: called before each sweep with its number of candidates.
     """
-    left, size = list(items), len(items) // 2
-    while size >= 1 and len(left) > 1:
-        on_sweep(math.ceil(len(left) / size))
-        at, before = 0, len(left)
-        while at < len(left):
-            rest = left[:at] + left[at + size :]
-            if rest and shows(rest):
-                left = rest
+    remaining, size = list(items), len(items) // 2
+    while size >= 1 and len(remaining) > 1:
+        on_sweep(math.ceil(len(remaining) / size))
+        start, previous = 0, len(remaining)
+        while start < len(remaining):
+            candidate = remaining[:start] + remaining[start + size :]
+            if candidate and shows(candidate):
+                remaining = candidate
             else:
-                at += size
-        if size == 1 and len(left) == before:
+                start += size
+        if size == 1 and len(remaining) == previous:
             break
-        size = max(1, min(size // 2, len(left) // 2))
-    return left
+        size = max(1, min(size // 2, len(remaining) // 2))
+    return remaining

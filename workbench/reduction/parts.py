@@ -1,4 +1,4 @@
-"""A part of a model's file as a file of its own, with real inputs, and a changed part in its place again."""
+"""Cut a part out of a model's file into a separate file with recorded inputs, and put a changed part back."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from workbench.support.files import not_written
 
 @dataclass(frozen=True)
 class CutPart:
-    """A part that was written: `nodes` of the `of` nodes of the whole.
+    """A part that was written: `nodes` of the whole's `whole_nodes`.
 
-    has_inputs: whether numbers of its inputs were recorded; if not, `failure` says why.
+    has_inputs: whether its inputs were recorded; if not, `failure` says why.
     """
 
     nodes: int
-    of: int
+    whole_nodes: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     has_inputs: bool
@@ -35,20 +35,22 @@ class CutPart:
 
 @dataclass(frozen=True)
 class PutPart:
-    """A model with a part in its place: `nodes` now, `before`, and those of the region that `stay`, since nodes
-    outside read what they make.
+    """A model in which a part was put back: its `nodes`, and its `nodes_before`.
+
+    staying: nodes of the replaced region that remain, since nodes outside it read their results.
     """
 
     nodes: int
-    before: int
-    stay: int
+    nodes_before: int
+    staying: int
 
     @property
-    def words(self) -> str:
-        if not self.stay:
-            return f"{self.nodes:,} nodes; {self.before:,} before"
-        stay = "1 node of the region stays" if self.stay == 1 else f"{self.stay:,} nodes of the region stay"
-        return f"{self.nodes:,} nodes; {self.before:,} before; {stay}, since others read what is made there"
+    def summary(self) -> str:
+        counts = f"{self.nodes:,} nodes; {self.nodes_before:,} before"
+        if not self.staying:
+            return counts
+        staying = "1 node of the region stays" if self.staying == 1 else f"{self.staying:,} nodes of the region stay"
+        return f"{counts}; {staying}, since nodes outside read their results"
 
 
 def cut_out(
@@ -63,11 +65,11 @@ def cut_out(
     inputs: str | None = None,
     seed: int = 0,
 ) -> CutPart:
-    """Write the nodes that compute `targets` from `sources`, and an .npz of its inputs as one run gives them.
+    """Write the nodes that compute `targets` from `sources`, and an .npz of the part's inputs in one run.
 
     sources, targets: names of values, or lists of them with commas; None: from the model's inputs.
-    dims, inputs, seed: on what the model runs, as for `verify`.
-    Raises RegionError for values that bound no region, LoadError, UserError where nothing can be written.
+    dims, inputs, seed: sizes, an .npz and the seed for the recorded run, as for `verify`.
+    Raises RegionError for values that do not bound a region, LoadError, UserError if a file cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
         recorded = recorded_whole(path, dict(dims or {}), inputs, seed, worker, Path(folder))
@@ -86,34 +88,35 @@ def cut_out(
 def put_part(path: str, part: str, sources: Sequence[str] | None, targets: Sequence[str], output: str) -> PutPart:
     """Write the model with the part's file in place of the region.
 
-    Raises RegionError for a part that does not fit, LoadError, UserError where nothing can be written.
+    Raises RegionError for a part that does not fit, LoadError, UserError if the file cannot be written.
     """
     whole, changed = open_proto(path), open_proto(part)
     replaced = 0
 
-    def bounded(it: Whole) -> Region:
+    def find(source: Whole) -> Region:
         nonlocal replaced
-        region = _region(it, sources, targets)
+        region = _region(source, sources, targets)
         replaced = len(region.nodes)
         return region
 
-    made = with_part(whole, changed, bounded)
+    result = with_part(whole, changed, find)
     try:
-        write_proto(output, made.model, made.read)
+        write_proto(output, result.model, result.read)
     except OSError as error:
         raise not_written(output, error) from None
-    nodes, before = len(made.model.graph.node), len(whole.model.graph.node)
+    nodes, before = len(result.model.graph.node), len(whole.model.graph.node)
     return PutPart(nodes, before, nodes - len(changed.model.graph.node) - (before - replaced))
 
 
 def _region(whole: Whole, sources: Sequence[str] | None, targets: Sequence[str]) -> Region:
-    known = {*whole.inputs, *whole.made_by}
-    begin = None if sources is None else _named_values(sources, known)
-    return region_between(whole, begin, _named_values(targets, known))
+    """The region between the values of comma-separated lists."""
+    known = {*whole.inputs, *whole.producers}
+    names = None if sources is None else _named_values(sources, known)
+    return region_between(whole, names, _named_values(targets, known))
 
 
 def _named_values(texts: Sequence[str], known: Collection[str]) -> list[str]:
-    """The values of comma-separated lists; a value whose name has a comma in it stands alone."""
+    """The values of comma-separated lists. A name that contains a comma must be an element of `texts`."""
     results = []
     for text in texts:
         results += [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]

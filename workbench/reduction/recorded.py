@@ -1,4 +1,4 @@
-"""A file as a whole with the values of one run: on the user's inputs, or on seeded ones."""
+"""A file with the values of one run, on the user's inputs or on seeded ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from workbench.verification.verifier import Verifier
 
 @dataclass(frozen=True)
 class RecordedWhole:
-    """source: the file, or for ONNX text the converted one; failure: why nothing could be recorded."""
+    """A file to be cut. source: its path, or that of the converted file for ONNX text. failure: why it was not
+    recorded."""
 
     whole: Whole
     source: str
@@ -32,9 +33,8 @@ def recorded_whole(
 ) -> RecordedWhole:
     """The file, its values recorded in `folder` if it runs.
 
-    dims, inputs, seed: as for `verify`. A file that cannot be loaded as a graph or does not run can still be reduced,
-    for that may be the fault. Raises LoadError for one that cannot be read at all, InputError for inputs that do not
-    fit.
+    dims, inputs, seed: as for `verify`. A file that does not load as a graph or does not run can still be reduced,
+    since that may be the fault. Raises LoadError if it cannot be read, InputError for inputs that do not fit.
     """
     try:
         graph = load_model(path, dims)
@@ -44,10 +44,10 @@ def recorded_whole(
         return RecordedWhole(Whole(open_proto(path)), path, str(error))
     source = str(graph.source)
     file = open_proto(source)
-    own = None if inputs is None else read_inputs(inputs, graph)
+    user_inputs = None if inputs is None else read_inputs(inputs, graph)
     try:
-        given = Verifier(graph, own, seed, worker, dims).inputs
-        recording = Recording(file, given, worker, folder)
+        run_inputs = Verifier(graph, user_inputs, seed, worker, dims).inputs
+        recording = Recording(file, run_inputs, worker, folder)
     except CancelledError:
         raise
     except (RunError, DoesNotFitError, InputError) as error:

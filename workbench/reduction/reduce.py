@@ -1,7 +1,6 @@
 """The smallest model found in a file that still shows a fault.
 
-A check says whether a candidate shows it. Every candidate is a well-formed model, and the check is asked once for
-each.
+A check says whether a candidate shows it. Every candidate is a well-formed model, and is checked once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from workbench.io.proto_file import ProtoFile
 from workbench.reduction.candidates import Candidate, is_well_formed
 from workbench.reduction.command import SHOWS, FileCheck
 from workbench.reduction.delta_debugging import minimized
-from workbench.reduction.openings import body_count, body_opening, openings, with_part_of_body
+from workbench.reduction.inner_models import body_as_model, body_count, inner_models, with_part_of_body
 from workbench.reduction.recorded import RecordedWhole, recorded_whole
 from workbench.reduction.recording import Recording
 from workbench.reduction.regions import Region, RegionError, Whole, node_count
@@ -34,17 +33,17 @@ Check = Callable[[Candidate], bool]
 
 
 class ReduceError(UserError):
-    """There is nothing to reduce: the fault does not show, or it shows in anything."""
+    """There is nothing to reduce: the fault does not show, or it shows in any model."""
 
 
 @dataclass(frozen=True)
 class ReductionProgress:
-    """nodes: of the smallest candidate so far that shows the fault; asked: candidates so far; left: how many more
-    candidates this stage has at most, about; seconds_left: the same in seconds."""
+    """nodes: of the smallest candidate so far that shows the fault; checked: the number of candidates so far;
+    left: about how many more this stage may check; seconds_left: how long that takes."""
 
     stage: str
     nodes: int
-    asked: int
+    checked: int
     left: int
     seconds_left: float
 
@@ -53,12 +52,12 @@ OnReduction = Callable[[ReductionProgress], None]
 
 
 class Reduction:
-    """A run of the search, which the check may interrupt by any exception; `best` is then the smallest so far."""
+    """A run of the search. An exception of the check interrupts it; `best` is then the smallest candidate so far."""
 
     def __init__(
         self, whole: Whole, check: Check, worker: Worker, folder: Path, on_progress: OnReduction | None = None
     ) -> None:
-        """folder: for recorded values, which candidates read as long as they are used."""
+        """folder: for recorded values; it must exist as long as candidates are used."""
         self._start, self._check, self._worker, self._folder = whole, check, worker, folder
         self._on_progress = on_progress
         self._answers: dict[str, bool] = {}
@@ -67,7 +66,7 @@ class Reduction:
         self._is_checked = is_well_formed(whole.file.model)
         self.nodes_before = node_count(whole.file.model)
         self._latest: Candidate | None = None
-        self._outer: Candidate | None = None  # while what is inside of it is searched
+        self._outer: Candidate | None = None  # whose inner models are searched
 
     @property
     def best(self) -> Candidate | None:
@@ -76,56 +75,57 @@ class Reduction:
         return min(results, key=lambda candidate: candidate.nodes, default=None)
 
     @property
-    def asked(self) -> int:
+    def checked(self) -> int:
+        """The number of candidates that were checked."""
         return len(self._answers)
 
     def run(self) -> Candidate:
-        """The smallest candidate. Raises ReduceError; what the check raises ends the search."""
-        self._refuse_what_shows_in_anything()
+        """The smallest candidate. Raises ReduceError, and what the check raises."""
+        self._require_specific_fault()
         region = self._start.everything
-        if not self._ask(self._start, region):
+        if not self._shows_fault(self._start, region):
             raise ReduceError(
-                "the fault does not show in the model as it is written again, without metadata of nodes, unused inputs "
+                "the fault does not show when the model is written again without metadata of nodes, unused inputs "
                 "and unused functions; look for it in these"
             )
         self._reduce(self._start, region)
-        while self._opened():
+        while self._reduce_inside():
             pass
         self._empty_bodies()
-        return self._found
+        return self._smallest
 
     @property
-    def _found(self) -> Candidate:
+    def _smallest(self) -> Candidate:
         assert self.best is not None  # the first candidate showed the fault
         return self.best
 
     def _reduce(self, whole: Whole, region: Region) -> None:
-        RegionSearch(whole, lambda part: self._ask(whole, part), self._begin).smallest(region)
+        RegionSearch(whole, lambda part: self._shows_fault(whole, part), self._begin).smallest(region)
 
-    def _opened(self) -> bool:
-        """Whether what is inside of the best candidate, alone, made a smaller one."""
-        self._outer = outer = self._found
-        wholes = [Whole(file, self._recorded(file, inputs)) for file, inputs in openings(outer)]
-        for whole in sorted(wholes, key=lambda whole: not whole.recorded):  # a branch that runs is cut down further
+    def _reduce_inside(self) -> bool:
+        """Search in the inner models of the best candidate. Whether that gave a smaller one."""
+        self._outer = outer = self._smallest
+        wholes = [Whole(file, self._recorded(file, inputs)) for file, inputs in inner_models(outer)]
+        for whole in sorted(wholes, key=lambda whole: not whole.recorded):  # those that run are reduced further
             self._begin("the inside of a node", 1)
-            if self._ask(whole, whole.everything):
+            if self._shows_fault(whole, whole.everything):
                 self._reduce(whole, whole.everything)
-            if self._found is not outer:
+            if self._smallest is not outer:
                 return True
         return False
 
     def _empty_bodies(self) -> None:
-        """Fewer nodes in the bodies of operators that the fault needs."""
-        for place in range(body_count(self._found)):
-            opening = body_opening(self._found, place)
-            opened = None if opening is None else Whole(opening[0], self._recorded(*opening))
-            if opened is not None and opened.recorded:
-                shows = partial(self._ask_body, self._found, place, opened)
-                minimized(range(len(opened.nodes)), shows, partial(self._begin, "fewer nodes in a body"))
+        """Remove nodes from the bodies of operators that the fault needs."""
+        for index in range(body_count(self._smallest)):
+            inner = body_as_model(self._smallest, index)
+            inner_whole = None if inner is None else Whole(inner[0], self._recorded(*inner))
+            if inner_whole is not None and inner_whole.recorded:
+                shows = partial(self._body_shows_fault, self._smallest, index, inner_whole)
+                minimized(range(len(inner_whole.nodes)), shows, partial(self._begin, "fewer nodes in a body"))
 
-    def _ask_body(self, start: Candidate, place: int, opened: Whole, nodes: Sequence[int]) -> bool:
+    def _body_shows_fault(self, start: Candidate, index: int, inner_whole: Whole, nodes: Sequence[int]) -> bool:
         try:
-            return self._ask_candidate(with_part_of_body(start, place, opened, nodes))
+            return self._candidate_shows_fault(with_part_of_body(start, index, inner_whole, nodes))
         except RegionError:
             return False
 
@@ -136,25 +136,25 @@ class Reduction:
             return Recording(file, inputs, self._worker, self._folder)
         except CancelledError:
             raise
-        except RunError:  # it need not run alone; the check decides
+        except RunError:  # an inner model may not run by itself; the check decides
             return None
 
     # ---- one candidate -------------------------------------------------------------------------
 
-    def _ask(self, whole: Whole, region: Region) -> bool:
+    def _shows_fault(self, whole: Whole, region: Region) -> bool:
         """Whether the region is a well-formed model that shows the fault."""
         try:
-            return self._ask_candidate(Candidate(whole, region, whole.build(region)))
+            return self._candidate_shows_fault(Candidate(whole, region, whole.build(region)))
         except RegionError:
             return False
 
-    def _ask_candidate(self, candidate: Candidate) -> bool:
+    def _candidate_shows_fault(self, candidate: Candidate) -> bool:
         shows = self._answers.get(candidate.key)
         if shows is None:
             if self._is_checked and not is_well_formed(candidate.model):
                 return False
             self._left = max(0, self._left - 1)
-            self._tell(candidate)
+            self._report_progress(candidate)
             shows = self._answer(candidate)
         if shows:
             self._latest = candidate
@@ -175,15 +175,15 @@ class Reduction:
     def _begin(self, stage: str, count: int) -> None:
         self._stage, self._left = stage, count
 
-    def _tell(self, candidate: Candidate) -> None:
+    def _report_progress(self, candidate: Candidate) -> None:
         if self._on_progress is None:
             return
-        each = self._seconds / max(1, self.asked)
+        each = self._seconds / max(1, self.checked)
         nodes = (self.best or candidate).nodes
-        self._on_progress(ReductionProgress(self._stage, nodes, self.asked, self._left, self._left * each))
+        self._on_progress(ReductionProgress(self._stage, nodes, self.checked, self._left, self._left * each))
 
-    def _refuse_what_shows_in_anything(self) -> None:
-        """A check that fails for another reason, such as an exception in a script, takes any model for faulty."""
+    def _require_specific_fault(self) -> None:
+        """Raise ReduceError if the fault shows in any model, as it does if a script ends with an exception."""
         source = self._start.file.model
         type_ = helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
         model = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
@@ -191,20 +191,20 @@ class Reduction:
         model.graph.input.add(name="x", type=type_)
         model.graph.node.add(op_type="Identity", input=["x"], output=["y"])
         model.graph.output.add(name="y", type=type_)
-        alone = Whole(ProtoFile(model, self._start.read_tensor))
-        if self._answer(Candidate(alone, alone.everything, model)):
+        identity = Whole(ProtoFile(model, self._start.read_tensor))
+        if self._answer(Candidate(identity, identity.everything, model)):
             raise ReduceError(
-                "a model of one Identity shows the fault too, so no part of this one tells more of it; where a script "
-                "is the check, one that ends with an exception exits with 1 as well: let it exit with another code"
+                "a model of one Identity shows the fault too, so that it does not depend on this model; a script that "
+                "ends with an exception also exits with 1: let it exit with another code"
             )
 
 
 def begin_reduction(
     recorded: RecordedWhole, check: FileCheck, worker: Worker, folder: Path, on_progress: OnReduction | None = None
 ) -> Reduction:
-    """A search that has not run yet; `folder` as for `Reduction`.
+    """A search that has not run yet. folder: as for `Reduction`.
 
-    Raises UserError if the check wants inputs and there are none, or if the fault does not show in the file itself.
+    Raises UserError if the check needs inputs and none were recorded, or if the fault does not show in the file.
     """
     whole = recorded.whole
     if check.wants_inputs and not whole.recorded:
@@ -221,7 +221,7 @@ def begin_reduction(
 def reduce_file(
     path: str, shows: Callable[[ModelProto, Mapping[str, np.ndarray]], bool], inputs: str | None, seed: int
 ) -> tuple[ModelProto, dict[str, np.ndarray]]:
-    """The smallest part found, with all its weights in memory, and the numbers of its inputs. As `api.reduce`."""
+    """The smallest part found, with all its weights in memory, and its inputs; `api.reduce` returns them."""
     with Worker() as worker, tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
         whole = recorded_whole(path, {}, inputs, seed, worker, Path(folder)).whole
         check = lambda candidate: shows(candidate.complete, candidate.inputs)  # noqa: E731

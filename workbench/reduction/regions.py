@@ -1,7 +1,7 @@
-"""A region of a file's graph as a model of its own, with the file's own opset, operators, attributes and functions.
+"""A region of a file's graph as a model, with the opset, operators, attributes and functions of the file.
 
-A region is some of the nodes. What they read and do not compute becomes an input, or a constant with the numbers of
-a recorded run; initializers come along if they are read.
+A region is some of the nodes. Values that they read and do not compute become inputs, or constants with the numbers
+of a recorded run. Initializers that they read stay initializers.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from workbench.ir.to_proto import LARGE
 from workbench.reduction.recording import Recording
 
 RECORDED = "<recorded>"  # the location of a constant whose numbers are those of the recorded run
-_ALL_INPUTS = 4  # the IR version before which every initializer had to be an input too
-_FEW = 64  # elements of a shape, of axes, of pads
+_IR_WITHOUT_INITIALIZER_INPUTS = 4  # the IR version before which every initializer had to be an input too
+_MAX_SHAPE_ELEMENTS = 64  # an integer vector of up to so many elements is taken for a shape, axes or pads
 
 
 class RegionError(UserError):
-    """Nodes that cannot be a model of their own, or values that bound no region."""
+    """Nodes that cannot be a model, or values at which a region cannot begin or end."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Nodes of a whole, by their places in ascending order, and what goes out of them.
+    """Some nodes of a whole, and the values that they output.
 
-    constants: values read from outside that are constants with their recorded numbers; the others are inputs.
-    bypassed:  results of removed nodes, with the value that is read instead.
+    nodes:     ascending indices in the whole's nodes.
+    constants: values read from outside that become constants with their recorded numbers; the others become inputs.
+    bypassed:  results of removed nodes, each with the value that is read instead.
     declared:  whether the file's declared types of intermediate values are kept.
     """
 
@@ -46,15 +47,15 @@ class Region:
     bypassed: Mapping[str, str] = field(default_factory=dict)
     declared: bool = False
 
-    def standing_for(self, value: str) -> str:
-        """The value that is read in place of this one."""
+    def resolved(self, value: str) -> str:
+        """The value that is read instead of this one: itself unless it is bypassed."""
         while value in self.bypassed:
             value = self.bypassed[value]
         return value
 
 
 class Whole:
-    """The model from which regions are cut. Immutable; nothing is copied before a region is built."""
+    """The model from which regions are cut. Immutable; nodes are copied only when a region is built."""
 
     def __init__(self, file: ProtoFile, recording: Recording | None = None) -> None:
         """recording: of the file; None if it does not run."""
@@ -66,11 +67,11 @@ class Whole:
         self.with_default = {info.name for info in graph.input if info.name in self.initializers}
         self.inputs = tuple(info.name for info in graph.input if info.name not in self.initializers)
         self.outputs = tuple(info.name for info in graph.output)
-        self.made_by = {value: place for place, node in enumerate(self.nodes) for value in node.output if value}
+        self.producers = {value: index for index, node in enumerate(self.nodes) for value in node.output if value}
 
     @cached_property
     def types(self) -> dict[str, TypeProto]:
-        """Of the main graph's values: as inferred, with symbols; else of the recorded run."""
+        """Types of the main graph's values: as inferred, with symbols, else as in the recorded run."""
         result = declared_types(self.file.model)
         for value, type_ in self.recorded.items():
             if value not in result:
@@ -79,11 +80,11 @@ class Whole:
 
     @property
     def recorded(self) -> Mapping[str, TensorType]:
-        """The types, with the sizes of the recorded run, of the values whose numbers `recorded_array` has."""
+        """The values that `recorded_array` returns, with their types in the recorded run."""
         return {} if self._recording is None else self._recording.types
 
     def recorded_array(self, value: str) -> np.ndarray:
-        """Raises RunError."""
+        """The value in the recorded run; it must be in `recorded`. Raises RunError."""
         assert self._recording is not None  # `recorded` has the value
         return self._recording.read(value)
 
@@ -98,48 +99,49 @@ class Whole:
 
     @property
     def everything(self) -> Region:
+        """The region of all nodes."""
         return Region(tuple(range(len(self.nodes))), self.outputs, declared=True)
 
-    # ---- what belongs to a region -----------------------------------------------------------
+    # ---- values and nodes of a region -------------------------------------------------------
 
-    def made(self, nodes: Iterable[int]) -> Iterator[str]:
+    def results_of(self, nodes: Iterable[int]) -> Iterator[str]:
         """The values that these nodes compute."""
-        return (value for place in nodes for value in self.nodes[place].output if value)
+        return (value for index in nodes for value in self.nodes[index].output if value)
 
-    def read(self, region: Region) -> Iterator[str]:
+    def read_by(self, region: Region) -> Iterator[str]:
         """The values that the region's nodes read, bypassed ones replaced."""
-        return (region.standing_for(value) for place in region.nodes for value in self.operands[place])
+        return (region.resolved(value) for index in region.nodes for value in self.operands[index])
 
     def boundary(self, region: Region) -> tuple[str, ...]:
-        """The values that it reads and does not compute, initializers excluded, in the order in which they are read."""
-        made = set(self.made(region.nodes)) | self.initializers.keys()
-        outside = (*self.read(region), *region.outputs)
-        return tuple(dict.fromkeys(value for value in outside if value not in made))
+        """The values that the region reads and does not compute, without initializers, in the order of reading."""
+        computed = set(self.results_of(region.nodes)) | self.initializers.keys()
+        outside = (*self.read_by(region), *region.outputs)
+        return tuple(dict.fromkeys(value for value in outside if value not in computed))
 
     def live(self, region: Region, stop: Collection[str] = ()) -> Region:
-        """The region without nodes that its outputs do not need, which read no further than the values in `stop`."""
-        wanted, kept = set(region.outputs) - set(stop), []
-        for place in reversed(region.nodes):
-            if not wanted.isdisjoint(self.nodes[place].output):
-                kept.append(place)
-                wanted.update(v for o in self.operands[place] if (v := region.standing_for(o)) not in stop)
-        return replace(region, nodes=tuple(reversed(kept)))
+        """The region with only the nodes that its outputs need if the values in `stop` are inputs."""
+        needed, nodes = set(region.outputs) - set(stop), []
+        for index in reversed(region.nodes):
+            if not needed.isdisjoint(self.nodes[index].output):
+                nodes.append(index)
+                needed.update(v for o in self.operands[index] if (v := region.resolved(o)) not in stop)
+        return replace(region, nodes=tuple(reversed(nodes)))
 
-    def is_constant_by_nature(self, value: str) -> bool:
-        """Whether it depends on no input, or is a few integers: a shape, axes, an index."""
+    def is_likely_constant(self, value: str) -> bool:
+        """Whether the value does not depend on an input, or is a short integer vector: a shape, axes, an index."""
         type_ = self.recorded.get(value)
         if type_ is None or value in self.inputs:
             return False
-        is_few = type_.dtype.is_integer() and (type_.rank or 0) <= 1 and (type_.elements or 0) <= _FEW
-        return is_few or value not in self.from_inputs
+        is_shape = type_.dtype.is_integer() and (type_.rank or 0) <= 1 and (type_.elements or 0) <= _MAX_SHAPE_ELEMENTS
+        return is_shape or value not in self.from_inputs
 
     # ---- the region as a model ----------------------------------------------------------------
 
     def build(self, region: Region) -> ModelProto:
-        """The model of the region; its large weights are external, for `read_tensor`.
+        """The model of the region; its large weights are external and read with `read_tensor`.
 
-        Raises RegionError if a value that would be an input or output has no known type, is no tensor, or has no
-        recorded numbers.
+        Raises RegionError if an input or output has no known type or an input is not a tensor, or if a constant was
+        not recorded.
         """
         source = self.file.model
         model = ModelProto()
@@ -148,35 +150,35 @@ class Whole:
                 _copy_field(model, entry.name, value)
         graph = model.graph
         graph.name = source.graph.name or "graph"
-        for place in region.nodes:
+        for index in region.nodes:
             node = graph.node.add()
-            node.CopyFrom(self.nodes[place])
+            node.CopyFrom(self.nodes[index])
             if region.bypassed:
-                _rename(node, region)
+                _replace_bypassed(node, region)
         self._add_sources(model, region)
         for value in region.outputs:
             graph.output.add(name=value, type=self._type(value))
         if region.declared:
-            made = set(self.made(region.nodes)) - set(region.outputs)
-            graph.value_info.extend(info for info in source.graph.value_info if info.name in made)
+            intermediate = set(self.results_of(region.nodes)) - set(region.outputs)
+            graph.value_info.extend(info for info in source.graph.value_info if info.name in intermediate)
         model.functions.extend(_called(model, source.functions))
         return model
 
     def _add_sources(self, model: ModelProto, region: Region) -> None:
-        """Initializers and inputs: all that is read and not computed."""
-        graph, made = model.graph, set(self.made(region.nodes))
-        outside = [v for v in dict.fromkeys((*self.read(region), *region.outputs)) if v not in made]
+        """Add initializers and inputs for the values that the region reads and does not compute."""
+        graph, computed = model.graph, set(self.results_of(region.nodes))
+        outside = [v for v in dict.fromkeys((*self.read_by(region), *region.outputs)) if v not in computed]
         for value in sorted(outside, key=lambda v: self.inputs.index(v) if v in self.inputs else len(self.inputs)):
             if value in self.initializers:
                 graph.initializer.append(self.initializers[value])
                 is_input = value in self.with_default
             elif value in region.constants:
                 graph.initializer.append(self._recorded_tensor(value))
-                is_input = model.ir_version < _ALL_INPUTS
+                is_input = model.ir_version < _IR_WITHOUT_INITIALIZER_INPUTS
             else:
                 is_input = True
                 if not self._type(value).HasField("tensor_type"):
-                    raise RegionError(f"value '{value}' is no tensor, so that it cannot be an input of a part")
+                    raise RegionError(f"value '{value}' is not a tensor, so that it cannot be an input of a part")
             if is_input:
                 graph.input.add(name=value, type=self._type(value))
 
@@ -207,32 +209,33 @@ class Whole:
             return tensor_of(self.recorded_array(tensor.name), tensor.name)
         return self.file.read(tensor)
 
-    def numbers(self, model: ModelProto) -> dict[str, np.ndarray]:
-        """The recorded numbers of a built model's inputs; of those that have any."""
+    def recorded_inputs(self, model: ModelProto) -> dict[str, np.ndarray]:
+        """The recorded arrays of a built model's inputs, without inputs that were not recorded."""
         fixed = {tensor.name for tensor in model.graph.initializer}
         names = [i.name for i in model.graph.input if i.name not in fixed and i.name in self.recorded]
         self.fetch(names)
         return {name: self.recorded_array(name) for name in names}
 
     def fetch_constants(self, model: ModelProto) -> None:
-        """Record at once what `read_tensor` will be asked for."""
+        """Record the values of all recorded constants of a built model, in as few runs as possible."""
         self.fetch(tensor.name for tensor in model.graph.initializer if self._is_recorded(tensor))
 
     def fetch(self, values: Iterable[str]) -> None:
+        """Record the values, if there is a recording. Raises RunError."""
         if self._recording is not None:
             self._recording.fetch(values)
 
     def _is_recorded(self, tensor: TensorProto) -> bool:
-        """Whether its numbers are of this whole's run, not of that of another from which the whole was opened."""
-        is_own = tensor.name not in self.initializers
-        return is_own and any(e.key == "location" and e.value == RECORDED for e in tensor.external_data)
+        """Whether the tensor was recorded in the run of this whole, not of a model that contained it."""
+        is_new = tensor.name not in self.initializers
+        return is_new and any(e.key == "location" and e.value == RECORDED for e in tensor.external_data)
 
     def same_type(self, value: str, other: str) -> bool:
-        """Whether both are tensors of one element type and shape, all of whose sizes are known or equal symbols."""
-        results = [self.recorded.get(v) or value_type(self._type(v)) for v in (value, other) if self._is_typed(v)]
-        if len(results) < 2 or not isinstance(results[0], TensorType) or results[0].shape is None:
+        """Whether both are tensors of the same element type and shape; sizes must be known or equal symbols."""
+        types = [self.recorded.get(v) or value_type(self._type(v)) for v in (value, other) if self._is_typed(v)]
+        if len(types) < 2 or not isinstance(types[0], TensorType) or types[0].shape is None:
             return False
-        return results[0] == results[1] and None not in results[0].shape
+        return types[0] == types[1] and None not in types[0].shape
 
     def _is_typed(self, value: str) -> bool:
         return value in self.types or value in self.initializers
@@ -245,7 +248,7 @@ def tensor_of(array: np.ndarray, name: str) -> Constant:
 
 
 def node_count(model: ModelProto) -> int:
-    """Its nodes, those of bodies and of functions too."""
+    """The number of nodes, with those in bodies and functions."""
     return sum(1 for _ in every_node(model))
 
 
@@ -256,26 +259,26 @@ def _copy_field(model: ModelProto, name: str, value: object) -> None:
         getattr(model, name).extend(value)
 
 
-def _rename(node: NodeProto, region: Region) -> None:
-    """Replace the bypassed values that it reads, in its bodies too, where no name of outside is defined again."""
-    for at, value in enumerate(node.input):
-        node.input[at] = region.standing_for(value)
+def _replace_bypassed(node: NodeProto, region: Region) -> None:
+    """Replace the bypassed values that the node reads, in its bodies too. Bodies do not redefine outer names."""
+    for position, value in enumerate(node.input):
+        node.input[position] = region.resolved(value)
     for attribute in node.attribute:
         for body in bodies(attribute):
             for inner in body.node:
-                _rename(inner, region)
+                _replace_bypassed(inner, region)
             for output in body.output:
-                output.name = region.standing_for(output.name)
+                output.name = region.resolved(output.name)
 
 
 def _called(model: ModelProto, functions: Iterable[FunctionProto]) -> Iterator[FunctionProto]:
     """The functions that the model calls, and those that these call, in the order of the file."""
     table = {(f.domain, f.name, f.overload): f for f in functions}
-    waiting, result = list(every_node(model)), set()
+    waiting, called = list(every_node(model)), set()
     while waiting:
         node = waiting.pop()
         key = (node.domain, node.op_type, node.overload)
-        if key in table and key not in result:
-            result.add(key)
+        if key in table and key not in called:
+            called.add(key)
             waiting += every_node(ModelProto(functions=[table[key]]))
-    return (function for key, function in table.items() if key in result)
+    return (function for key, function in table.items() if key in called)

@@ -1,1 +1,1 @@
-"""The passes that were found, as users name them, and what they are given to run with."""
+"""The discovered passes, pipelines and strategies by name, and the context of a run."""

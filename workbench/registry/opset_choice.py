@@ -1,4 +1,4 @@
-"""What another opset of the written file takes: the passes again, with rules that write nothing newer."""
+"""Reruns the pipeline with an opset limit, so that rules insert no operator newer than the opset of the file."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from dataclasses import replace
 
 from workbench.errors import counted
 from workbench.opsets.lowering import newer_than
-from workbench.opsets.written import KEEP, Opset, Written, kept_opset
+from workbench.opsets.written import KEEP, Opset, Written, opset_limit
 from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.contexts import pass_context
 from workbench.rewrite import History
 
-LONGEST_SECOND_RUN_S = 10.0
+MAX_SECOND_RUN_S = 10.0
 
 
 def history_at_opset(history: History, pipeline: Pipeline, opset: Opset) -> History:
-    """The history, or the one of the same passes at the opset if the graph has what cannot be written there.
+    """The history itself if its graph can be written at `opset`; else that of the same passes, limited to the opset.
 
     Raises OpsetError for an impossible opset.
     """
-    newest = kept_opset(history.initial, opset)
-    if newest is None or not newer_than(history.graph, newest):
+    max_opset = opset_limit(history.initial, opset)
+    if max_opset is None or not newer_than(history.graph, max_opset):
         return history
-    context = pass_context(history.target, mode=history.mode, limits=replace(history.limits, opset=newest))
+    context = pass_context(history.target, mode=history.mode, limits=replace(history.limits, opset=max_opset))
     return run_pipeline(history.initial, pipeline, context, left_out=history.left_out)
 
 
-def why_raised(written: Written, history: History, pipeline: Pipeline) -> str:
+def opset_increase_reason(written: Written, history: History, pipeline: Pipeline) -> str:
     """Why the file's opset was raised, in one line, and what keeping it would cost; "" if it was not.
 
-    The passes run again for that, unless they took long.
+    To find that cost the passes run again, unless they took longer than MAX_SECOND_RUN_S.
     """
     if not written.sentence:
         return ""
-    words = f"{written.sentence}; `--opset {KEEP}` stays at {written.before}"
-    if sum(step.seconds for step in history.steps) > LONGEST_SECOND_RUN_S:
-        return words
-    more = len(history_at_opset(history, pipeline, KEEP).graph) - len(history.graph)
-    return f"{words}, with {counted(more, 'node')} more" if more > 0 else words
+    reason = f"{written.sentence}; `--opset {KEEP}` stays at {written.before}"
+    if sum(step.seconds for step in history.steps) > MAX_SECOND_RUN_S:
+        return reason
+    more_nodes = len(history_at_opset(history, pipeline, KEEP).graph) - len(history.graph)
+    return f"{reason}, with {counted(more_nodes, 'node')} more" if more_nodes > 0 else reason

@@ -1,4 +1,4 @@
-"""The pipeline that runs, as users choose it: its passes, its layout strategy, what runs before and after them."""
+"""The pipeline that a user chooses: its passes, its layout strategy, and what runs before and after them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, read_pipe
 from workbench.registry.reading import preset as preset_pipeline
 from workbench.rewrite import OptionError, Pass, with_options
 
-DEFAULT_PRESET = "default"
-FIX = "fix_dims"  # the pass that writes bound dims into the graph
-FREE_DIMS = "free_dims"  # the pass that makes the sizes of a batch symbols
-FEED = "feed_inputs"  # the pass that takes inputs in the layout that is used
-GIVE = "give_outputs"  # the pass that returns outputs in that layout
+DEFAULT_PRESET = "simplify"
+# names of passes
+FIX = "fix_dims"  # writes bound dims into the graph
+FREE_DIMS = "free_dims"  # makes the sizes of a batch symbolic
+FEED = "feed_inputs"  # takes inputs in the layout in which they are used
+GIVE = "give_outputs"  # returns outputs in the layout in which they are computed
 
-Passes = str | Sequence[str | Part] | Pipeline  # text, names and parts, or a pipeline
+Passes = str | Sequence[str | Part] | Pipeline  # a text, a list of texts and parts, or a pipeline
 
 
 def choose(
@@ -34,29 +35,31 @@ def choose(
     export_for: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
-    """The pipeline to run; `options` maps "pass.field" to a value, for every place of that pass.
+    """The pipeline to run.
 
-    passes: a pipeline, its text, or texts and parts in order; None for those of the preset.
-    layout: the strategy to run at the place "layout", else after the passes; None for no strategy.
-    fix_dims: whether this pass runs first. free_dims: axes for this pass, which runs first too if they are given.
+    passes:     a pipeline, its text, or texts and parts in order; None for the preset.
+    layout:     the strategy to run at "layout", or after the passes if the pipeline has no such part; None for none.
+    fix_dims:   whether the pass of this name runs first.
+    free_dims:  the option `axes` of the pass of this name, which then runs first.
     feed_inputs, give_outputs: whether the passes of these names run last.
-    export_for: a runtime ("onnxruntime"); passes that write its own operators run after all others.
+    export_for: a runtime ("onnxruntime"), for whose own operators the last passes are.
+    options:    maps "pass.field" to a value, for every run of that pass.
     Raises PassError, PipelineError or OptionError with one sentence.
     """
     chosen = preset_pipeline(preset) if passes is None else as_pipeline(passes)
     chosen = chosen.with_layout(None if layout is None else layout_strategy(layout))
     first = [FIX] * fix_dims + [FREE_DIMS] * bool(free_dims)
-    kept = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
+    others = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
     last = [FEED] * feed_inputs + [GIVE] * give_outputs
     runtime = () if export_for is None else read_pipeline(library.runtime_preset(export_for)).parts
-    made: list[Part] = [library.find_pass(name)() for name in first]
-    whole = Pipeline((*made, *kept.parts, *(library.find_pass(name)() for name in last), *runtime))
-    given = {f"{FREE_DIMS}.axes": free_dims} if free_dims else {}
-    return with_pass_options(whole, {**given, **(options or {})})
+    before: list[Part] = [library.find_pass(name)() for name in first]
+    pipeline = Pipeline((*before, *others.parts, *(library.find_pass(name)() for name in last), *runtime))
+    options_of_first = {f"{FREE_DIMS}.axes": free_dims} if free_dims else {}
+    return with_pass_options(pipeline, {**options_of_first, **(options or {})})
 
 
 def as_pipeline(passes: Passes) -> Pipeline:
-    """What a user gives as passes, as a pipeline."""
+    """The pipeline of `passes`, which may be one already, a text, or a list of texts and parts."""
     if isinstance(passes, Pipeline):
         return passes
     if isinstance(passes, str):
@@ -78,7 +81,8 @@ def with_pass_options(pipeline: Pipeline, options: Mapping[str, Any]) -> Pipelin
         name, dot, field = key.partition(".")
         if not dot or name not in names:
             raise OptionError(
-                f"option '{key}' names no pass that runs; write pass.field with one of these passes: {', '.join(names)}"
+                f"option '{key}' is not of a pass that runs; write pass.field with one of these passes: "
+                f"{', '.join(names)}"
             )
         by_pass[name][field] = value
 

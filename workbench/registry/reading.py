@@ -4,9 +4,9 @@
     part     = name options? | "layout" options? | "fixpoint" options? "(" pipeline ")"
     options  = "{" (key "=" value)* "}"        value: bare, or in double quotes as in JSON
 
-A name is that of a pass or of a preset, which stands for its parts. "layout" without options is the place of the
-strategy that is chosen when the pipeline runs. Space and line breaks do not matter. "repeat", as older versions wrote
-it, makes a fixpoint of all before it.
+A name is that of a pass or of a preset; a preset stands for its parts. "layout" without options is the slot of the
+strategy that is chosen when the pipeline runs. White space does not matter. "repeat", which older versions wrote,
+makes a fixpoint of all parts before it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEGACY_REPEAT = "repeat"
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[{}(),=]|[^\s{}(),="]+)')
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
 _ROUNDS = re.compile("[1-9][0-9]{0,5}")
-_DEEPEST = 20  # fixpoints in each other
+_MAX_NESTING = 20  # the deepest nesting of fixpoints
 
 
 class PipelineError(OptionError):
@@ -35,7 +35,7 @@ class PipelineError(OptionError):
 
 
 def read_pipeline(text: str) -> Pipeline:
-    """The pipeline of a text. Raises PipelineError, PassError or OptionError with one sentence."""
+    """The pipeline of a text. Raises PipelineError, PassError or OptionError."""
     reader = _Reader(text)
     parts = reader.parts(depth=0) if reader.next is not None else []
     if reader.next is not None:
@@ -56,12 +56,12 @@ def _preset_names() -> Mapping[str, str]:
 
 
 def shortest_text(pipeline: Pipeline) -> str:
-    """The pipeline's text, with the name of a preset in the place of its parts."""
-    taken = library.all_names()
-    named = {text: name for text, name in _preset_names().items() if name not in taken}
+    """The pipeline's text, with names of presets instead of their parts."""
+    names_of_passes = library.all_names()
+    names = {text: name for text, name in _preset_names().items() if name not in names_of_passes}
     texts = ((part, part_text(part)) for part in pipeline.parts)
-    shortened = (named.get(text, text) if isinstance(part, Fixpoint) else text for part, text in texts)
-    return named.get(str(pipeline), ",".join(shortened))
+    shortened = (names.get(text, text) if isinstance(part, Fixpoint) else text for part, text in texts)
+    return names.get(str(pipeline), ",".join(shortened))
 
 
 def layout_strategy(name: str, options: Mapping[str, object] | None = None) -> LayoutStrategy:
@@ -70,7 +70,7 @@ def layout_strategy(name: str, options: Mapping[str, object] | None = None) -> L
 
 
 class _Reader:
-    """Reads parts from the left; `next` is the token that comes."""
+    """Recursive-descent parser; `next` is the next token, None at the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -78,28 +78,28 @@ class _Reader:
         self.next: str | None = next(self._tokens, None)
 
     def _split(self, text: str) -> Iterator[str]:
-        place = 0
-        while text[place:].strip():
-            match = _TOKEN.match(text, place)
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                raise self.error(f"{text[place:].strip()[:20]!r} is no part of a pipeline")
+                raise self.error(f"{text[position:].strip()[:20]!r} is not a part of a pipeline")
             yield match.group().strip()
-            place = match.end()
+            position = match.end()
 
     def error(self, why: str) -> PipelineError:
         shown = self._text if len(self._text) <= 80 else f"{self._text[:77]}..."
         return PipelineError(" ".join(f"the pipeline '{shown}' cannot be read: {why}".split()))
 
-    def _take(self, wanted: str = "") -> str:
+    def _take(self, expected: str = "") -> str:
         token = self.next
-        if token is None or (wanted and token != wanted):
+        if token is None or (expected and token != expected):
             where = "at the end" if token is None else f"before '{token}'"
-            raise self.error(f"'{wanted}' is missing {where}" if wanted else f"a name is missing {where}")
+            raise self.error(f"'{expected}' is missing {where}" if expected else f"a name is missing {where}")
         self.next = next(self._tokens, None)
         return token
 
     def parts(self, depth: int) -> list[Part]:
-        """Parts between commas; nothing between two of them is allowed."""
+        """Parts separated by commas; an empty part is allowed."""
         parts: list[Part] = []
         while self.next is not None and self.next != ")":
             if self.next == ",":
@@ -110,8 +110,8 @@ class _Reader:
                 parts, depth = [Fixpoint(parts)], depth + 1
             else:
                 parts += self._part(depth)
-            if depth > _DEEPEST:
-                raise self.error(f"more than {_DEEPEST} fixpoints stand in each other")
+            if depth > _MAX_NESTING:
+                raise self.error(f"more than {_MAX_NESTING} nested fixpoints")
             if self.next != ",":
                 break
             self._take()
@@ -138,7 +138,7 @@ class _Reader:
             raise self.error(f"a fixpoint has no option '{min(others)}', only rounds")
         rounds = options.get("rounds", str(ROUNDS))
         if not _ROUNDS.fullmatch(rounds):
-            raise self.error(f"rounds is a number from 1 on, not '{rounds[:20]}'")
+            raise self.error(f"rounds is a number of at least 1, not '{rounds[:20]}'")
         self._take("(")
         parts = self.parts(depth + 1)
         self._take(")")
@@ -149,14 +149,14 @@ class _Reader:
             return LayoutSlot()
         if "strategy" not in options:
             raise self.error(f"layout needs strategy=NAME{closest('', library.strategies())}")
-        own = {key: value for key, value in options.items() if key != "strategy"}
-        return layout_strategy(options["strategy"], own)
+        other_options = {key: value for key, value in options.items() if key != "strategy"}
+        return layout_strategy(options["strategy"], other_options)
 
     def _unquoted(self, value: str) -> str:
         try:
             return str(json.loads(value)) if value.startswith('"') else value
         except json.JSONDecodeError:
-            raise self.error(f"{value} is no text as in JSON") from None
+            raise self.error(f"{value} is not a JSON string") from None
 
     def _options(self) -> dict[str, str]:
         options: dict[str, str] = {}

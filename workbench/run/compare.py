@@ -10,14 +10,18 @@ import numpy as np
 from workbench.run.tolerances import FLOAT32, Tolerance
 
 TINY = 1e-30  # keeps relative errors finite if every number is zero
-_MOST_NAMED = 3  # most outputs named in one sentence
+_MAX_NAMED = 3  # outputs named in one sentence
 _FEW_STEPS = 4
 FAINT = 1e-6  # smaller outputs are always within the absolute tolerance
 
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """Comparison of one output; the errors are None if there is nothing to subtract (`reason` says why)."""
+    """Comparison of one output.
+
+    max_abs, max_rel: None if there is nothing to subtract; `reason` says why.
+    weak:             why equality proves little; "" if it does not.
+    """
 
     name: str
     ok: bool
@@ -43,9 +47,11 @@ class Comparison:
 
 @dataclass(repr=False)
 class Verdict:
-    """ok is None if nothing could be compared; the errors are None if there was nothing to subtract.
+    """The result of a verification.
 
-    tolerance: the loosest of any output; each is judged by its own.
+    ok:        None if nothing could be compared.
+    max_abs_error, max_rel_error: None if there was nothing to subtract.
+    tolerance: the loosest of any output; each output is compared with its own.
     """
 
     ok: bool | None
@@ -67,7 +73,7 @@ def compare(
 ) -> Comparison:
     """Compare two runs, output by output, by name.
 
-    tolerance: of all outputs, or of each by name (FLOAT32 for one without).
+    tolerance: the tolerance of all outputs, or that of each by name (FLOAT32 for one without).
     Shapes and element types must be equal, NaN and infinities at the same
     places, integers, bools and strings equal; floats within the tolerance.
     """
@@ -130,7 +136,7 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _weakness(a: np.ndarray, tolerance: Tolerance) -> str:
-    """Why equality of this output is weak evidence; "" if it is not."""
+    """Why equality of this output proves little; "" if it does not."""
     if a.size > 1 and bool((a == a.reshape(-1)[0]).all()):
         return f"every one of its {a.size} values is {a.reshape(-1)[0]}"
     if a.size and a.dtype.kind == "f" and bool((np.abs(a) < FAINT).all()):
@@ -149,17 +155,17 @@ def _sentence(outputs: tuple[OutputComparison, ...], bit_equal: bool) -> str:
     weak = next((f" This proves little for output '{o.name}': {o.weak}." for o in outputs if o.weak), "")
     if bit_equal:
         return f"Equal to the last bit: {count}.{weak}"
-    judged: dict[Tolerance, list[OutputComparison]] = {}
+    by_tolerance: dict[Tolerance, list[OutputComparison]] = {}
     for output in outputs:
-        judged.setdefault(output.tolerance, []).append(output)
-    groups = (_judged(group, name_them=len(judged) > 1) for group in judged.values())
+        by_tolerance.setdefault(output.tolerance, []).append(output)
+    groups = (_largest_errors(group, name_them=len(by_tolerance) > 1) for group in by_tolerance.values())
     return f"Equal: {count}, {'; '.join(groups)}.{weak}"
 
 
-def _judged(outputs: list[OutputComparison], name_them: bool) -> str:
-    """The largest errors of outputs that have one tolerance. name_them: others have another."""
-    named = ", ".join(f"'{output.name}'" for output in outputs[:_MOST_NAMED])
-    more = f" and {len(outputs) - _MOST_NAMED} more" if len(outputs) > _MOST_NAMED else ""
+def _largest_errors(outputs: list[OutputComparison], name_them: bool) -> str:
+    """The largest errors of outputs with one tolerance. name_them: whether to name the outputs."""
+    named = ", ".join(f"'{output.name}'" for output in outputs[:_MAX_NAMED])
+    more = f" and {len(outputs) - _MAX_NAMED} more" if len(outputs) > _MAX_NAMED else ""
     relative = max((output.max_rel for output in outputs if output.max_rel is not None), default=0.0)
     absolute = max((output.max_abs for output in outputs if output.max_abs is not None), default=0.0)
     sentence = f"relative error {relative:.2g}, absolute {absolute:.2g} (allowed: {outputs[0].tolerance})"

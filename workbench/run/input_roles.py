@@ -10,7 +10,7 @@ from workbench.ir.function_calls import Key, function_key
 from workbench.ir.types import Shape
 
 # Operators that forward the elements of their first operand unchanged.
-_PASSES_ON = frozenset({
+_FORWARDING = frozenset({
     "Cast", "CastLike", "Clip", "Concat", "Expand", "Flatten", "Identity", "Pad",
     "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 })  # fmt: skip
@@ -27,8 +27,11 @@ _EMBED_TABLES = {0: 2, 1: 4, 8: 3}
 
 @dataclass(frozen=True)
 class Use:
-    """kind: "index" (into a table of `size` rows), "mask", "size" (of another value), "target" (of a Reshape), "parts"
-    (sizes that make `size` together) or "value"."""
+    """How an operator uses an input.
+
+    kind: "index" (into a table of `size` rows), "mask", "size" (of another value), "target" (of a Reshape), "parts"
+          (sizes whose sum is `size`) or "value".
+    """
 
     kind: str
     size: int = 0
@@ -43,9 +46,9 @@ class _Scope:
     actuals: Mapping[str, str] = field(default_factory=dict)
 
     def shape(self, value: str) -> Shape:
-        own = self.graph.shape(value)
-        if own is not None or self.outer is None:
-            return own
+        shape = self.graph.shape(value)
+        if shape is not None or self.outer is None:
+            return shape
         return self.outer.shape(self.actuals.get(value, value))
 
 
@@ -83,12 +86,12 @@ def _use_at(scope: _Scope, node: Node, index: int) -> Iterator[Use]:
         yield Use("size")
     elif node.op == "Reshape" and index == 1:
         yield Use("target")
-    elif node.op in _SPLITS and index == 1 and (whole := _dim(scope.shape(node.inputs[0]), node.attr("axis"))):
-        yield Use("parts", whole)
+    elif node.op in _SPLITS and index == 1 and (total := _dim(scope.shape(node.inputs[0]), node.attr("axis"))):
+        yield Use("parts", total)
 
 
 def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
-    """The number of rows of the table that operand `index` indexes; None if it indexes none."""
+    """The number of rows of the table that operand `index` indexes; None if it is not an index."""
     if node.op in _GATHERS and index == 1:
         return _dim(scope.shape(node.inputs[0]), node.attr("axis"))
     if node.op in _GATHERS_ND and index == 1:
@@ -98,8 +101,8 @@ def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
         depth = scope.graph.constant(node.inputs[1])
         return None if depth is None else int(depth.numpy().reshape(-1)[0])
     if node.op == "Equal":  # compared with all row numbers: an explicit one-hot encoding
-        ours, rows = scope.shape(node.inputs[index]), scope.shape(node.inputs[1 - index])
-        return _dim(rows, -1) if ours and ours[-1] == 1 and _dim(rows, -1) != 1 else None
+        index_shape, rows = scope.shape(node.inputs[index]), scope.shape(node.inputs[1 - index])
+        return _dim(rows, -1) if index_shape and index_shape[-1] == 1 and _dim(rows, -1) != 1 else None
     if node.op == "SequenceAt" and index == 1:
         return _elements_of(scope, node.inputs[0])
     if node.op == "com.microsoft.EmbedLayerNormalization" and index in _EMBED_TABLES:
@@ -108,7 +111,7 @@ def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
 
 
 def _elements_of(scope: _Scope, sequence: str) -> int:
-    """The number of tensors that the sequence has at least, as far as its own node tells."""
+    """A lower bound on the number of tensors in the sequence, from its producer."""
     producer = scope.graph.producer(sequence)
     if producer is not None and producer.op == "SequenceConstruct":
         return len(producer.inputs)
@@ -126,7 +129,7 @@ def _dim(shape: Shape, axis: int) -> int | None:
 
 def _reached(scope: _Scope, node: Node, value: str) -> Iterator[tuple[_Scope, str]]:
     """The values to which `node` forwards the elements of `value`."""
-    if node.op in _PASSES_ON and (value == node.inputs[0] or node.op == "Concat"):
+    if node.op in _FORWARDING and (value == node.inputs[0] or node.op == "Concat"):
         yield from ((scope, out) for out in node.outputs if out)
     function = _functions(scope).get(function_key(node))
     if function is not None:

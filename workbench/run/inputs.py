@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from workbench.ir import DataType, Graph
-from workbench.ir.permuted_io import GIVEN, order_between
-from workbench.ir.types import MOST_AXES
-from workbench.run.held_inputs import (
+from workbench.ir.permuted_io import OUTPUT_ORDER, permutation_between
+from workbench.ir.types import MAX_AXES
+from workbench.run.input_roles import Use, use_of
+from workbench.run.nontensor_inputs import (
     tensors_of_inputs,
     type_of_input,
 )
-from workbench.run.input_roles import Use, use_of
-from workbench.run.npz import InputError, read_arrays, tensors_to_give
+from workbench.run.npz import InputError, read_arrays, required_tensors
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.support.files import replacing
 
@@ -26,7 +26,7 @@ Tensors = dict[str, np.ndarray]
 MOSTLY = 0.9  # share of ones in a seeded mask
 SAMPLE_RATE = 16000
 SAMPLE_RATE_NAMES = ("sr", "sample_rate", "sampling_rate", "samplerate")
-MOST_INTEGER = 9  # of random integers of unknown role
+MAX_INTEGER = 9  # largest random integer of unknown role
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 
@@ -52,7 +52,7 @@ def default_dim(rank: int, axis: int) -> int:
 
 def bound_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, int]:
     """The number for every free dim of the inputs: from `dims`, `graph.dims`, or the default."""
-    given = {**graph.dims, **(dims or {})}
+    sizes = {**graph.dims, **(dims or {})}
     bound: dict[str, int] = {}
     for value in graph.inputs:
         type_ = type_of_input(graph, value)
@@ -60,16 +60,16 @@ def bound_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str,
         for axis, dim in enumerate(shape):
             name = dim_name(value, axis, dim)
             if name is not None and name not in bound:
-                bound[name] = _dim_value(name, given, default_dim(len(shape), axis))
+                bound[name] = _dim_value(name, sizes, default_dim(len(shape), axis))
     return bound
 
 
-def _dim_value(name: str, given: Mapping[str, int], default: int) -> int:
-    if name in given:
-        return given[name]
+def _dim_value(name: str, sizes: Mapping[str, int], default: int) -> int:
+    if name in sizes:
+        return sizes[name]
     parts = [part.strip() for part in name.split("+")]  # "past_length + 1"
-    if len(parts) > 1 and all(part in given or part.isdigit() for part in parts):
-        return sum(int(given.get(part, part)) for part in parts)
+    if len(parts) > 1 and all(part in sizes or part.isdigit() for part in parts):
+        return sum(int(sizes.get(part, part)) for part in parts)
     return default
 
 
@@ -77,16 +77,16 @@ def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int
     """The shape of input `value`, or of the tensors in it, under the bound dims. Raises InputError if it has none."""
     tensor_type = type_of_input(graph, value)
     if tensor_type is None:
-        raise InputError(f"Input '{value}' is of type {graph.type(value)}; models with such inputs cannot be run here.")
+        raise InputError(f"Input '{value}' has type {graph.type(value)}; models with such inputs cannot be run here.")
     if tensor_type.shape is None:
         raise InputError(f"Input '{value}' has no known rank; give its values as an .npz file.")
-    if len(tensor_type.shape) > MOST_AXES:
-        raise InputError(f"Input '{value}' has {len(tensor_type.shape)} axes; at most {MOST_AXES} can be run.")
+    if len(tensor_type.shape) > MAX_AXES:
+        raise InputError(f"Input '{value}' has {len(tensor_type.shape)} axes; at most {MAX_AXES} can be run.")
     sizes = bound_sizes(value, tensor_type.shape, bound)
     for axis, size in enumerate(sizes):
         if size < 0:
             name = dim_name(value, axis, tensor_type.shape[axis])
-            raise InputError(f"Dimension '{name}' of input '{value}' is bound to {size}; give a number from 0 up.")
+            raise InputError(f"Dimension '{name}' of input '{value}' is bound to {size}; give a number of at least 0.")
     return sizes
 
 
@@ -101,7 +101,7 @@ def bound_sizes(value: str, shape: Sequence[int | str | None], bound: Mapping[st
 
 def permute_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:
     """The inputs of `first` with their axes in the orders that `second` takes."""
-    orders = {value: order_between(first, second, value) for value in tensors}
+    orders = {value: permutation_between(first, second, value) for value in tensors}
     return {
         value: tensor if (order := orders[value]) is None else np.ascontiguousarray(tensor.transpose(order))
         for value, tensor in tensors.items()
@@ -109,12 +109,12 @@ def permute_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Grap
 
 
 def output_orders(first: Graph, second: Graph) -> dict[str, tuple[int, ...]]:
-    """By output, the permutation from `second`'s order of axes to `first`'s, if they differ."""
-    result = ((value, order_between(second, first, value, GIVEN)) for value in first.outputs)
+    """For each output, the permutation from `second`'s order of axes to `first`'s, if they differ."""
+    result = ((value, permutation_between(second, first, value, OUTPUT_ORDER)) for value in first.outputs)
     return {value: order for value, order in result if order is not None}
 
 
-def turned(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]]) -> Tensors:
+def transposed(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]]) -> Tensors:
     """The tensors, those in `orders` transposed."""
     return {name: t.transpose(orders[name]) if name in orders else t for name, t in tensors.items()}
 
@@ -123,21 +123,21 @@ def turned(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]
 
 
 def seed_inputs(
-    graph: Graph, dims: Mapping[str, int] | None = None, seed: int = 0, most: int = MOST_INTEGER
+    graph: Graph, dims: Mapping[str, int] | None = None, seed: int = 0, max_integer: int = MAX_INTEGER
 ) -> Tensors:
     """A value for every input of the graph, the same for the same seed.
 
-    Floats are standard normal; integers that index a table stay within it;
-    masks are mostly ones; lengths fit the other inputs; a sample rate is
-    16000; other integers are from 0 to `most`; what has a default gets that. `dims` overrides `graph.dims`. Each input
-    has its own random stream,
-    so that adding an input does not change the others. Raises InputError if an
-    input is not a tensor, or if the inputs alone exceed the machine's memory.
+    Floats are standard normal. Integers that index a table stay within it. Masks are mostly ones, and lengths fit the
+    other inputs. A sample rate is 16000. Other integers are from 0 to `max_integer`. An input with a default has its
+    default. Each input has its own random stream, so that adding an input does not change the others.
+
+    dims: overrides `graph.dims`.
+    Raises InputError if an input is not a tensor, or if the inputs alone exceed the machine's memory.
     """
     bound = bound_dims(graph, dims)
     shapes = {name: input_shape(graph, value, bound) for name, value in tensors_of_inputs(graph)}
     _refuse_too_large(graph, shapes)
-    longest = _longest(shapes)
+    length = _common_length(shapes)
     tensors: Tensors = {}
     for name, value in tensors_of_inputs(graph):
         stream = np.random.default_rng([seed, zlib.crc32(name.encode())])
@@ -146,7 +146,7 @@ def seed_inputs(
         if value in graph.kept.defaults:
             tensors[value] = graph.kept.defaults[value].numpy()
             continue
-        tensors[name] = _seeded(value, type_.dtype, shapes[name], use_of(graph, value), (longest, most), stream)
+        tensors[name] = _seeded(value, type_.dtype, shapes[name], use_of(graph, value), (length, max_integer), stream)
     return tensors
 
 
@@ -162,7 +162,7 @@ def _refuse_too_large(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> No
             )
 
 
-def _longest(shapes: Mapping[str, tuple[int, ...]]) -> int:
+def _common_length(shapes: Mapping[str, tuple[int, ...]]) -> int:
     """A length that fits every input: the smallest dim above 1, the first axis excepted."""
     sizes = [dim for shape in shapes.values() for dim in shape[1:] if dim > 1]
     return min(sizes, default=1)
@@ -177,26 +177,26 @@ def _seeded(
     stream: np.random.Generator,
 ) -> np.ndarray:
     """limits: the longest length that fits all inputs, and the largest integer of unknown role."""
-    longest, most = limits
+    length, max_integer = limits
     if dtype == DataType.STRING:
         return np.full(shape, SENTENCE)
     kind = dtype.numpy()
     if use.kind == "index":
         return np.asarray(stream.integers(0, use.size, shape), kind)
-    whole, called = dtype.is_integer(), name.lower()
-    if whole and called in SAMPLE_RATE_NAMES:
+    is_integer, lower_name = dtype.is_integer(), name.lower()
+    if is_integer and lower_name in SAMPLE_RATE_NAMES:
         return np.full(shape, SAMPLE_RATE, kind)
-    if whole and "len" in called:
-        return np.asarray(stream.integers(max(1, longest // 2), longest + 1, shape), kind)
+    if is_integer and "len" in lower_name:
+        return np.asarray(stream.integers(max(1, length // 2), length + 1, shape), kind)
     if use.kind == "mask":
         return _mask(shape, stream).astype(kind)
     if dtype == DataType.BOOL:
         return np.asarray(stream.random(shape) < 0.5)
-    if not whole:
+    if not is_integer:
         return np.asarray(stream.standard_normal(shape)).astype(kind)
     if use.kind == "size":
         return np.ones(shape, kind)
-    if use.kind == "target":  # of a Reshape: whatever the number of elements
+    if use.kind == "target":  # of a Reshape: -1 fits any number of elements
         return (
             np.concatenate([-np.ones(shape, kind)[:1], np.ones(shape, kind)[1:]])
             if len(shape) == 1
@@ -208,7 +208,7 @@ def _seeded(
     if dtype.itemsize == 1:  # pixels, or quantized values
         range_ = np.iinfo(kind)
         return np.asarray(stream.integers(range_.min, range_.max + 1, shape), kind)
-    return np.asarray(stream.integers(0, most + 1, shape), kind)
+    return np.asarray(stream.integers(0, max_integer + 1, shape), kind)
 
 
 def _mask(shape: tuple[int, ...], stream: np.random.Generator) -> np.ndarray:
@@ -229,8 +229,8 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
     Raises InputError for a file that is not an .npz of plain arrays, and for
     names, element types, ranks or fixed dims that do not fit the model.
     """
-    given = read_arrays(Path(path), graph)
-    tensors = {name: _fitted(graph, value, given[name]) for name, value in tensors_to_give(graph, given).items()}
+    arrays = read_arrays(Path(path), graph)
+    tensors = {name: _fitted(graph, value, arrays[name]) for name, value in required_tensors(graph, arrays).items()}
     dims_of(graph, tensors)
     return tensors
 
@@ -274,21 +274,21 @@ def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
 
 
 def _cast(value: str, dtype: DataType, array: np.ndarray) -> np.ndarray:
-    """`array` in the wanted element type: floats to floats, integers to any type that represents them."""
+    """`array` in the element type `dtype`: floats as floats, integers as any type that represents them."""
     if dtype == DataType.STRING:
         if array.dtype.kind not in "US":
-            raise InputError(f"Input '{value}' is of {array.dtype}; the model wants strings.")
+            raise InputError(f"Input '{value}' has type {array.dtype}; the model takes strings.")
         return array.astype(str)
-    wanted = np.dtype(dtype.numpy())
-    if array.dtype == wanted:
+    target = np.dtype(dtype.numpy())
+    if array.dtype == target:
         return array
-    whole = array.dtype.kind in "biu"
+    is_integer = array.dtype.kind in "biu"
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and (dtype.is_integer() or dtype == DataType.BOOL)):
-        raise InputError(f"Input '{value}' is of {array.dtype}; the model wants {dtype.name.lower()}.")
-    if whole and dtype == DataType.BOOL and array.size and not set(np.unique(array).tolist()) <= {0, 1}:
-        raise InputError(f"Input '{value}' has numbers besides 0 and 1; the model wants bool.")
-    if whole and dtype.is_integer() and array.size:
-        limits = np.iinfo(wanted)
+        raise InputError(f"Input '{value}' has type {array.dtype}; the model takes {dtype.name.lower()}.")
+    if is_integer and dtype == DataType.BOOL and array.size and not set(np.unique(array).tolist()) <= {0, 1}:
+        raise InputError(f"Input '{value}' has numbers besides 0 and 1; the model takes bool.")
+    if is_integer and dtype.is_integer() and array.size:
+        limits = np.iinfo(target)
         if array.min() < limits.min or array.max() > limits.max:
             raise InputError(f"Input '{value}' has numbers that do not fit {dtype.name.lower()}.")
-    return array.astype(wanted)
+    return array.astype(target)

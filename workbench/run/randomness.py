@@ -12,14 +12,14 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from workbench.external.files import MOST_INSIDE
+from workbench.external.files import MAX_INSIDE
 from workbench.inference.evaluate import RANDOM
 from workbench.io.checks import every_node
 from workbench.ir import Graph, Node
 from workbench.ir.to_proto import LARGE
 
 SEED = 1
-_WHOLE_SEED = ("Dropout", "workbench.random_mask_like")  # the seed of the others is a float
+_INTEGER_SEED = ("Dropout", "workbench.random_mask_like")  # the seed of the others is a float
 
 
 def is_random(graph: Graph) -> bool:
@@ -27,7 +27,7 @@ def is_random(graph: Graph) -> bool:
     return any("seed" not in node.attributes for node in _random_nodes(graph))
 
 
-def draws_numbers(graph: Graph) -> bool:
+def uses_random_numbers(graph: Graph) -> bool:
     """Whether there is a random operator, with a seed or without.
 
     A seed determines only the numbers of a session's first run in ONNX Runtime; the next run draws others.
@@ -51,13 +51,13 @@ def with_seeds(file: Path, folder: Path) -> Path:
     for node in every_node(model):
         op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         if _draws(op, node.input) and not any(a.name == "seed" for a in node.attribute):
-            is_whole = op in _WHOLE_SEED
-            node.attribute.append(helper.make_attribute("seed", SEED if is_whole else float(SEED)))
+            is_integer = op in _INTEGER_SEED
+            node.attribute.append(helper.make_attribute("seed", SEED if is_integer else float(SEED)))
     copy = folder / "seeded.onnx"
-    onnx.save(model, copy, save_as_external_data=model.ByteSize() > MOST_INSIDE, size_threshold=LARGE)
+    onnx.save(model, copy, save_as_external_data=model.ByteSize() > MAX_INSIDE, size_threshold=LARGE)
     return copy
 
 
 def _draws(op: str, inputs: Sequence[str]) -> bool:
-    """Whether the operator is random. A Dropout is only if it may be in training mode, which exists since opset 12."""
+    """Whether the operator is random; a Dropout only if it may be in training mode, which exists since opset 12."""
     return op in RANDOM and (op != "Dropout" or (len(inputs) > 2 and bool(inputs[2])))

@@ -12,8 +12,8 @@ from workbench.run.inputs import bound_dims, bound_sizes, dim_name
 
 TRIES = 80
 PIXELS = (256, 320, 48, 32, 64, 128, 512, 640, 1024, 1)  # sides of images, the usual ones first
-LENGTHS = (512, 1, 256, 128, 1024, 32, 48, 64, 80, 16000)  # samples, one of a batch, tokens, features
-LARGEST_INPUT = 2**25  # elements; larger attempts would take too long
+LENGTHS = (512, 1, 256, 128, 1024, 32, 48, 64, 80, 16000)  # sizes of samples, batches, tokens, features
+MAX_INPUT = 2**25  # elements; larger attempts would take too long
 
 
 def settle_dims(
@@ -22,18 +22,18 @@ def settle_dims(
     """Numbers for free dims with which the model runs, if it does not with the present ones.
 
     `run` is called with all free dims and returns the error, None for success.
-    Common sizes are tried for one dim, then for all but the batch, then for
-    pairs, at most 80 times. Returns only changed dims: {} if none had to change,
+    Common sizes are tried for one dim, then for all dims but the batch, then for
+    pairs, at most TRIES times. Returns only changed dims: {} if none had to change,
     or if nothing helped. Dims in `given` are the user's and are not changed.
     """
     start = bound_dims(graph)
     if run(start) is None:
         return {}
     free = [name for name in start if name not in given]
-    for change in islice(_changes(graph, free, start), TRIES):
-        tried = {**start, **change}
-        if _elements(graph, tried) <= LARGEST_INPUT and run(tried) is None:
-            return _needed(change, start, run)
+    for candidate in islice(_changes(graph, free, start), TRIES):
+        dims = {**start, **candidate}
+        if _elements(graph, dims) <= MAX_INPUT and run(dims) is None:
+            return _minimized(candidate, start, run)
     return {}
 
 
@@ -45,21 +45,21 @@ def _changes(graph: Graph, free: list[str], start: Mapping[str, int]) -> Iterato
         yield from ({name: size} for size in sizes[name] if size != start[name])
     if len(inner) > 1:
         yield from (dict.fromkeys(inner, size) for size in dict.fromkeys((*PIXELS, *LENGTHS)))
-    for at, first in enumerate(inner):
-        for second in inner[at + 1 :]:
+    for index, first in enumerate(inner):
+        for second in inner[index + 1 :]:
             yield from ({first: a, second: b} for a, b in product(sizes[first], sizes[second]) if a != b)
 
 
-def _needed(change: dict[str, int], start: Mapping[str, int], run: Callable[..., Any]) -> dict[str, int]:
-    """The change without dims that need not change."""
-    for name in list(change):
-        smaller = {key: size for key, size in change.items() if key != name}
-        if smaller and run({**start, **smaller}) is None:
-            change = smaller
-    return change
+def _minimized(candidate: dict[str, int], start: Mapping[str, int], run: Callable[..., Any]) -> dict[str, int]:
+    """The candidate without dims that need not change."""
+    for name in list(candidate):
+        reduced = {key: size for key, size in candidate.items() if key != name}
+        if reduced and run({**start, **reduced}) is None:
+            candidate = reduced
+    return candidate
 
 
-def _places(graph: Graph, name: str) -> Iterator[tuple[int, int]]:
+def _axes_of(graph: Graph, name: str) -> Iterator[tuple[int, int]]:
     """(axis, rank) of every input dim that is bound under `name`."""
     for value in graph.inputs:
         shape = graph.shape(value) or ()
@@ -67,13 +67,13 @@ def _places(graph: Graph, name: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_batch(graph: Graph, name: str) -> bool:
-    return any(axis == 0 for axis, _ in _places(graph, name))
+    return any(axis == 0 for axis, _ in _axes_of(graph, name))
 
 
 def _candidates(graph: Graph, name: str) -> tuple[int, ...]:
     if _is_batch(graph, name):
         return (1, 2, 4, 8)
-    return PIXELS if any(rank >= 4 for _, rank in _places(graph, name)) else LENGTHS
+    return PIXELS if any(rank >= 4 for _, rank in _axes_of(graph, name)) else LENGTHS
 
 
 def _elements(graph: Graph, dims: Mapping[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""How far outputs may differ: for each output, by the operators and element types that it depends on."""
+"""Tolerances: how far each output may differ, by the operators and element types on which it depends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Tolerance:
 
     relative: max|a - b| / max|a| over one output.
     absolute: max|a - b| over one output.
-    quantized: 8-bit integers may differ too, since a rounding may go the other way; `absolute` is one step of the
-               quantization, where that is known.
+    quantized: 8-bit integers may differ too, since a rounding may fall either way; `absolute` is one quantization
+               step, if that is known.
     bits:      nothing may differ, not even the sign of a zero; the bits of a NaN do not count.
     """
 
@@ -49,34 +49,35 @@ _STRICTEST_FIRST = (FLOAT32, FLOAT16, BFLOAT16, INT8)
 _INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear", "QGemm")
 _BYTES = (DataType.UINT8, DataType.INT8)
 _STEP = 1.001  # times the scale; the difference of two floats is rounded
-_OF_TYPES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
+_TYPE_TOLERANCES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
 
 
 def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
-    """The tolerance of every value, by the operators and element types that it depends on, and by the quantization
-    step of the value itself."""
+    """The tolerance of every value, from its quantization step and the operators and types on which it depends."""
     return {value: _within_a_step(graph, value, result) for value, result in _by_dependence(graph).items()}
 
 
 def _within_a_step(graph: Graph, value: str, tolerance: Tolerance) -> Tolerance:
     if not tolerance.quantized:
         return tolerance
-    type_, made = graph.tensor_type(value), graph.producer(value)
+    type_, producer = graph.tensor_type(value), graph.producer(value)
     if type_ is not None and type_.dtype in _BYTES:
         return replace(tolerance, absolute=1.0)
-    scale = graph.constant(made.inputs[1]) if made is not None and made.op == "DequantizeLinear" else None
+    scale = graph.constant(producer.inputs[1]) if producer is not None and producer.op == "DequantizeLinear" else None
     return tolerance if scale is None else replace(tolerance, absolute=_STEP * float(scale.numpy().max(initial=0.0)))
 
 
 def _by_dependence(graph: Graph) -> dict[str, Tolerance]:
     of_functions: dict[Key, Tolerance] = {}
     for key, function in graph.functions.items():  # a function may call those before it
-        of_functions[key] = _of_all(function.graph, of_functions)
-    results = {value: _of_type(graph, value) for value in (*graph.inputs, *graph.constants)}
+        of_functions[key] = _loosest_tolerance(function.graph, of_functions)
+    results = {value: _type_tolerance(graph, value) for value in (*graph.inputs, *graph.constants)}
     for node in graph.nodes:
-        own = _loosest([_of_operator(node, of_functions), *(results.get(value, FLOAT32) for value in node.operands)])
+        result = _loosest(
+            [_operator_tolerance(node, of_functions), *(results.get(value, FLOAT32) for value in node.operands)]
+        )
         for value in filter(None, node.outputs):
-            results[value] = _loosest([own, _of_type(graph, value)])
+            results[value] = _loosest([result, _type_tolerance(graph, value)])
     return results
 
 
@@ -90,30 +91,33 @@ def _loosest(tolerances: Iterable[Tolerance]) -> Tolerance:
     return max(tolerances, key=_STRICTEST_FIRST.index, default=FLOAT32)
 
 
-def _of_type(graph: Graph, value: str) -> Tolerance:
+def _type_tolerance(graph: Graph, value: str) -> Tolerance:
     type_ = graph.tensor_type(value)
-    return FLOAT32 if type_ is None else _OF_TYPES.get(type_.dtype, FLOAT32)
+    return FLOAT32 if type_ is None else _TYPE_TOLERANCES.get(type_.dtype, FLOAT32)
 
 
-def _of_operator(node: Node, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
-    """Of the operator itself, and of all that runs in its bodies or in the function that it calls."""
+def _operator_tolerance(node: Node, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
+    """The tolerance of the operator, its bodies and the function that it calls."""
     if node.op_type.startswith(_INT8_OPERATORS):
         return INT8
-    given = _OF_TYPES.get(node.attr("to"), FLOAT32)  # types inside of bodies may not be known
-    called = of_functions.get(function_key(node), FLOAT32)
-    return _loosest([given, called, *(_of_all(body, of_functions) for body in node.bodies.values())])
+    of_cast = _TYPE_TOLERANCES.get(node.attr("to"), FLOAT32)  # types inside of bodies may not be known
+    of_function = of_functions.get(function_key(node), FLOAT32)
+    return _loosest([of_cast, of_function, *(_loosest_tolerance(body, of_functions) for body in node.bodies.values())])
 
 
-def _of_all(graph: Graph, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
-    operators = (_of_operator(node, of_functions) for node in graph.nodes)
-    return _loosest([*operators, *(_of_type(graph, value) for value in graph.values())])
+def _loosest_tolerance(graph: Graph, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
+    operators = (_operator_tolerance(node, of_functions) for node in graph.nodes)
+    return _loosest([*operators, *(_type_tolerance(graph, value) for value in graph.values())])
 
 
-# With their tolerance; the operands of TF32 have as many bits as those of float16.
+# The tolerance of each element type of a run; operands of TF32 have as many bits as those of float16.
 DTYPES = {"float32": FLOAT32, "tf32": FLOAT16, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}
 
 
 def tolerances_of_run(dtype: str, graph: Graph) -> dict[str, Tolerance]:
     """The tolerance of each output of the graph in a run of that type: the looser of the type's and the graph's."""
-    own = tolerances_for(graph)
-    return {value: max(DTYPES[dtype], own[value], key=lambda one: one.relative) for value in graph.outputs}
+    tolerances = tolerances_for(graph)
+    return {
+        value: max(DTYPES[dtype], tolerances[value], key=lambda tolerance: tolerance.relative)
+        for value in graph.outputs
+    }

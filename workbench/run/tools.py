@@ -1,4 +1,4 @@
-"""Runs a tool on a graph: in a process of its own, with limits, and compares what it wrote value by value."""
+"""Runs a tool on a graph in a separate process, with limits, and compares the result value by value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
-from workbench.external.running import ToolCall, ToolError, ToolResult, ToolRun
+from workbench.external.tool_call import ToolCall, ToolError, ToolResult, ToolRun
 from workbench.io.checks import SHOWN_NOT_RUN
 from workbench.io.exporting import export_onnx
 from workbench.io.onnx_file import load_onnx
@@ -29,7 +29,7 @@ COMPARE_LIMIT_S = 300.0
 
 
 def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> ToolResult:
-    """Run the tool on the graph's export, in a process of its own. Raises ToolError.
+    """Run the tool on the graph's export, in a separate process. Raises ToolError.
 
     heed_cancel: is called ten times a second, and may raise to stop.
     """
@@ -37,26 +37,26 @@ def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> T
         source, target = folder / "model.onnx", folder / "result" / "model.onnx"
         target.parent.mkdir()
         export_onnx(graph, source, check=False, opset=NEWEST)
-        ran = ask.to_convert(call, source, target)
+        tool_run = ask.to_convert(call, source, target)
         after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
         _refuse_unknown(graph, after)
-        same, reason = _same_values(ask, graph, after, [source, target])
-    return ToolResult(after, ran, same, reason)
+        equal_values, reason = _same_values(ask, graph, after, [source, target])
+    return ToolResult(after, tool_run, equal_values, reason)
 
 
 def convert_file(source: Path, target: Path, call: ToolCall, heed_cancel: Callable[[], None]) -> ToolRun:
-    """Run the tool on a file as it is, in a process of its own. Raises ToolError."""
+    """Run the tool on a file, in a separate process. Raises ToolError."""
     with _own_process(heed_cancel) as (ask, _):
         return ask.to_convert(call, source, target)
 
 
 @contextmanager
-def _own_process(heed_cancel: Callable[[], None]) -> Iterator[tuple[_Asking, Path]]:
-    """A process that ends with the block, and a folder. What goes wrong in the block is a ToolError."""
+def _own_process(heed_cancel: Callable[[], None]) -> Iterator[tuple[_Client, Path]]:
+    """A process that ends with the block, and a folder. A UserError of the block becomes a ToolError."""
     with tempfile.TemporaryDirectory(prefix="workbench-tool-") as folder:
         process = WorkerProcess(Path(folder) / "tool.log")
         try:
-            yield _Asking(process, heed_cancel), Path(folder)
+            yield _Client(process, heed_cancel), Path(folder)
         except CancelledError:
             raise
         except UserError as error:
@@ -66,17 +66,17 @@ def _own_process(heed_cancel: Callable[[], None]) -> Iterator[tuple[_Asking, Pat
 
 
 def _refuse_unknown(before: Graph, after: Graph) -> None:
-    """Raise ToolError for operators that the tool brought in and nobody knows."""
-    new = next(
-        (message for message in after.warnings if SHOWN_NOT_RUN in message and message not in before.warnings), None
+    """Raises ToolError for operators that the tool added and that cannot be run."""
+    unknown = next(
+        (warning for warning in after.warnings if SHOWN_NOT_RUN in warning and warning not in before.warnings), None
     )
-    if new is not None:
-        raise ToolError(f"its result cannot be run{new.removeprefix(SHOWN_NOT_RUN)}")
+    if unknown is not None:
+        raise ToolError(f"its result cannot be run{unknown.removeprefix(SHOWN_NOT_RUN)}")
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """Asks the process, and raises RunError for what it answers in the way of errors."""
+class _Client:
+    """Sends requests to the process. Raises RunError if it answers with an error."""
 
     process: WorkerProcess
     heed_cancel: Callable[[], None]
@@ -96,16 +96,16 @@ class _Asking:
 
 
 def _same_values(
-    ask: _Asking, before: Graph, after: Graph, files: Sequence[Path]
+    ask: _Client, before: Graph, after: Graph, files: Sequence[Path]
 ) -> tuple[Mapping[str, str] | None, str]:
-    """Values of `after` with the numbers of one of `before`; None with the reason if they cannot be compared."""
+    """The values of `after` that equal one of `before`, by name; None with the reason if they cannot be compared."""
     if is_random(before):
         return None, "the model draws random numbers"
     values = [_tensors(graph) for graph in (before, after)]
     values[1] += [value for value in values[0] if value in after.constants]
-    need, free = sum(map(_bytes_of, (before, after), values)), available_bytes()
-    if need > free // 2:
-        return None, f"they take {in_gigabytes(need)}, and {in_gigabytes(free)} of memory are free"
+    needed, free = sum(map(_bytes_of, (before, after), values)), available_bytes()
+    if needed > free // 2:
+        return None, f"they take {in_gigabytes(needed)}, and {in_gigabytes(free)} of memory are free"
     tolerances, inputs = tolerances_for(before), files[0].with_name("inputs.npz")
     results: list[Mapping[str, str]] = []
     failures: list[str] = []
@@ -113,7 +113,7 @@ def _same_values(
     def compare(dims: Mapping[str, int]) -> str | None:
         save_tensors(inputs, seed_inputs(before, dims))
         try:
-            message = ask(
+            answer = ask(
                 Limits(COMPARE_LIMIT_S),
                 kind="same_values",
                 models=[str(file) for file in files],
@@ -126,7 +126,7 @@ def _same_values(
                 raise
             failures.append(str(error))
             return str(error)
-        results.append(message["same"])
+        results.append(answer["same"])
         return None
 
     try:

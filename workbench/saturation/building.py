@@ -1,4 +1,4 @@
-"""The edit that puts a selection of an e-graph in the place of a region."""
+"""The edit that replaces a region by a selection from an e-graph."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from workbench.saturation.saturating import EGraph, ENode
 
 
 def edit_for(region: AlgebraicRegion, egraph: EGraph, free: Mapping[int, ENode], chosen: Selection) -> Edit:
-    """The edit; operators that stay as they are stay the same nodes, new ones take the names of removed ones.
+    """The edit. Unchanged operators stay the same nodes; new ones take over the names of removed ones.
 
-    free: what to take for e-classes that are known before anything runs.
+    free: the e-nodes to take for e-classes that are constant.
     Raises NoMatch if a constant is not finite, or a result would have another type.
     """
     build = _Builder(region, egraph, free)
@@ -30,7 +30,10 @@ def edit_for(region: AlgebraicRegion, egraph: EGraph, free: Mapping[int, ENode],
 
 
 class _Builder:
-    """value_of: the name of the value of each e-class that is built. results: the region's results by e-class."""
+    """value_of: by e-class that is built, the name of its value. results: the region's results by e-class.
+
+    kept, unused: operators of the region that stay, and those that nothing has matched yet.
+    """
 
     def __init__(self, region: AlgebraicRegion, egraph: EGraph, free: Mapping[int, ENode]) -> None:
         self.region, self.egraph, self.free = region, egraph, free
@@ -39,34 +42,40 @@ class _Builder:
         self.constants: dict[str, Constant] = {}
         self.kept: list[Node] = []
         self.new: list[Node] = []
-        self.left = list(region.nodes)
+        self.unused = list(region.nodes)
         self.results: dict[int, list[str]] = {}
-        for place in region.results:
-            self.results.setdefault(egraph.eclass_of[place], []).append(region.values[place])
-        scalars = [place for place in region.numbers if self.graph.rank_of(region.values[place]) == 0]
-        self.scalars = {region.numbers[place]: region.values[place] for place in scalars}
+        for index in region.results:
+            self.results.setdefault(egraph.eclass_of[index], []).append(region.values[index])
+        scalars = [index for index in region.numbers if self.graph.rank_of(region.values[index]) == 0]
+        self.scalars = {region.numbers[index]: region.values[index] for index in scalars}
 
     def add(self, eclass: int, node: ENode) -> None:
-        """Build the e-class, whose operands are built or are leaves, as this e-node."""
+        """Build the e-class as this e-node, whose operands are built or are leaves."""
         if node.operator in ("Value", "Num") or eclass in self.free:
             self._value(eclass)
             return
         operands = tuple(map(self._value, node.operands))
-        wanted = self.results.get(eclass, [])
-        same = (own for own in self.left if own.op == node.operator and all(map(self._is, own.inputs, node.operands)))
-        kept = next((own for own in same if not wanted or own.outputs[0] in wanted), None)
-        if kept is not None:
-            self.left.remove(kept)
-            self.kept.append(kept)
-            self.value_of[eclass] = kept.outputs[0]
+        result_names = self.results.get(eclass, [])
+        matches = (
+            candidate
+            for candidate in self.unused
+            if candidate.op == node.operator and all(map(self._is_built_as, candidate.inputs, node.operands))
+        )
+        match = next(
+            (candidate for candidate in matches if not result_names or candidate.outputs[0] in result_names), None
+        )
+        if match is not None:
+            self.unused.remove(match)
+            self.kept.append(match)
+            self.value_of[eclass] = match.outputs[0]
             return
-        name = wanted[0] if wanted else self._fresh(node.operator.lower())
+        name = result_names[0] if result_names else self._fresh(node.operator.lower())
         self.value_of[eclass] = name
         self.new.append(Node(node.operator, operands, (name,)))
 
-    def _is(self, value: str, eclass: int) -> bool:
-        """Whether a value of the region is what the e-class is built as, or the same number."""
-        number = self.region.numbers.get(self.region.place_of[value])
+    def _is_built_as(self, value: str, eclass: int) -> bool:
+        """Whether the e-class is built as this value of the region, or is the same number."""
+        number = self.region.numbers.get(self.region.index_of[value])
         return self._value(eclass) == value if number is None else self.egraph.numbers.get(eclass) == number
 
     def edit(self) -> Edit:
@@ -82,18 +91,18 @@ class _Builder:
                     self.new.append(Node("Identity", (source,), (result,)))
                 else:
                     replaced[result] = source
-        edit = Edit(tuple(node.name for node in self.left), self._named(), replaced, self.constants)
+        edit = Edit(tuple(node.name for node in self.unused), self._named(), replaced, self.constants)
         self._refuse_other_types(edit)
         return with_inferred_types(self.graph, edit)
 
     def _named(self) -> tuple[Node, ...]:
-        """The new nodes, with names and metadata of removed ones of the same operator, else of any."""
-        donors = list(self.left)
+        """The new nodes, with names and metadata of removed nodes, of the same operator if there is one."""
+        donors = list(self.unused)
         named: list[Node] = []
         for node in self.new:
-            donor = next((one for one in donors if one.op == node.op), donors[0] if donors else None)
-            if donor is None:  # an Identity more
-                name = self.graph.fresh(f"{node.op}_{node.outputs[0]}", [one.name for one in named])
+            donor = next((donor for donor in donors if donor.op == node.op), donors[0] if donors else None)
+            if donor is None:  # an additional Identity
+                name = self.graph.fresh(f"{node.op}_{node.outputs[0]}", [other.name for other in named])
                 named.append(node.replace(name=name))
                 continue
             donors.remove(donor)
@@ -129,29 +138,33 @@ class _Builder:
             with np.errstate(all="ignore"):
                 (array,) = evaluate(call, arrays, self.graph.opset_imports)
         except CannotEvaluate as error:
-            raise NoMatch(f"a constant of it cannot be computed here: {error}") from error
+            raise NoMatch(f"one of its constants cannot be computed here: {error}") from error
         assert array is not None
-        if array.dtype.kind == "f" and not np.isfinite(array).all() and all(np.isfinite(one).all() for one in arrays):
+        if (
+            array.dtype.kind == "f"
+            and not np.isfinite(array).all()
+            and all(np.isfinite(operand).all() for operand in arrays)
+        ):
             raise NoMatch(f"{node.operator} of the constants '{' and '.join(operands)}' is not finite")
         return self._constant(node.operator.lower(), array)
 
-    def _constant(self, word: str, array: np.ndarray) -> str:
-        name = self._fresh(word)
+    def _constant(self, suffix: str, array: np.ndarray) -> str:
+        name = self._fresh(suffix)
         self.constants[name] = constant(array, name)
         return name
 
-    def _fresh(self, word: str) -> str:
+    def _fresh(self, suffix: str) -> str:
         last = self.region.values[self.region.results[-1]]
         taken = [*self.constants, *self.value_of.values()]
-        return self.graph.fresh(f"{last}_{word}", taken)
+        return self.graph.fresh(f"{last}_{suffix}", taken)
 
     def _refuse_other_types(self, edit: Edit) -> None:
         """Raises NoMatch if a result would get another type than it has."""
-        outcome = inferred_types(self.graph, edit, [value for node in edit.insert for value in node.outputs])
+        types = inferred_types(self.graph, edit, [value for node in edit.insert for value in node.outputs])
         for eclass, results in self.results.items():
-            made = self._value(eclass)
+            source = self._value(eclass)
             for result in results:
-                before, after = self.graph.tensor_type(result), outcome.get(made) or self.graph.tensor_type(made)
+                before, after = self.graph.tensor_type(result), types.get(source) or self.graph.tensor_type(source)
                 if _differ(before, after):
                     raise NoMatch(f"'{result}' would have the type {after} instead of {before}")
 

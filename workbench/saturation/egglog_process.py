@@ -1,6 +1,7 @@
-"""Runs egglog round by round: a request as JSON on the standard input, a line of JSON on the standard output for each
-round. It is a process of its own (`saturating.py`), which ends egglog when its time is over: within a round nothing
-else can. The lines before stay good.
+"""Runs egglog round by round in a separate process (`saturating.py`).
+
+It reads a request as JSON from the standard input and writes a line of JSON to the standard output after each round.
+Within a round egglog can only be stopped by ending its process; the lines of earlier rounds stay valid.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from workbench.saturation.exact_numbers import ExactNumbers
 
 _MEMORY = 4 * 2**30  # bytes of address space; one round can multiply an e-graph
-_SORT = "E-"  # of e-classes of values, in egglog's serialization
+_SORT = "E-"  # the prefix of e-classes of values in egglog's serialization
 
 
 def main() -> None:
@@ -24,7 +25,7 @@ def main() -> None:
 
 
 def _rounds(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The e-graph as given, then after each round, as long as it has no more e-nodes than the request allows."""
+    """The e-graph before the first round and after each round, until it has more e-nodes than the request allows."""
     from egglog.bindings import EGraph
 
     numbers = ExactNumbers(**{**request["numbers"], "factors": tuple(request["numbers"]["factors"])})
@@ -34,7 +35,7 @@ def _rounds(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     _run(egraph, "\n".join(_commands(_nodes(egraph), numbers, entries)))
     yield {"rounds": 0, "saturated": False, "nodes": _nodes(egraph)}
     for rounds in range(1, request["rounds"] + 1):
-        (ran,) = _run(egraph, "(run laws 1)")
+        (result,) = _run(egraph, "(run laws 1)")
         nodes = _nodes(egraph)
         commands = _commands(nodes, numbers, entries)
         if commands:
@@ -42,7 +43,7 @@ def _rounds(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
             nodes = _nodes(egraph)
         if sum(operator != "Value" for operator, _, _ in nodes) > request["enodes"]:
             return
-        saturated = not ran.report.updated and not commands
+        saturated = not result.report.updated and not commands
         yield {"rounds": rounds, "saturated": saturated, "nodes": nodes}
         if saturated:
             return
@@ -53,16 +54,17 @@ def _run(egraph: Any, program: str) -> Any:
 
 
 def _nodes(egraph: Any) -> list[list[Any]]:
-    """Each e-node as [operator, e-class, operands]: e-classes; of Num and Value the number or the place, as text."""
-    result = json.loads(egraph.serialize([]).to_json())["nodes"]
+    """Each e-node as [operator, e-class, operands]. Operands are e-classes; for Num the number, for Value the index, as
+    text."""
+    serialized = json.loads(egraph.serialize([]).to_json())["nodes"]
     nodes = []
-    for node in result.values():
+    for node in serialized.values():
         if not node["eclass"].startswith(_SORT):
             continue
-        operands = [result[child] for child in node["children"]]
-        literal = node["op"] in ("Num", "Value")
-        read = [one["op"].strip('"') if literal else _number(one["eclass"]) for one in operands]
-        nodes.append([node["op"], _number(node["eclass"]), read])
+        operands = [serialized[child] for child in node["children"]]
+        is_literal = node["op"] in ("Num", "Value")
+        operand_data = [operand["op"].strip('"') if is_literal else _number(operand["eclass"]) for operand in operands]
+        nodes.append([node["op"], _number(node["eclass"]), operand_data])
     return nodes
 
 
@@ -71,8 +73,10 @@ def _number(eclass: str) -> int:
 
 
 def _commands(nodes: list[list[Any]], numbers: ExactNumbers, entries: set[str]) -> list[str]:
-    """Commands that add what operators on numbers give, where it is not in the e-graph yet, and what is known of
-    numbers that are not in `entries`."""
+    """Commands that add results of operators on numbers that the e-graph lacks.
+
+    They also add the known relations of numbers that are not in `entries`.
+    """
     known: dict[int, str] = {}
     for operator, eclass, operands in nodes:
         if operator == "Num" and known.setdefault(eclass, operands[0]) != operands[0]:
@@ -81,22 +85,22 @@ def _commands(nodes: list[list[Any]], numbers: ExactNumbers, entries: set[str]) 
     for operator, eclass, operands in nodes:
         if operator in ("Num", "Value") or eclass in known or not all(operand in known for operand in operands):
             continue
-        given = [known[operand] for operand in operands]
-        result = numbers.computed(operator, given)
+        arguments = [known[operand] for operand in operands]
+        result = numbers.computed(operator, arguments)
         if result is not None:
             known[eclass] = result
-            written = " ".join(f'(Num "{number}")' for number in given)
-            commands.append(f'(union ({operator} {written}) (Num "{result}"))')
-            commands.append(f"(subsume ({operator} {written}))")  # it is not taken apart again
-    new = [number for number in known.values() if number not in entries]
-    entries.update(new)
-    return commands + [f'({relation} (Num "{number}"))' for number in new for relation in numbers.known(number)]
+            arguments_text = " ".join(f'(Num "{number}")' for number in arguments)
+            commands.append(f'(union ({operator} {arguments_text}) (Num "{result}"))')
+            commands.append(f"(subsume ({operator} {arguments_text}))")  # no equation applies to it again
+    new_numbers = [number for number in known.values() if number not in entries]
+    entries.update(new_numbers)
+    return commands + [f'({relation} (Num "{number}"))' for number in new_numbers for relation in numbers.known(number)]
 
 
 def _limit_memory() -> None:
     try:
         import resource
-    except ImportError:  # not on Windows, where the limits of time and e-nodes are left
+    except ImportError:  # on Windows only the limits of time and e-nodes apply
         return
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 

@@ -1,6 +1,6 @@
-"""ExactNumbers of an e-graph: exact fractions as text, what operators make of them, and what is known of each.
+"""Numbers of an e-graph: exact fractions as text, results of operators on them, and their known relations.
 
-A number in an e-graph is a real, never a rounded one, so equations that hold for reals cannot contradict each other.
+A number in an e-graph is an exact real, so equations that hold for reals cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-MINUS_ZERO = "-0"  # no fraction; no operator is computed on it
+MINUS_ZERO = "-0"  # not a fraction; operators on it are not evaluated
 _FUNCTIONS: dict[str, Callable[..., Fraction]] = {
     "Add": operator.add,
     "Sub": operator.sub,
@@ -22,7 +22,7 @@ _FUNCTIONS: dict[str, Callable[..., Fraction]] = {
     "Min": min,
     "Reciprocal": lambda x: 1 / x,
 }
-_OF_FLOATS = ("Div", "Reciprocal")  # of integers they round
+_FLOAT_ONLY_OPS = ("Div", "Reciprocal")  # on integers they round
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class ExactNumbers:
     """Which results of operators on numbers are numbers again.
 
     least, most: bounds of their absolute value.
-    whole:       integers alone.
+    whole:       whether only integers are.
     digits:      the binary digits of a significand; None if a number may be rounded once, when it is written.
     zero:        whether a result may be 0, whose sign is lost.
-    factors:     bounds of the absolute value of what products are computed of before they meet a tensor.
+    factors:     bounds of the absolute value of factors that are multiplied before they meet a tensor.
     """
 
     least: str
@@ -44,8 +44,8 @@ class ExactNumbers:
     factors: tuple[str, str]
 
     def computed(self, name: str, operands: Sequence[str]) -> str | None:
-        """The operator's result of these numbers; None if it is none, or is not known."""
-        if name not in _FUNCTIONS or MINUS_ZERO in operands or (self.whole and name in _OF_FLOATS):
+        """The result of the operator on these numbers; None if it is not such a number, or not known."""
+        if name not in _FUNCTIONS or MINUS_ZERO in operands or (self.whole and name in _FLOAT_ONLY_OPS):
             return None
         fractions = [Fraction(operand) for operand in operands]
         if (name == "Div" and fractions[1] == 0) or (name == "Reciprocal" and fractions[0] == 0):
@@ -58,16 +58,16 @@ class ExactNumbers:
         return str(result) if self.digits is None or _significant(result, self.digits) else None
 
     def known(self, number: str) -> list[str]:
-        """The relations of an e-graph in which a number is."""
+        """The names of the e-graph's relations that contain a number."""
         value = Fraction(number)
         small, large = map(Fraction, self.factors)
-        results = {
+        relations = {
             "NotNegative": value >= 0,
             "Positive": value > 0,
             "Nonzero": value != 0,
             "Factor": small <= abs(value) <= large,
         }
-        return ["Constant", *(name for name, holds in results.items() if holds)]
+        return ["Constant", *(name for name, holds in relations.items() if holds)]
 
 
 def as_number(value: float) -> str:
@@ -78,7 +78,7 @@ def as_number(value: float) -> str:
 
 
 def _significant(value: Fraction, digits: int) -> bool:
-    """Whether it is a binary number with so many digits from its first to its last 1."""
+    """Whether it has at most `digits` binary digits from its first to its last 1."""
     numerator, denominator = abs(value.numerator), value.denominator
     is_power_of_two = denominator & (denominator - 1) == 0
     return is_power_of_two and (numerator // (numerator & -numerator)).bit_length() <= digits

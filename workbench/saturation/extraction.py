@@ -1,4 +1,4 @@
-"""Extraction of the smallest expression from an e-graph, where work that is shared counts once: an integer program.
+"""Extraction of the smallest expression from an e-graph by an integer program; shared work counts once.
 
 A variable for each option says whether it is taken. A root's e-class takes one option; an e-class that a taken option
 needs takes one too. Cycles of e-classes are excluded lazily, when a solution contains one. Source: Yang et al.,
@@ -25,45 +25,45 @@ _Cost = Callable[[Option], int]
 class Extraction:
     """An option for each e-class that is needed, operands first.
 
-    operators, elements: what it costs, each shared one once.
-    least:     no selection has fewer operators.
-    as_tree:   the operators of the selection that is smallest where shared work is counted at each use.
+    operators, elements: its cost; shared work counts once.
+    lower_bound: a bound for the operators of any selection.
+    tree_size:   the operators of the selection that is smallest if shared work counts at each use.
     """
 
     chosen: Selection
     operators: int
     elements: int
-    least: int
-    as_tree: int
+    lower_bound: int
+    tree_size: int
 
 
 def extract(choices: Choices, seconds: float) -> Extraction:
-    """The fewest operators, and among those the fewest elements computed where all sizes are known.
+    """The selection with the fewest operators and, if all sizes are known, among those the fewest computed elements.
 
     seconds: the time limit, after which the best found is returned with the bound proven so far.
     """
     deadline = time.monotonic() + seconds
-    as_tree = needed_of(smallest_tree(choices.options), choices.roots)
-    best: Selection = min(needed_of(choices.start, choices.roots), as_tree, key=_cost)
-    least = choices.floor
+    smallest_as_tree = needed_of(smallest_tree(choices.options), choices.roots)
+    best: Selection = min(needed_of(choices.start, choices.roots), smallest_as_tree, key=_cost)
+    lower_bound = choices.lower_bound
     program = _Program(pruned(choices, _operators(best)), choices.roots)
-    if least < _operators(best):
+    if lower_bound < _operators(best):
         best, bound = program.minimum(best, [], _operator_cost, deadline)
-        least = max(least, bound)
-    if choices.sized and least == _operators(best) and program.differs_in_size:
-        fewest = Row(program.row_of(_operator_cost), most=least)
-        best, _ = program.minimum(best, [fewest], _element_cost, deadline)
-    return Extraction(best, _operators(best), _elements(best), least, _operators(as_tree))
+        lower_bound = max(lower_bound, bound)
+    if choices.all_sizes_known and lower_bound == _operators(best) and program.differs_in_size:
+        operator_limit = Row(program.row_of(_operator_cost), upper=lower_bound)
+        best, _ = program.minimum(best, [operator_limit], _element_cost, deadline)
+    return Extraction(best, _operators(best), _elements(best), lower_bound, _operators(smallest_as_tree))
 
 
 def needed_of(selection: Selection, roots: Sequence[int]) -> dict[int, Option]:
-    """The options that the roots need, operands first. Raises CycleError if one needs itself."""
+    """The options that the roots need, operands first. Raises CycleError if an option needs itself."""
     done: dict[int, Option] = {}
     for root in roots:
         path = [root]
         while path:
             eclass = path[-1]
-            needed = next((one for one in sorted(selection[eclass].needs) if one not in done), None)
+            needed = next((need for need in sorted(selection[eclass].needs) if need not in done), None)
             if needed is None:
                 done.setdefault(eclass, selection[eclass])
                 path.pop()
@@ -107,9 +107,9 @@ class _Program:
 
     def __init__(self, options: Mapping[int, Sequence[Option]], roots: Sequence[int]) -> None:
         self.options, self.roots = options, roots
-        self.all = [option for every in options.values() for option in every]
-        places = iter(range(len(self.all)))
-        self.columns = {eclass: [next(places) for _ in every] for eclass, every in options.items()}
+        self.all = [option for alternatives in options.values() for option in alternatives]
+        numbers = iter(range(len(self.all)))
+        self.columns = {eclass: [next(numbers) for _ in alternatives] for eclass, alternatives in options.items()}
         self.rows = [*self._rows(), *self._two_cycles()]
 
     @property
@@ -124,18 +124,18 @@ class _Program:
         """The cheapest selection found, at least as cheap as `start`, and a lower bound of the cost of any."""
         best, bound = start, 0
         costs = [cost(option) for option in self.all]
-        while (left := deadline - time.monotonic()) > 0:
-            binary_solution = minimize(costs, [*self.rows, *limits], self._as_columns(best), left)
+        while (remaining := deadline - time.monotonic()) > 0:
+            binary_solution = minimize(costs, [*self.rows, *limits], self._as_columns(best), remaining)
             bound = max(bound, binary_solution.lower_bound)
             if binary_solution.values is None:
                 break
             values = binary_solution.values
-            places = {
+            chosen_columns = {
                 eclass: max(columns, key=values.__getitem__) for eclass, columns in self.columns.items() if columns
             }
-            taken = {eclass: self.all[place] for eclass, place in places.items()}
+            chosen = {eclass: self.all[column] for eclass, column in chosen_columns.items()}
             try:
-                selection = needed_of(taken, self.roots)
+                selection = needed_of(chosen, self.roots)
             except CycleError as error:
                 self.rows.append(self._without_cycle(error.cycle))
                 continue
@@ -152,22 +152,25 @@ class _Program:
                 for needed in self.all[column].needs:
                     users[needed].append(column)
             for needed, using in users.items():
-                yield Row({**dict.fromkeys(self.columns[needed], 1), **dict.fromkeys(using, -1)}, least=0)
+                yield Row({**dict.fromkeys(self.columns[needed], 1), **dict.fromkeys(using, -1)}, lower=0)
 
     def _two_cycles(self) -> Iterator[Row]:
-        """Two e-classes that need each other."""
-        needs = {eclass: {n for option in every for n in option.needs} for eclass, every in self.options.items()}
+        """Rows that exclude two e-classes that need each other."""
+        needs = {
+            eclass: {n for option in alternatives for n in option.needs}
+            for eclass, alternatives in self.options.items()
+        }
         for eclass, needed in needs.items():
             for other in needed:
                 if eclass < other and eclass in needs[other]:
                     yield self._without_cycle((eclass, other))
 
     def _without_cycle(self, cycle: Sequence[int]) -> Row:
-        """Not all of these e-classes need the next one."""
+        """A row that forbids that each of these e-classes needs the next."""
         following = zip(cycle, (*cycle[1:], cycle[0]), strict=True)
-        taken = [c for eclass, other in following for c in self.columns[eclass] if other in self.all[c].needs]
-        return Row(dict.fromkeys(taken, 1), most=len(cycle) - 1)
+        columns = [c for eclass, other in following for c in self.columns[eclass] if other in self.all[c].needs]
+        return Row(dict.fromkeys(columns, 1), upper=len(cycle) - 1)
 
     def _as_columns(self, selection: Selection) -> list[float]:
-        taken = {id(option) for option in selection.values()}
-        return [float(id(option) in taken) for option in self.all]
+        chosen = {id(option) for option in selection.values()}
+        return [float(id(option) in chosen) for option in self.all]

@@ -14,10 +14,10 @@ from workbench.rewrite.patterns.terms import Number, Operation, Term, Variable, 
 from workbench.saturation.equations import EQUATIONS, SIGN_LAWS, Equation
 from workbench.saturation.exact_numbers import as_number
 
-_RELATIONS = {"GreaterOrEqual": "NotNegative", "Greater": "Positive"}  # to 0
-IS_FACTOR = "Factor"  # numbers of which products neither overflow nor underflow
-IS_TENSOR = "Tensor"  # values that are no numbers
-IS_CONSTANT = "Constant"  # numbers, other constants, and what is computed from them alone
+_RELATIONS = {"GreaterOrEqual": "NotNegative", "Greater": "Positive"}  # by comparison with 0
+IS_FACTOR = "Factor"  # numbers whose products neither overflow nor underflow
+IS_TENSOR = "Tensor"  # values that are not numbers
+IS_CONSTANT = "Constant"  # numbers, other constants, and values computed from constants alone
 ARITIES = {
     term.operator: len(term.operands)
     for equation in EQUATIONS
@@ -56,51 +56,51 @@ def program_of(rules: Sequence[str], terms: Sequence[str]) -> str:
 
 def _rule(equation: Equation, left: Term, right: Term) -> str:
     numbers = equation.numbers
-    wanted = list(_wanted(equation.condition, numbers))
-    wanted += [f"({IS_TENSOR} {name})" for name in equation.tensors]
-    wanted += [f"({IS_CONSTANT} {name})" for name in equation.constants]
+    facts = list(_facts(equation.condition, numbers))
+    facts += [f"({IS_TENSOR} {name})" for name in equation.tensors]
+    facts += [f"({IS_CONSTANT} {name})" for name in equation.constants]
     if equation.exactness is Exactness.ROUNDING:
-        wanted += [f"({IS_FACTOR} (Num {name}))" for name in numbers]
-    when = f" :when ({' '.join(wanted)})" if wanted else ""
-    return f"(rewrite {_written(left, numbers)} {_written(right, numbers)}{when} :ruleset laws)"
+        facts += [f"({IS_FACTOR} (Num {name}))" for name in numbers]
+    condition = f" :when ({' '.join(facts)})" if facts else ""
+    return f"(rewrite {_term_text(left, numbers)} {_term_text(right, numbers)}{condition} :ruleset laws)"
 
 
 def _operand_rules() -> Iterator[str]:
-    """What an operator computes from a tensor is one, and from constants alone a constant."""
+    """Rules that the result of an operator on a tensor is a tensor, and of one on constants alone a constant."""
     for operator, arity in ARITIES.items():
-        operands = [f"x{place}" for place in range(arity)]
-        result = f"(= found ({operator} {' '.join(operands)}))"
+        operands = [f"x{i}" for i in range(arity)]
+        result = f"(= result ({operator} {' '.join(operands)}))"
         for operand in operands:
-            yield f"(rule ({result} ({IS_TENSOR} {operand})) (({IS_TENSOR} found)) :ruleset laws)"
+            yield f"(rule ({result} ({IS_TENSOR} {operand})) (({IS_TENSOR} result)) :ruleset laws)"
         known = " ".join(f"({IS_CONSTANT} {operand})" for operand in operands)
-        yield f"(rule ({result} {known}) (({IS_CONSTANT} found)) :ruleset laws)"
+        yield f"(rule ({result} {known}) (({IS_CONSTANT} result)) :ruleset laws)"
 
 
 def _sign_rules() -> Iterator[str]:
     for text in SIGN_LAWS:
         (law,) = read_laws(text)
         relation, term = _relation(read_term(law.sides[0]))
-        wanted = list(_wanted(read_term(law.condition) if law.condition else None))
+        facts = list(_facts(read_term(law.condition) if law.condition else None))
         if isinstance(term, Operation):
-            wanted = [f"(= found {_written(term)})", *wanted]
-        result = "found" if isinstance(term, Operation) else _written(term)
-        yield f"(rule ({' '.join(wanted)}) (({relation} {result})) :ruleset laws)"
+            facts = [f"(= result {_term_text(term)})", *facts]
+        result = "result" if isinstance(term, Operation) else _term_text(term)
+        yield f"(rule ({' '.join(facts)}) (({relation} {result})) :ruleset laws)"
 
 
-def _wanted(condition: Term | None, numbers: str = "") -> Iterator[str]:
-    """The facts that a condition is made of."""
+def _facts(condition: Term | None, numbers: str = "") -> Iterator[str]:
+    """The facts that a condition consists of."""
     if isinstance(condition, Operation) and condition.operator == "And":
         for part in condition.operands:
-            yield from _wanted(part, numbers)
-    elif isinstance(condition, Operation) and _apart(condition):
-        yield f"(!= {' '.join(map(_written, _apart(condition)))})"
+            yield from _facts(part, numbers)
+    elif isinstance(condition, Operation) and _unequal_variables(condition):
+        yield f"(!= {' '.join(map(_term_text, _unequal_variables(condition)))})"
     elif condition is not None:
         relation, term = _relation(condition)
-        yield f"({relation} {_written(term, numbers)})"
+        yield f"({relation} {_term_text(term, numbers)})"
 
 
-def _apart(condition: Operation) -> tuple[Term, ...]:
-    """Two variables that are not the same value; empty for another condition."""
+def _unequal_variables(condition: Operation) -> tuple[Term, ...]:
+    """The two variables that a condition says are unequal; () for another condition."""
     match condition:
         case Operation("Not", (Operation("Equal", (Variable(_) as one, Variable(_) as other)),)):
             return one, other
@@ -108,21 +108,21 @@ def _apart(condition: Operation) -> tuple[Term, ...]:
 
 
 def _relation(condition: Term) -> tuple[str, Term]:
-    """A comparison with 0 as a relation, and what is compared."""
+    """The relation and the term of a comparison with 0."""
     match condition:
         case Operation("Not", (Operation("Equal", (term, Number(0))),)):
             return "Nonzero", term
         case Operation(operator, (term, Number(0))) if operator in _RELATIONS:
             return _RELATIONS[operator], term
-    raise ValueError(f"'{condition}' is no comparison with 0")
+    raise ValueError(f"'{condition}' is not a comparison with 0")
 
 
-def _written(term: Term, numbers: str = "") -> str:
+def _term_text(term: Term, numbers: str = "") -> str:
     match term:
         case Variable(name):
             return f"(Num {name})" if name in numbers else name
         case Number(value):
             return f'(Num "{as_number(value)}")'
         case Operation(operator, operands):
-            return f"({operator} {' '.join(_written(operand, numbers) for operand in operands)})"
-    raise ValueError(f"'{term}' is no term of an equation")
+            return f"({operator} {' '.join(_term_text(operand, numbers) for operand in operands)})"
+    raise ValueError(f"'{term}' is not a term of an equation")

@@ -19,7 +19,8 @@ from workbench.saturation.exact_numbers import ExactNumbers
 
 
 class ENode(NamedTuple):
-    """An operator on e-classes. datum: of a Num its number, of a Value its place in the region; both have none."""
+    """An operator on e-classes. datum: the number of a Num, or the index of a Value in the region; they have no
+    operands."""
 
     operator: str
     eclass: int
@@ -37,23 +38,23 @@ class EGraph:
 
     @cached_property
     def eclass_of(self) -> Mapping[int, int]:
-        """The e-class of each of the region's values, by its place."""
+        """For each index of a value in the region, its e-class."""
         return {int(node.datum): node.eclass for node in self.nodes if node.operator == "Value"}
 
     @cached_property
     def numbers(self) -> Mapping[int, str]:
-        """The number of each e-class that has one."""
+        """For each e-class, its number if it has one."""
         return {node.eclass: node.datum for node in self.nodes if node.operator == "Num"}
 
     @cached_property
     def size(self) -> int:
-        """Its e-nodes: operators and numbers."""
+        """The number of its e-nodes: operators and numbers."""
         return sum(node.operator != "Value" for node in self.nodes)
 
 
 @dataclass(frozen=True)
 class SaturationBudget:
-    """The most rounds, e-nodes after a round, and seconds."""
+    """Limits: of rounds, of e-nodes after a round, and of seconds."""
 
     rounds: int
     enodes: int
@@ -61,31 +62,31 @@ class SaturationBudget:
 
 
 class EgglogError(Exception):
-    """egglog gave no e-graph at all; the message says why."""
+    """egglog returned no e-graph; the message says why."""
 
 
 def saturate(program: str, numbers: ExactNumbers, budget: SaturationBudget) -> EGraph:
     """The e-graph of the last round that ended within the budget.
 
-    egglog runs in a process of its own, which is ended when the time is over. Raises EgglogError if it crashed, or
-    its time was over, before it had read the program.
+    egglog runs in a separate process, which is ended when the time is over. Raises EgglogError if it crashed, or the
+    time was over, before it had read the program.
     """
     request = {"program": program, "rounds": budget.rounds, "enodes": budget.enodes, "numbers": asdict(numbers)}
     command = [sys.executable, "-m", "workbench.saturation.egglog_process"]
     root = str(Path(__file__).parents[2])
     why = ""
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             command, input=json.dumps(request).encode(), capture_output=True, timeout=budget.seconds, cwd=root
         )
-        message = ran.stdout
-        if ran.returncode:
-            why = (ran.stderr.decode(errors="replace").strip().splitlines() or ["it crashed"])[-1]
-    except subprocess.TimeoutExpired as late:
-        message, why = late.stdout or b"", f"it took more than {budget.seconds:g} s to begin"
-    *lines, _ = message.split(b"\n")  # the last is empty, or was cut off
+        output = process.stdout
+        if process.returncode:
+            why = (process.stderr.decode(errors="replace").strip().splitlines() or ["it crashed"])[-1]
+    except subprocess.TimeoutExpired as timeout:
+        output, why = timeout.stdout or b"", f"it took more than {budget.seconds:g} s to begin"
+    *lines, _ = output.split(b"\n")  # the last line is empty, or was cut off
     if not lines or "contradict" in why:
-        raise EgglogError(why or "it said nothing")
+        raise EgglogError(why or "it wrote nothing")
     return _read(json.loads(lines[-1]))
 
 
@@ -95,4 +96,4 @@ def _read(line: Mapping[str, Any]) -> EGraph:
             return ENode(operator, eclass, (), operands[0])
         return ENode(operator, eclass, tuple(operands))
 
-    return EGraph(tuple(node(*one) for one in line["nodes"]), line["rounds"], line["saturated"])
+    return EGraph(tuple(node(*fields) for fields in line["nodes"]), line["rounds"], line["saturated"])

@@ -1,4 +1,4 @@
-"""What equality saturation found: a certificate for each region."""
+"""The facts of equality saturation: a certificate for each region."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class RegionFacts:
     """One region.
 
     nodes:       names of its operators, as the pass found them.
-    first, last: those at both ends, as a sentence names them.
-    operators:   before.
-    smallest:    of the smallest expression found; shared work counts once.
-    least:       no expression in the e-graph has fewer.
-    floor:       no expression under the rules has fewer, saturated or not: each result reads all its inputs.
-    as_tree:     operators of the expression that is smallest where shared work is counted at each use.
-    saturated:   another round adds nothing to the e-graph.
-    changed:     whether there was anything to gain.
-    why:         why there is no e-graph, or the smallest expression was not taken; "" otherwise.
+    first, last: its first and last operator, for sentences.
+    operators:   the number before.
+    smallest:    the number of the smallest expression that was found; shared work counts once.
+    least:       a lower bound over all expressions in the e-graph.
+    floor:       a lower bound over all expressions under the rules, saturated or not: each result reads all its inputs.
+    as_tree:     the number of the expression that is smallest if shared work counts at each use.
+    saturated:   whether another round adds nothing to the e-graph.
+    changed:     whether the region became smaller.
+    why:         why there is no e-graph, or why the smallest expression was not taken; "" otherwise.
     """
 
     nodes: tuple[str, ...]
@@ -58,9 +58,10 @@ class RegionFacts:
                 f"as many operators to meet (not saturated after {rounds}, {enodes})"
             )
         if self.saturated:
+            lower_bound = max(self.least, self.floor)
             return (
-                f"at least {max(self.least, self.floor)} are needed under these {self.rules} rules (saturated after "
-                f"{rounds}, {enodes}; the extraction is not proved to be the smallest)"
+                f"at least {lower_bound} are needed under these {self.rules} rules "
+                f"(saturated after {rounds}, {enodes}; the extraction is not proved to be the smallest)"
             )
         return f"the smallest found within the budget (not saturated after {rounds}, {enodes})"
 
@@ -68,9 +69,9 @@ class RegionFacts:
 @dataclass(frozen=True)
 class SaturationFacts:
     """missing: why nothing was done.
-    most:    the most operators in a region.
-    pieces:  of regions that were larger.
-    late:    regions for which no time was left.
+    most:    the limit of operators in a region.
+    pieces:  the number of pieces into which larger regions were cut.
+    late:    the number of regions for which no time was left.
     """
 
     regions: tuple[RegionFacts, ...] = ()
@@ -83,29 +84,29 @@ class SaturationFacts:
     def sentence(self) -> str:
         if self.missing:
             return f"nothing was done: {self.missing}"
-        parts = [self._found()]
+        parts = [self._summary()]
         if self.pieces:
             parts.append(f"{self.pieces} of them are pieces of regions with more than {self.most} operators")
         if self.late:
             parts.append(f"no time was left for {counted(self.late, 'more region')}")
         return "; ".join(parts)
 
-    def _found(self) -> str:
+    def _summary(self) -> str:
         if not self.regions:
             return "no region of two or more algebraic operators"
-        before, after = (sum(getattr(one, name) for one in self.regions) for name in ("operators", "smallest"))
+        before, after = (sum(getattr(region, name) for region in self.regions) for name in ("operators", "smallest"))
         count = counted(len(self.regions), "region")
-        became = f"{count} of {before:,} operators, now {after:,}"
+        change = f"{count} of {before:,} operators, now {after:,}"
         if len(self.regions) == 1:
-            return f"{became}: {self.regions[0].proof}"
-        return f"{became}; {_share(self.regions)}"
+            return f"{change}: {self.regions[0].proof}"
+        return f"{change}; {_share(self.regions)}"
 
 
 def _share(regions: Sequence[RegionFacts]) -> str:
     certified = [region for region in regions if region.certified]
     saturated = sum(region.saturated for region in regions)
-    most = max(region.rules for region in regions)
+    most_rules = max(region.rules for region in regions)
     return (
-        f"for {len(certified)} of them there is no smaller expression under the rules, at most {most}; "
+        f"for {len(certified)} of them there is no smaller expression under the rules, at most {most_rules}; "
         f"{saturated} are saturated"
     )

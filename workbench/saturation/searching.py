@@ -1,4 +1,4 @@
-"""Saturates a region and extracts its smallest expression, within a time."""
+"""Saturates a region and extracts its smallest expression, within a time limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench.ir import Edit
 from workbench.rewrite.core.exactness import EXACT
-from workbench.rewrite.core.packing import packed_anew
+from workbench.rewrite.core.packing import newly_prepacked
 from workbench.rewrite.core.rule import NoMatch
 from workbench.saturation.building import edit_for
 from workbench.saturation.choices import Choices, choices_of
@@ -20,14 +20,14 @@ from workbench.saturation.regions import AlgebraicRegion
 from workbench.saturation.saturating import EgglogError, EGraph, SaturationBudget, saturate
 from workbench.saturation.saturation_facts import RegionFacts
 
-_FAST = "fast"  # the mode in which constants may be combined that are no numbers
+_FAST = "fast"  # the mode in which constants of several elements may be combined
 
 
 @dataclass(frozen=True)
 class Finding:
-    """facts: the certificate. edit: what makes the region smaller; None if nothing does.
+    """facts: the certificate. edit: it makes the region smaller; None if nothing does.
 
-    elements: computed in one run by the region before and after; None if the sizes are not known.
+    elements: elements computed by the region in one run, before and after; None if sizes are unknown.
     """
 
     facts: RegionFacts
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SmallestExpressions:
-    """Searches regions one after the other, each kind of region once: models repeat their blocks.
+    """Searches regions one after the other. Equal regions are searched once, since models repeat their blocks.
 
     mode: how exact rewrites must be. rounds, enodes: the budget of egglog.
     """
@@ -49,7 +49,7 @@ class SmallestExpressions:
     solved: dict[Hashable, tuple[Choices, Extraction]] = field(default_factory=dict)
 
     def smaller(self, region: AlgebraicRegion, seconds: float) -> Finding:
-        """What there is to gain in a region; in mode `exact` bit for bit equal."""
+        """The smallest expression for a region; in mode `exact` its results are equal bit for bit."""
         names, count = tuple(node.name for node in region.nodes), len(region.nodes)
         facts = RegionFacts(names, str(region.nodes[0]), str(region.nodes[-1]), count, smallest=count)
         try:
@@ -58,16 +58,19 @@ class SmallestExpressions:
             return Finding(replace(facts, why=f"egglog: {error}"))
         try:
             edit = edit_for(region, egraph, choices.free, extraction.chosen)
-            if self.mode == EXACT and (packed := packed_anew(region.graph, edit)):
-                raise NoMatch(f"{packed} would read a constant, which ONNX Runtime packs, and sum in another order")
-        except NoMatch as no:
-            return Finding(replace(facts, why=str(no)))
-        copies = sum(node.op == "Identity" for node in edit.insert)  # of equal outputs, and inputs
+            if self.mode == EXACT and (node := newly_prepacked(region.graph, edit)):
+                raise NoMatch(
+                    f"{node} would read a constant; ONNX Runtime prepacks constant operands and then sums in another "
+                    "order"
+                )
+        except NoMatch as refusal:
+            return Finding(replace(facts, why=str(refusal)))
+        copies = sum(node.op == "Identity" for node in edit.insert)  # outputs that equal another output or an input
         facts = replace(
             facts,
-            least=extraction.least + copies,
-            floor=choices.floor + copies,
-            as_tree=extraction.as_tree + copies,
+            least=extraction.lower_bound + copies,
+            floor=choices.lower_bound + copies,
+            as_tree=extraction.tree_size + copies,
             rules=rules,
             rounds=egraph.rounds,
             enodes=egraph.size,
@@ -75,7 +78,7 @@ class SmallestExpressions:
         )
         operators = count - len(edit.remove) + len(edit.insert)
         before, after = region.elements, extraction.elements
-        elements = (before, after) if before is not None and choices.sized else None
+        elements = (before, after) if before is not None and choices.all_sizes_known else None
         fewer = operators < count
         if fewer or (operators == count and elements is not None and elements[1] < elements[0]):
             return Finding(replace(facts, smallest=operators, changed=True), edit, elements)
@@ -86,13 +89,14 @@ class SmallestExpressions:
         rules = rules_of(equations_for(region.kind, self.mode, region.steps))
         program = program_of(rules, list(region.terms()))
         numbers = region.number_rules(self.mode)
-        asked = program, numbers
-        if asked not in self.egraphs:
+        request = program, numbers
+        if request not in self.egraphs:
             budget = SaturationBudget(self.rounds, self.enodes, seconds / 2)
-            self.egraphs[asked] = saturate(program, numbers, budget)
-        egraph = self.egraphs[asked]
-        key = (asked, region.results, region.sizes, region.constants)
+            self.egraphs[request] = saturate(program, numbers, budget)
+        egraph = self.egraphs[request]
+        key = (request, region.results, region.sizes, region.constants)
         if key not in self.solved:
+            # New constants may change the last bit, which a discontinuous operator (`steps`) would enlarge.
             choices = choices_of(region, egraph, new_constants=self.mode == _FAST and not region.steps)
             self.solved[key] = (choices, extract(choices, deadline - time.monotonic()))
         return len(rules), egraph, *self.solved[key]

@@ -1,1 +1,1 @@
-"""Solvers that know no graph: a minimum cut, an integer program."""
+"""Solvers that are independent of the graph: minimum cut, integer programs, path cover."""

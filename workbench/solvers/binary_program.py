@@ -16,17 +16,19 @@ _OPTIONS = {
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.5,  # costs are integers in their unit
 }
-DENOMINATOR = 720_720  # of multipliers: those of corners of these programs have small ones, which divide it
+DENOMINATOR = (
+    720_720  # of multipliers; at vertices of these programs multipliers have small denominators, which divide it
+)
 _ROUNDING, _PRECISION = 0.01, 1e-13  # how far the solver's bound may be too high: absolute, and relative
 
 
 @dataclass(frozen=True)
 class Row:
-    """A constraint: the sum of coefficients times variables is at least `least` and at most `most`, if given."""
+    """A constraint: lower <= the sum of coefficients times variables <= upper; None: no bound."""
 
     coefficients: Mapping[int, int]
-    least: int | None = None
-    most: int | None = None
+    lower: int | None = None
+    upper: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,10 @@ def minimize(costs: Sequence[int], rows: Sequence[Row], start: Sequence[float], 
 
 
 def dual_values(costs: Sequence[int], rows: Sequence[Row], seconds: float) -> list[int] | None:
-    """A multiplier for each row, by which the rows bound the cost (weak duality): those of the linear relaxation,
-    rounded to numerators over DENOMINATOR; None if it was not solved within the time limit.
+    """A multiplier for each row, with which the rows bound the cost (weak duality).
 
-    rows: as `scaled_row` makes them.
+    They are the duals of the linear relaxation, rounded to numerators over DENOMINATOR; None if it was not solved
+    within the time limit. rows: as `scaled_row` returns them.
     """
     import highspy
 
@@ -82,8 +84,8 @@ def dual_values(costs: Sequence[int], rows: Sequence[Row], seconds: float) -> li
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
-    result = solver.getSolution().row_dual
-    return [round(value * DENOMINATOR) * unit for value in result]
+    duals = solver.getSolution().row_dual
+    return [round(value * DENOMINATOR) * unit for value in duals]
 
 
 def _solver(highspy: Any, seconds: float) -> Any:
@@ -105,8 +107,8 @@ def scaled_row(row: Row) -> Row:
     unit = math.gcd(*row.coefficients.values()) or 1
     return Row(
         {column: number // unit for column, number in row.coefficients.items()},
-        None if row.least is None else -(-row.least // unit),
-        None if row.most is None else row.most // unit,
+        None if row.lower is None else -(-row.lower // unit),
+        None if row.upper is None else row.upper // unit,
     )
 
 
@@ -115,8 +117,8 @@ def _model(highspy: Any, costs: Sequence[int], rows: Sequence[Row]) -> Any:
     model.num_col_, model.num_row_ = len(costs), len(rows)
     model.col_cost_ = np.array(costs, float)
     model.col_lower_, model.col_upper_ = np.zeros(len(costs)), np.ones(len(costs))
-    model.row_lower_ = np.array([-math.inf if row.least is None else row.least for row in rows], float)
-    model.row_upper_ = np.array([math.inf if row.most is None else row.most for row in rows], float)
+    model.row_lower_ = np.array([-math.inf if row.lower is None else row.lower for row in rows], float)
+    model.row_upper_ = np.array([math.inf if row.upper is None else row.upper for row in rows], float)
     model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     model.a_matrix_.start_ = np.cumsum([0, *(len(row.coefficients) for row in rows)])
     model.a_matrix_.index_ = np.array([column for row in rows for column in row.coefficients])

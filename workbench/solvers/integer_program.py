@@ -1,9 +1,9 @@
 """The cheapest assignment of any number of orders of axes to operators: an integer program.
 
 There is a binary variable for each form of an operator, and one for each order in which a value
-may be needed. A value is paid for once for each order that a reader needs and its producer does
-not give. With two orders the relaxation is the minimum cut of `minimum_cut.py`, with integral
-vertices; with more the problem is NP-hard, and the solver branches.
+may be needed. A value costs once for each order that a reader needs and its producer does not give. With two orders the
+relaxation is the minimum cut of `minimum_cut.py`, with integral vertices; with more the problem is NP-hard, and the
+solver branches.
 
 Source: multiway cut, Dahlhaus et al. 1994; layouts as an integer program: PBQP, Scholz and
 Eckstein 2002. Solver: HiGHS, Huangfu and Hall 2018.
@@ -28,7 +28,7 @@ OrderedValue = tuple[int, Hashable]  # a value, and the order in which it is giv
 class Form:
     """One way to run an operator.
 
-    cost:         of the form itself, without the values.
+    cost:         the cost of the form itself, without the values.
     gives, needs: results and operands, each in an order.
     """
 
@@ -46,10 +46,10 @@ class IntegerProgram:
 
     def cost(self, forms: Sequence[int]) -> Cost:
         """The cost of an assignment, one form for each choice."""
-        taken = [choice[form] for choice, form in zip(self.choices, forms, strict=True)]
-        given = {use for form in taken for use in form.gives}
-        paid = {use for form in taken for use in form.needs} - given
-        return _sum([*(form.cost for form in taken), *(self.weights[value] for value, _ in paid)])
+        chosen = [choice[form] for choice, form in zip(self.choices, forms, strict=True)]
+        computed = {use for form in chosen for use in form.gives}
+        paid = {use for form in chosen for use in form.needs} - computed
+        return _sum([*(form.cost for form in chosen), *(self.weights[value] for value, _ in paid)])
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,27 @@ def solve_integer_program(problem: IntegerProgram, seconds: float = 60.0) -> Int
     The search starts from the first form of every choice. It is deterministic unless the time limit is reached.
     """
     deadline = time.monotonic() + seconds
-    forms = tuple(0 for _ in problem.choices)
+    best = tuple(0 for _ in problem.choices)
     if not problem.choices:
         return IntegerSolution((), (0,), 0)
-    least = problem.cost(forms)
+    best_cost = problem.cost(best)
     bounds: list[int] = []
     if all(len(choice) == 1 for choice in problem.choices):
-        return IntegerSolution(forms, least, least[0])
+        return IntegerSolution(best, best_cost, best_cost[0])
     program = _Program(problem)
-    for level in range(len(least)):
-        left = deadline - time.monotonic()
-        result, bound = program.minimum(level, forms, left) if left > 0 else (forms, 0)
-        if problem.cost(result) <= least:
-            forms, least = result, problem.cost(result)
+    for level in range(len(best_cost)):
+        remaining = deadline - time.monotonic()
+        candidate, bound = program.minimum(level, best, remaining) if remaining > 0 else (best, 0)
+        if problem.cost(candidate) <= best_cost:
+            best, best_cost = candidate, problem.cost(candidate)
         bounds.append(bound)
-        if bound < least[level]:
+        if bound < best_cost[level]:
             break
-    return IntegerSolution(forms, least, min(bounds[0], least[0]))
+    return IntegerSolution(best, best_cost, min(bounds[0], best_cost[0]))
 
 
 def linear_form(problem: IntegerProgram, forms: Sequence[int]) -> BinaryProgram:
-    """What `solve_integer_program` gives to the solver first, for the first cost component, with an assignment."""
+    """The program of the first cost component, with an assignment as its solution."""
     program = _Program(problem)
     return BinaryProgram(program.costs(0), program.rows, program.as_columns(tuple(forms)))
 
@@ -117,35 +117,36 @@ class _Program:
         return self.starts[-1] + len(self.column_of)
 
     def _rows(self) -> Iterator[Row]:
-        giving: dict[OrderedValue, list[int]] = defaultdict(list)
+        producers: dict[OrderedValue, list[int]] = defaultdict(list)
         for column, form in self._forms():
             for use in dict.fromkeys(form.gives):
-                giving[use].append(column)
+                producers[use].append(column)
         for index, choice in enumerate(self.problem.choices):
             columns = range(self.starts[index], self.starts[index + 1])
             yield Row(dict.fromkeys(columns, 1), 1, 1)
-            needing: dict[OrderedValue, list[int]] = defaultdict(list)
+            readers_of: dict[OrderedValue, list[int]] = defaultdict(list)
             for column, form in zip(columns, choice, strict=True):
                 for use in dict.fromkeys(form.needs):  # an operator may read one value twice
-                    needing[use].append(column)
-            for use, readers in needing.items():  # if it is needed, it is paid for or given
-                row = dict.fromkeys([self.column_of[use], *giving[use]], 1)
+                    readers_of[use].append(column)
+            for use, readers in readers_of.items():  # a needed order is paid for or computed
+                row = dict.fromkeys([self.column_of[use], *producers[use]], 1)
                 for column in readers:
                     row[column] = row.get(column, 0) - 1
-                yield Row(row, least=0)
+                yield Row(row, lower=0)
 
     def _forms(self) -> Iterator[tuple[int, Form]]:
         return enumerate(form for choice in self.problem.choices for form in choice)
 
     def costs(self, level: int) -> list[int]:
         """The cost of each column."""
-        own = [form.cost[level] for _, form in self._forms()]
-        return [*own, *(self.problem.weights[value][level] for value, _ in self.column_of)]
+        form_costs = [form.cost[level] for _, form in self._forms()]
+        return [*form_costs, *(self.problem.weights[value][level] for value, _ in self.column_of)]
 
     def minimum(self, level: int, start: tuple[int, ...], seconds: float) -> tuple[tuple[int, ...], int]:
-        """Minimize one cost component, with those before it no worse than from `start`; also its lower bound."""
-        reached = self.problem.cost(start)
-        limits = [self._limit(before, reached[before]) for before in range(level)]
+        """Minimize one cost component, with earlier components no worse than in `start`; returns also its lower
+        bound."""
+        start_cost = self.problem.cost(start)
+        limits = [self._limit(earlier, start_cost[earlier]) for earlier in range(level)]
         binary_solution = minimize(self.costs(level), [*self.rows, *limits], self.as_columns(start), seconds)
         if binary_solution.values is None:
             return start, binary_solution.lower_bound
@@ -153,13 +154,13 @@ class _Program:
         ends = zip(self.starts, self.starts[1:], strict=False)
         return tuple(int(values[first:end].argmax()) for first, end in ends), binary_solution.lower_bound
 
-    def _limit(self, level: int, most: int) -> Row:
-        return Row({column: cost for column, cost in enumerate(self.costs(level)) if cost}, most=most)
+    def _limit(self, level: int, upper: int) -> Row:
+        return Row({column: cost for column, cost in enumerate(self.costs(level)) if cost}, upper=upper)
 
     def as_columns(self, forms: tuple[int, ...]) -> list[float]:
-        taken = [choice[form] for choice, form in zip(self.problem.choices, forms, strict=True)]
-        given = {use for form in taken for use in form.gives}
+        chosen = [choice[form] for choice, form in zip(self.problem.choices, forms, strict=True)]
+        computed = {use for form in chosen for use in form.gives}
         values = np.zeros(self.columns)
         values[[first + form for first, form in zip(self.starts, forms, strict=False)]] = 1
-        values[[self.column_of[use] for form in taken for use in form.needs if use not in given]] = 1
+        values[[self.column_of[use] for form in chosen for use in form.needs if use not in computed]] = 1
         return list(values.tolist())

@@ -59,9 +59,9 @@ class CutProblem:
 
     def cost(self, sides: tuple[int, ...]) -> int | None:
         """The cost of an assignment; None if an operator cannot run in its layout."""
-        own = [choice.costs[side] for choice, side in zip(self.choices, sides, strict=True)]
-        known = [cost for cost in own if cost is not None]
-        if len(known) < len(own):
+        chosen = [choice.costs[side] for choice, side in zip(self.choices, sides, strict=True)]
+        known = [cost for cost in chosen if cost is not None]
+        if len(known) < len(chosen):
             return None
         cut = (v.paid(sides[v.producer]) for v in self.values if any(sides[r] != sides[v.producer] for r in v.readers))
         return sum(known) + sum(cut)
@@ -110,7 +110,7 @@ class FlowEdge:
 
 @dataclass(frozen=True)
 class MaximumFlow:
-    """A maximum flow from SOURCE to SINK; other vertices are choices by index, and pairs for what shares a value.
+    """A maximum flow from SOURCE to SINK; other vertices are choices by index, and pairs for shared values.
 
     always: the part of the cost that no cut affects; with the flow it is the lower bound.
     first:  the vertices of the minimum cut's first side.
@@ -122,7 +122,7 @@ class MaximumFlow:
 
 
 def maximum_flow(problem: CutProblem) -> MaximumFlow:
-    """The flow that proves the solution of `solve_cut` minimal, on every edge."""
+    """The flow on every edge, which proves the solution of `solve_cut` minimal."""
     import networkx
     from networkx.algorithms.flow import preflow_push
 
@@ -130,7 +130,7 @@ def maximum_flow(problem: CutProblem) -> MaximumFlow:
     graph = _network(edges)
     _, flow = networkx.maximum_flow(graph, SOURCE, SINK, flow_func=preflow_push)
     _, (first, _) = networkx.minimum_cut(graph, SOURCE, SINK, flow_func=preflow_push)
-    result = tuple(FlowEdge(tail, head, most, int(flow[tail][head])) for (tail, head), most in edges.items())
+    result = tuple(FlowEdge(tail, head, capacity, int(flow[tail][head])) for (tail, head), capacity in edges.items())
     return MaximumFlow(result, frozenset(first), _fixed_cost(problem))
 
 
@@ -152,7 +152,8 @@ def _network(edges: Mapping[tuple[Hashable, Hashable], int | None]) -> Any:
 
 
 def _edges(problem: CutProblem) -> dict[tuple[Hashable, Hashable], int | None]:
-    """Capacities by (tail, head), None if infinite. An edge is cut if its tail is on the first side, its head not."""
+    """Capacities by (tail, head), None if infinite. An edge is cut if its tail is on the first side and its head is
+    not."""
     edges: dict[tuple[Hashable, Hashable], int | None] = defaultdict(int)
     vertices = [_vertex(index, choice) for index, choice in enumerate(problem.choices)]
     for vertex, choice in zip(vertices, problem.choices, strict=True):

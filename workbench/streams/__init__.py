@@ -1,1 +1,1 @@
-"""Operators that could run side by side: the bound on what that gains, lanes, the order of launches, a schedule."""
+"""Concurrent operators: a bound on the gain, the streams, the order of launches, and a schedule."""

@@ -1,4 +1,4 @@
-"""What was found about running a graph's operators side by side."""
+"""The analysis of running a graph's operators concurrently."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from workbench.ir import Graph
 from workbench.memory.blocks.packing import OverlapError, check_offsets
 from workbench.memory.planning import MemoryPlan, plan_memory, sharing_of
-from workbench.streams.in_use_together import sharing_of_lanes
+from workbench.streams.in_use_together import sharing_on_streams
 from workbench.streams.problem import GPU_MODEL, ParallelProblem, parallel_problem
 from workbench.streams.scheduling import Schedule, schedule
 
-_SECONDS = 2  # of planning memory for lanes
+_SECONDS = 2  # the time limit of planning memory for streams
 
 
 @dataclass(frozen=True)
 class StreamsAnalysis:
-    """times_from: where the operators' times come from, in words."""
+    """Dependencies and a schedule of a graph's operators. times_from: the origin of the operators' times, as text."""
 
     graph: Graph
     problem: ParallelProblem
@@ -28,74 +28,80 @@ class StreamsAnalysis:
 
     @cached_property
     def sequential(self) -> MemoryPlan:
-        """Memory if operators run one after the other."""
+        """The memory plan if operators run sequentially."""
         return plan_memory(sharing_of(self.graph, inner=False))
 
     @cached_property
-    def beside(self) -> MemoryPlan:
-        """Memory if operators run on these lanes."""
-        return plan_memory(sharing_of_lanes(self.graph, self.problem, self.schedule), seconds=_SECONDS)
+    def concurrent(self) -> MemoryPlan:
+        """The memory plan if operators run on the streams of the schedule."""
+        return plan_memory(sharing_on_streams(self.graph, self.problem, self.schedule), seconds=_SECONDS)
 
     @cached_property
-    def clash(self) -> str:
-        """Why the sequential plan must not be used on these lanes; "" if it may be."""
-        sharing = sharing_of_lanes(self.graph, self.problem, self.schedule)
-        place = {value.name: value.offset for value in self.sequential.values}
+    def conflict(self) -> str:
+        """Why the sequential plan must not be used on these streams; "" if it may be used."""
+        sharing = sharing_on_streams(self.graph, self.problem, self.schedule)
+        offsets = {value.name: value.offset for value in self.sequential.values}
         try:
-            check_offsets(sharing.packing, [place[name] or 0 for name in sharing.blocks])
+            check_offsets(sharing.packing, [offsets[name] or 0 for name in sharing.blocks])
         except OverlapError as error:
             return str(error)
         return ""
 
     @property
     def _proof(self) -> str:
-        if self.beside.certified:
-            return "the least that is possible"
-        return f"and at least the {self.beside.packed.lower_bound:,} of blocks that may all be in use together"
+        if self.concurrent.certified:
+            return "the proven minimum"
+        return f"and at least the {self.concurrent.packed.lower_bound:,} of blocks that may all be in use together"
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        dependencies, made = self.schedule.dependencies, self.schedule
-        gain = dependencies.total / made.makespan_us if made.makespan_us else 1.0
+        dependencies, schedule_ = self.schedule.dependencies, self.schedule
+        gain = dependencies.total / schedule_.makespan_us if schedule_.makespan_us else 1.0
         return (
             f"times: {self.times_from}",
-            f"one after the other {dependencies.total:,.1f} us; the longest path through the graph"
-            f" {dependencies.critical_path:,.1f} us: on however many lanes at most {dependencies.bound:.2f} times"
-            " faster",
-            f"lanes: {len(made.lanes):,}, as many as operators of which none waits for another; waits between them:"
-            f" {made.waits:,}; by these times {made.makespan_us:,.1f} us, {gain:.2f} times faster",
-            f"memory: {self.sequential.packed.total:,} bytes one after the other,"
-            f" {self.beside.packed.total:,} bytes on these lanes, {self._proof}",
-            f"the plan for one after the other is refused on these lanes: {self.clash}"
-            if self.clash
-            else "the plan for one after the other holds on these lanes too",
+            f"sequentially {dependencies.total:,.1f} us; the longest path through the graph"
+            f" {dependencies.critical_path:,.1f} us: at most {dependencies.bound:.2f} times faster on any number of"
+            " streams",
+            f"streams: {len(schedule_.streams):,}, as many as operators of which none waits for another; waits between"
+            f" streams: {schedule_.waits:,}; predicted from these times: {schedule_.makespan_us:,.1f} us,"
+            f" {gain:.2f} times faster",
+            f"memory: {self.sequential.packed.total:,} bytes sequentially,"
+            f" {self.concurrent.packed.total:,} bytes on these streams, {self._proof}",
+            f"the sequential plan is refused on these streams: {self.conflict}"
+            if self.conflict
+            else "the sequential plan is valid on these streams too",
         )
 
     def to_json(self) -> dict[str, Any]:
-        operators, made = self.problem.operators, self.schedule
+        operators, schedule_ = self.problem.operators, self.schedule
         return {
             "times_from": self.times_from,
-            "total_us": made.dependencies.total,
-            "critical_path_us": made.dependencies.critical_path,
-            "bound": made.dependencies.bound,
-            "makespan_us": made.makespan_us,
-            "waits": made.waits,
-            "lanes": [[operators[number].name for number in chain] for chain in made.lanes],
-            "launch_order": [operators[number].name for number in made.launches],
+            "total_us": schedule_.dependencies.total,
+            "critical_path_us": schedule_.dependencies.critical_path,
+            "bound": schedule_.dependencies.bound,
+            "makespan_us": schedule_.makespan_us,
+            "waits": schedule_.waits,
+            "lanes": [[operators[number].name for number in chain] for chain in schedule_.streams],
+            "launch_order": [operators[number].name for number in schedule_.launches],
             "schedule": [
-                {"node": operators[run.operator].name, "lane": run.lane, "start_us": run.start_us, "end_us": run.end_us}
-                for run in made.runs
+                {
+                    "node": operators[run.operator].name,
+                    "lane": run.stream,
+                    "start_us": run.start_us,
+                    "end_us": run.end_us,
+                }
+                for run in schedule_.runs
             ],
             "sequential_bytes": self.sequential.packed.total,
-            "lanes_bytes": self.beside.packed.total,
-            "lanes_lower_bound_bytes": self.beside.packed.lower_bound,
-            "lanes_certified": self.beside.certified,
-            "sequential_plan_refused": self.clash,
+            "lanes_bytes": self.concurrent.packed.total,
+            "lanes_lower_bound_bytes": self.concurrent.packed.lower_bound,
+            "lanes_certified": self.concurrent.certified,
+            "sequential_plan_refused": self.conflict,
         }
 
 
-def find_lanes(graph: Graph, measured_us: Mapping[str, float] | None = None) -> StreamsAnalysis:
-    """measured_us: of operators by node name; without it a model of a GPU gives the times."""
+def analyze_streams(graph: Graph, measured_us: Mapping[str, float] | None = None) -> StreamsAnalysis:
+    """The analysis of a graph. measured_us: times of operators by node name; None: by a model of a GPU."""
     problem = parallel_problem(graph, GPU_MODEL, measured_us)
-    words = GPU_MODEL.sentence if measured_us is None else "each operator measured alone, in a run one by one"
-    return StreamsAnalysis(graph, problem, schedule(problem.dependencies), words)
+    times_from = GPU_MODEL.sentence if measured_us is None else "each operator measured alone, in a run one by one"
+    return StreamsAnalysis(graph, problem, schedule(problem.dependencies), times_from)

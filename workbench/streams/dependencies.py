@@ -1,4 +1,4 @@
-"""Operators, their times, and what must run before what; knows no graph.
+"""Operators, their times and dependencies; independent of graphs.
 
 Sets of operators are bit masks: bit i is operator i.
 """
@@ -12,8 +12,12 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Dependencies:
-    """after: for each operator those that must run before, with lower numbers. times: of operators, in microseconds.
-    computing: for each whether arithmetic bounds it, and not memory."""
+    """The dependencies of operators.
+
+    after:     for each operator the operators that must run before, which have lower numbers.
+    times:     the times of operators, in microseconds.
+    computing: for each operator whether arithmetic, not memory, bounds its time.
+    """
 
     after: tuple[tuple[int, ...], ...]
     times: tuple[float, ...]
@@ -23,12 +27,12 @@ class Dependencies:
     def users(self) -> tuple[tuple[int, ...], ...]:
         results: list[list[int]] = [[] for _ in self.after]
         for number, earlier in enumerate(self.after):
-            for one in earlier:
-                results[one].append(number)
+            for operator in earlier:
+                results[operator].append(number)
         return tuple(map(tuple, results))
 
     @cached_property
-    def to_the_end(self) -> tuple[float, ...]:
+    def longest_to_end(self) -> tuple[float, ...]:
         """For each operator the longest time from its begin to the end of the graph."""
         longest = [0.0] * len(self.times)
         for number in reversed(range(len(self.times))):
@@ -42,20 +46,20 @@ class Dependencies:
     @property
     def critical_path(self) -> float:
         """The longest time of operators that must run one after the other."""
-        return max(self.to_the_end, default=0.0)
+        return max(self.longest_to_end, default=0.0)
 
     @property
     def bound(self) -> float:
-        """No order on any number of lanes is faster than one after the other by more than this factor."""
+        """An upper bound on the speedup of any schedule on any number of streams over sequential execution."""
         return self.total / self.critical_path if self.critical_path else 1.0
 
 
 def closure(after: Sequence[Sequence[int]]) -> list[int]:
-    """For each operator all that must have run before, as a mask."""
+    """For each operator all operators that must have run before, as a mask."""
     before: list[int] = []
     for earlier in after:
         mask = 0
-        for one in earlier:
-            mask |= before[one] | 1 << one
+        for operator in earlier:
+            mask |= before[operator] | 1 << operator
         before.append(mask)
     return before

@@ -1,1 +1,1 @@
-"""What every room may use: files replaced whole, folders and locks of a process, late imports."""
+"""Utilities for all packages: atomic file writes, folders and locks of a process, deferred imports."""

@@ -1,7 +1,7 @@
 """File locks, held until the file is closed or its process ends: flock(2), and its equivalent on Windows.
 
-The package filelock can only try to take a lock, so that two who look at a free one at once take each other for its
-holder (52 of 3,000 looks); it takes 0.2 ms for each, and 60 ms to import.
+The package filelock can only try to take a lock: two processes that check a free lock at once each find it locked (52
+of 3,000 checks). It also takes 0.2 ms for each check, and 60 ms to import.
 """
 
 from __future__ import annotations

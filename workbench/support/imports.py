@@ -36,13 +36,13 @@ def import_without(library: str, unused: str) -> None:
 def import_onnx_ir() -> None:
     """Import onnx_ir without sympy, which takes most of the time that a process needs to start.
 
-    NumPy comes with it, whose OpenBLAS starts a thread for each core, which spins when it has nothing to do: 0.05 s of
-    processor time at each start, for products of matrices that these processes never compute by NumPy.
+    It imports NumPy, whose OpenBLAS starts a spinning thread on each core: 0.05 s of processor time at each start. One
+    thread suffices, since these processes compute no matrix products by NumPy.
     """
-    own = os.environ.get(_BLAS_THREADS)
+    before = os.environ.get(_BLAS_THREADS)
     os.environ[_BLAS_THREADS] = "1"
     import_without("onnx_ir", unused="sympy")
-    if own is None:  # not for the processes that this one starts
+    if before is None:  # child processes do not inherit it
         del os.environ[_BLAS_THREADS]
     else:
-        os.environ[_BLAS_THREADS] = own
+        os.environ[_BLAS_THREADS] = before

@@ -1,4 +1,4 @@
-"""Temporary folders that are removed even if the process that made them was killed: by the next one that makes one."""
+"""Temporary folders that are removed even after their process was killed: the next process removes them."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from pathlib import Path
 
 from workbench.support.file_lock import is_locked, lock
 
-_OWNER = "owner.lock"  # held while the folder's process lives
-_NEW = _OWNER if sys.platform == "win32" else "new.lock"  # before it is locked; Windows renames no open file
+_OWNER = "owner.lock"  # locked while the folder's process lives
+_NEW = _OWNER if sys.platform == "win32" else "new.lock"  # until it is locked; Windows cannot rename an open file
 
 
 @contextmanager
 def owned_folder(prefix: str, within: Path | None = None) -> Iterator[Path]:
-    """A folder for this block; those of the same prefix whose process is gone are removed. Raises OSError.
+    """A folder for this block. Folders of the same prefix whose process has ended are removed. Raises OSError.
 
-    within: where it is made; None for the temporary folder.
+    within: its parent; None for the temporary folder.
     """
-    place = Path(tempfile.gettempdir()) if within is None else within
-    _remove_left_ones(place, prefix)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    parent = Path(tempfile.gettempdir()) if within is None else within
+    _remove_abandoned(parent, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
         with open(folder / _NEW, "w") as owner:
-            with contextlib.suppress(OSError):  # no locks in this file system: a folder left behind stays
+            with contextlib.suppress(OSError):  # the file system has no locks: an abandoned folder stays
                 lock(owner)
             os.rename(folder / _NEW, folder / _OWNER)
             yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # what still writes there leaves it to the next one
+        shutil.rmtree(folder, ignore_errors=True)  # if a file is still written, the next process removes the folder
 
 
 def is_private(folder: Path) -> bool:
-    """Whether it is a folder of this user, not a link to one, into which no other user can look or write.
+    """Whether it is a folder of this user, not a link, that no other user can read or write.
 
-    Raises OSError if it is not there.
+    Raises OSError if it does not exist.
     """
-    if sys.platform == "win32":  # permissions are inherited from the user's own folders there
+    if sys.platform == "win32":  # there, permissions are inherited from the user's folders
         return folder.is_dir()
     result = os.lstat(folder)
     return stat.S_ISDIR(result.st_mode) and result.st_uid == os.geteuid() and not result.st_mode & 0o077
 
 
-def _remove_left_ones(place: Path, prefix: str) -> None:
-    for folder in place.glob(f"{prefix}*"):
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    for folder in parent.glob(f"{prefix}*"):
         try:
             if not is_private(folder):  # another user's, or a link
                 continue
             with open(folder / _OWNER) as owner:
-                left = not is_locked(owner)
-        except OSError:  # one that is just being made, or removed
+                is_abandoned = not is_locked(owner)
+        except OSError:  # it is just being created or removed
             continue
-        if left:
+        if is_abandoned:
             shutil.rmtree(folder, ignore_errors=True)

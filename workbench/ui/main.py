@@ -1,13 +1,15 @@
-"""The script that each session of the app runs: the navigation between its pages. `app.py` serves it."""
+"""The script that Streamlit runs for each session: the navigation between the pages. `app.py` serves it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
+from streamlit.navigation.page import Page
 
 from workbench.ui.screens.compare_page import compare_page
+from workbench.ui.screens.compare_tools_page import compare_tools_page
 from workbench.ui.screens.export_page import export_page
 from workbench.ui.screens.extract_page import extract_page
-from workbench.ui.screens.lanes_page import lanes_page
 from workbench.ui.screens.layouts_page import layouts_page
 from workbench.ui.screens.lessons_page import lessons_page
 from workbench.ui.screens.lockstep_page import lockstep_page
@@ -15,52 +17,65 @@ from workbench.ui.screens.matrix_page import matrix_page
 from workbench.ui.screens.memory_page import memory_page
 from workbench.ui.screens.open_page import open_page
 from workbench.ui.screens.optimize_page import optimize_page
-from workbench.ui.screens.rivals_page import rivals_page
 from workbench.ui.screens.run_page import run_page
 from workbench.ui.screens.runs_page import runs_page
+from workbench.ui.screens.streams_page import streams_page
 from workbench.ui.screens.tune_page import tune_page
+from workbench.ui.screens.workshop_page import workshop_page
 from workbench.ui.widgets.address_bar import address_bar
-from workbench.ui.widgets.dropping import take_dropped_files
-from workbench.ui.widgets.page_steps import next_button
+from workbench.ui.widgets.file_drop import take_dropped_files
+from workbench.ui.widgets.page_steps import next_button, part_links
 from workbench.ui.widgets.parts import style
+from workbench.ui.widgets.theme import keep_theme
 
 _ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from another site
 
 st.set_page_config(page_title="Graph Workbench", page_icon=str(_ICON), layout="wide")
 style()
 
-_optimize = st.Page(optimize_page, title="2 Optimize", url_path="optimize")
+
+def _part(script: Callable[[], None], title: str, url_path: str) -> Page:
+    """A page inside one of the seven: its links stand there, its address is its own."""
+    return st.Page(script, title=title, url_path=url_path, visibility="hidden")
+
+
+_optimize = st.Page(
+    lambda: optimize_page(_tune, (_layouts, _extract, _workshop)), title="2 Optimize", url_path="optimize"
+)
+_layouts: Page = _part(layouts_page, "Layouts", "layouts")
+_tune: Page = _part(lambda: tune_page(_optimize), "Tune", "tune")
+_extract: Page = _part(lambda: extract_page(_optimize), "Extract", "extract")
+_workshop: Page = _part(lambda: workshop_page(_optimize), "Workshop", "workshop")
+_measure = st.Page(lambda: run_page(_optimize), title="3 Measure", url_path="run")
+_compare = st.Page(lambda: compare_page(_optimize), title="Compare", url_path="compare")
 _memory = st.Page(memory_page, title="Memory", url_path="memory")
-_lanes = st.Page(lanes_page, title="Lanes", url_path="lanes")
-_compare = st.Page(compare_page, title="Compare", url_path="compare")
-_lessons = st.Page(lambda: lessons_page(_optimize), title="Lessons", url_path="lessons")
+_streams = _part(streams_page, "Streams", "lanes")
+_learn = st.Page(lambda: lessons_page(_optimize), title="Learn", url_path="lessons")
 _open = st.Page(
-    lambda: open_page(_optimize, {"memory": _memory, "lanes": _lanes}, _lessons),
+    lambda: open_page(_optimize, {"memory": _memory, "lanes": _streams}, _learn),
     title="1 Open",
     url_path="open",
     default=True,
 )
-_way = [
-    _open,
-    _optimize,
-    st.Page(run_page, title="3 Measure", url_path="run"),
-    st.Page(lambda: export_page(_optimize), title="4 Export", url_path="export"),
+_stages = [_open, _optimize, _measure, st.Page(lambda: export_page(_optimize), title="4 Export", url_path="export")]
+_groups = [
+    {"Pipeline": _optimize, "Layouts": _layouts, "Tune": _tune, "Extract": _extract, "Workshop": _workshop},
+    {
+        "Latency": _measure,
+        "Compare tools": _part(lambda: compare_tools_page(_compare), "Compare tools", "rivals"),
+        "Matrix": _part(matrix_page, "Matrix", "matrix"),
+        "Runs": _part(runs_page, "Runs", "runs"),
+    },
+    {"Files": _compare, "Lockstep": _part(lockstep_page, "Lockstep", "lockstep")},
+    {"Plan": _memory, "Streams": _streams},
 ]
-_tools = [
-    _lessons,
-    st.Page(layouts_page, title="Layouts", url_path="layouts"),
-    st.Page(lockstep_page, title="Lockstep", url_path="lockstep"),
-    _compare,
-    st.Page(lambda: extract_page(_optimize), title="Extract", url_path="extract"),
-    st.Page(lambda: rivals_page(_compare), title="Rivals", url_path="rivals"),
-    st.Page(lambda: tune_page(_optimize), title="Tune", url_path="tune"),
-    st.Page(matrix_page, title="Matrix", url_path="matrix"),
-    _memory,
-    _lanes,
-    st.Page(runs_page, title="Runs", url_path="runs"),
-]
-_page = st.navigation([*_way, *_tools], position="top")
-next_button(_page, _way)
-take_dropped_files(_open)
+_parts = [page for group in _groups for page in list(group.values())[1:]]
+_pages = [*_stages, _compare, _memory, _learn, *_parts]
+_page = st.navigation(_pages, position="top")
+keep_theme(["open", *(page.url_path for page in _pages)])
+next_button(_page, _stages)
+take_dropped_files(_open, _workshop)
+if _page.url_path != _optimize.url_path:  # whose sidebar has the links, so that the graph has the height
+    part_links(_page, _groups)
 _page.run()
 address_bar("page")

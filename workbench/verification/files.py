@@ -1,4 +1,4 @@
-"""Verification of one file against another, each run as it is."""
+"""Verification of one file against another. Each is run from its file."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from workbench.verification.verifier import Verifier
 
 
 class MismatchError(UserError):
-    """Two models that cannot be compared, since their inputs or outputs differ."""
+    """Two models that cannot be compared, since their inputs or outputs differ in name or element type."""
 
 
 def verify_files(
     a: Graph, b: Graph, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, given: Collection[str] = ()
 ) -> Verdict:
-    """Compare two models, each run from its file; `a` is the reference.
+    """Compare two models, each run from its file; `a` is the reference. given: dims that are not changed.
 
     Raises MismatchError if their inputs or outputs differ in name or element type.
     """
-    _check_same("input", a, b, a.inputs, b.inputs)
-    _check_same("output", a, b, a.outputs, b.outputs)
+    _require_same_values("input", a, b, a.inputs, b.inputs)
+    _require_same_values("output", a, b, a.outputs, b.outputs)
     with Verifier(a, inputs, seed, given=given) as verifier:
         return verifier.check(b) if b.source is None else verifier.check_file(b, Path(b.source))
 
 
-def _check_same(what: str, a: Graph, b: Graph, ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
-    only = next((name for name in (*ours, *theirs) if name not in ours or name not in theirs), None)
-    if only is not None:
-        side = "first" if only in ours else "second"
+def _require_same_values(kind: str, a: Graph, b: Graph, names_a: tuple[str, ...], names_b: tuple[str, ...]) -> None:
+    """Raise MismatchError unless both models have the same inputs, or outputs. kind: "input" or "output"."""
+    extra = next((name for name in (*names_a, *names_b) if name not in names_a or name not in names_b), None)
+    if extra is not None:
+        side = "first" if extra in names_a else "second"
         raise MismatchError(
-            f"Only the {side} model has an {what} '{only}'; models are compared by the names of their {what}s."
+            f"Only the {side} model has an {kind} '{extra}'; models are compared by the names of their {kind}s."
         )
-    for name in ours:
+    for name in names_a:
         first, second = a.tensor_type(name), b.tensor_type(name)
         if first is not None and second is not None and first.dtype != second.dtype:
             raise MismatchError(
-                f"The {what} '{name}' is {first.dtype.name.lower()} in the first model and "
+                f"The {kind} '{name}' is {first.dtype.name.lower()} in the first model and "
                 f"{second.dtype.name.lower()} in the second."
             )

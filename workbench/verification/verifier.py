@@ -1,7 +1,7 @@
 """Verification: whether a graph computes what the user's file computes, and which rewrite broke it.
 
-The reference is ONNX Runtime on the original file, its own optimizations off;
-the candidate is the export of the graph, run the same way on the same inputs.
+The reference is ONNX Runtime on the original file, without optimizations.
+The candidate is the export of the graph, run the same way on the same inputs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.opsets.written import AS_NEEDED, OpsetError, Wanted
-from workbench.run.batches import batch_axes, both_batches, expected_of_both
+from workbench.opsets.written import AS_NEEDED, FileForm, OpsetError
 from workbench.run.compare import Comparison, Verdict, compare
-from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
-from workbench.run.randomness import draws_numbers, is_random, with_seeds
+from workbench.run.doubled_batch import batch_axes, both_batches, expected_of_both
+from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, transposed
+from workbench.run.randomness import is_random, uses_random_numbers, with_seeds
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.tolerances import BITS, tolerance_for, tolerances_for
 from workbench.run.worker.client import RUN_LIMIT_S, Outputs, Worker
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 OnCheck = Callable[[str], None]
 
-SMALLER_INTEGERS = (1, 0)  # tried if the original does not run with larger ones, such as positions
-_OF_TWO = " That is of a batch twice as large, each half of it beside what the original gives for it alone."
-TRY_LIMIT_S = 60.0  # a trial with another length that takes longer is not used for verification
+SMALLER_INTEGERS = (1, 0)  # bounds of integer inputs, tried if the original does not run with larger ones
+_AND_DOUBLE_BATCH = " A batch twice as large is equal too."
+_IN_DOUBLE_BATCH = " That is in a batch twice as large, each half compared with the original's result for it alone."
+TRY_LIMIT_S = 60.0  # the limit of a run with another length than the first, which is used only if it ends in time
 
 
 class Verifier:
     """Compares graphs with one original, whose outputs are computed once, when first needed.
 
-    inputs: the user's (see `read_inputs`); without them they are generated from
-            `seed`, and dims with which the original does not run are
-            changed until it does, except for the names in `given`.
-    wanted: the opset and format at which graphs are written to be compared.
-    After the first check, `dims` holds the values that were used and
-    `settled` those that had to be found, `by` what ran the original if ONNX Runtime has no kernel for it.
+    inputs: the user's (see `read_inputs`). Without them they are generated from `seed`. Dims with which the original
+            does not run are then changed until it does, except for those in `given`.
+    form:   the opset and format at which graphs are written to be compared.
+    After the first check, `dims` holds the sizes that were used and `settled` those that were searched. `run_by` is
+    what ran the original if ONNX Runtime has no kernel for it.
     """
 
     def __init__(
@@ -57,21 +57,21 @@ class Verifier:
         seed: int = 0,
         worker: Worker | None = None,
         given: Collection[str] = (),
-        wanted: Wanted = AS_NEEDED,
+        form: FileForm = AS_NEEDED,
     ) -> None:
         self.original = original
-        self._wanted = wanted
+        self._form = form
         self.tolerances = tolerances_for(original)
         self.tolerance = tolerance_for(original)
         self.settled: dict[str, int] = {}
-        self.note, self.by = "", ""  # what a verdict says about the inputs, and about who ran them
+        self.note, self.run_by = "", ""  # a sentence about the inputs for verdicts; what ran the original
         self.dims = dict(original.dims)
         self._inputs = None if inputs is None else dict(inputs)
         self._seed = seed
         self._needs: dict[int, int] = {}  # elements of the inputs -> bytes
         self._given = given
         self._failure: UserError | None = None
-        self._own_worker = worker is None
+        self._owns_worker = worker is None
         self.worker = worker or Worker()  # in which compared models run
 
     def __enter__(self) -> Verifier:
@@ -82,7 +82,7 @@ class Verifier:
 
     def close(self) -> None:
         """End the worker if the verifier started it."""
-        if self._own_worker:
+        if self._owns_worker:
             self.worker.close()
 
     @cached_property
@@ -99,10 +99,11 @@ class Verifier:
 
     @cached_property
     def is_random(self) -> bool:
-        """Whether the original draws random numbers, for which both sides then get the same seed."""
+        """Whether the original draws random numbers. Both sides then get the same seed."""
         return is_random(self.original)
 
     def _runnable(self, file: Path, folder: Path) -> Path:
+        """The file, or a copy with seeds in `folder` if the model draws random numbers."""
         return with_seeds(file, folder) if self.is_random else file
 
     @cached_property
@@ -116,7 +117,7 @@ class Verifier:
         return self._run_reference()[1]
 
     def with_running_dims(self, graph: Graph) -> Graph:
-        """A copy of the original's graph, bound to the dims with which the original runs; as it is if it does not."""
+        """A copy of the graph, bound to the dims with which the original runs; a plain copy if it does not run."""
         bound = graph.copy()
         try:
             self._run_reference()
@@ -128,7 +129,7 @@ class Verifier:
         return bound
 
     def _run_reference(self) -> tuple[Tensors, Tensors]:
-        """Run the original, settling its dims, and cache inputs and outputs, or the error, since a run may be slow."""
+        """The inputs and outputs of the original. They, or the error, are cached, since a run may be slow."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -144,18 +145,19 @@ class Verifier:
         self.note = " Random operators had the same seed on both sides." if self.is_random else ""
         if self._inputs is not None:
             self.dims.update(dims_of(self.original, self._inputs))
-            return self._inputs, self._heard(self._outputs(self.reference_file, self._inputs, self.dims))
+            return self._inputs, self._reference_tensors(self._outputs(self.reference_file, self._inputs, self.dims))
         return self._run_seeded()
 
     def _run_seeded(self) -> tuple[Tensors, Tensors]:
-        good: dict[str, tuple[Tensors, Tensors]] = {}  # the last success, without its message
+        last_run: list[tuple[Tensors, Tensors]] = []  # inputs and outputs of the last run that succeeded; at most one
         failures: list[UserError] = []
 
-        def run(dims: Mapping[str, int], *most: int) -> str | None:
+        def run(dims: Mapping[str, int], *max_integer: int) -> str | None:
+            """The error of a run with these dims, or None."""
             try:
-                inputs = seed_inputs(self.original, dims, self._seed, *most)
+                inputs = seed_inputs(self.original, dims, self._seed, *max_integer)
                 limit = TRY_LIMIT_S if failures else RUN_LIMIT_S
-                outputs = self._heard(self._outputs(self.reference_file, inputs, dims, limit))
+                outputs = self._reference_tensors(self._outputs(self.reference_file, inputs, dims, limit))
             except CancelledError:
                 raise
             except UserError as error:
@@ -163,59 +165,62 @@ class Verifier:
                     raise  # another length does not help
                 failures.append(error)
                 return str(error)
-            good["last"] = inputs, outputs  # settle_dims keeps a change only after it has run
+            last_run[:] = [(inputs, outputs)]  # settle_dims keeps a change only after it has run
             return None
 
         self.settled = settle_dims(self.original, run, self._given)
         self.dims = {**bound_dims(self.original), **self.settled}
-        for most in SMALLER_INTEGERS if not good and failures else ():
-            if run(self.dims, most) is None:
-                self.note += f" Integers in the inputs are at most {most}: the original does not run with larger ones."
+        for max_integer in SMALLER_INTEGERS if not last_run and failures else ():
+            if run(self.dims, max_integer) is None:
+                self.note += f" Integers in the inputs are at most {max_integer}: the original fails with larger ones."
                 break
-        if not good:
+        if not last_run:
             raise failures[0]
-        return good["last"]
+        return last_run[0]
 
     def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Outputs:
         need = self._need_bytes(sum(tensor.size for tensor in inputs.values()), dims)
         refuse_unless_fits(need, f"'{self.original.name}'")
-        anew = draws_numbers(self.original)
-        return self.worker.outputs(file, inputs, anew=anew, need_bytes=need, timeout_s=limit_s)
+        is_random = uses_random_numbers(self.original)
+        return self.worker.outputs(file, inputs, anew=is_random, need_bytes=need, timeout_s=limit_s)
 
-    def _heard(self, ran: Outputs) -> Tensors:
-        self.by = ran.by
-        return ran.tensors
+    def _reference_tensors(self, outputs: Outputs) -> Tensors:
+        """The original's tensors by name; what ran it is stored in `run_by`."""
+        self.run_by = outputs.by
+        return outputs.tensors
 
     def _need_bytes(self, elements: int, dims: Mapping[str, int]) -> int:
-        """The memory that a run on so many input elements needs; estimated again only for more elements than before."""
+        """The memory of a run on so many input elements, estimated again only for more elements than before."""
         larger = [need for known, need in self._needs.items() if known >= elements]
         return min(larger) if larger else self._needs.setdefault(elements, estimate_bytes(self.original, dims))
 
     def check(self, graph: Graph, exact: bool = False) -> Verdict:
-        """Export the graph, run it on the same inputs, compare.
+        """Export the graph, run it on the same inputs, and compare.
 
         exact: results that differ in a bit are not equal.
         """
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._judged(graph, lambda: self._runnable(self._exported(graph, Path(folder)), Path(folder)), exact)
+            export = lambda: self._runnable(self._exported(graph, Path(folder)), Path(folder))  # noqa: E731
+            return self._verdict(graph, export, exact)
 
     def _exported(self, graph: Graph, folder: Path) -> Path:
         from workbench.io.exporting import export_onnx
 
-        return export_onnx(graph, folder / "model.onnx", **self._wanted._asdict()).path
+        return export_onnx(graph, folder / "model.onnx", **self._form._asdict()).path
 
-    def writing(self, wanted: Wanted) -> Verifier:
+    def with_form(self, form: FileForm) -> Verifier:
         """The same verifier, for files of another opset or format; the original is not run again."""
         other = copy(self)
-        other._wanted = wanted
+        other._form = form
         return other
 
     def check_file(self, graph: Graph, file: Path) -> Verdict:
-        """The same for the file from which `graph` was loaded, written by any program."""
+        """Compare the file from which `graph` was loaded, whatever program wrote it."""
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._judged(graph, lambda: self._runnable(file, Path(folder)))
+            return self._verdict(graph, lambda: self._runnable(file, Path(folder)))
 
-    def _judged(self, graph: Graph, candidate: Callable[[], Path], exact: bool = False) -> Verdict:
+    def _verdict(self, graph: Graph, candidate: Callable[[], Path], exact: bool = False) -> Verdict:
+        """The verdict on the graph. candidate: returns its file, once the original has run."""
         start = time.monotonic()
         try:
             reference, inputs = self.reference, self.inputs
@@ -226,53 +231,54 @@ class Verifier:
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
             file = candidate()
-            ran, outputs = self._run(graph, file, inputs)
-            result = compare(reference, outputs, BITS if exact else self.tolerances)
-            larger = self._of_two(graph, file, exact) if result.ok else None
+            outputs, tensors = self._run(graph, file, inputs)
+            result = compare(reference, tensors, BITS if exact else self.tolerances)
+            larger = self._compare_double_batch(graph, file, exact) if result.ok else None
         except (CancelledError, OpsetError):
             raise
         except UserError as error:
-            ok = False if _is_the_models_fault(error) else None
+            ok = False if _shows_wrong_graph(error) else None
             sentence = f"The original runs, and this graph does not: {error}"
             return Verdict(ok, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         seconds = time.monotonic() - start
         note = ""
         if larger is not None:
-            result, note = (result, " So is a batch twice as large.") if larger.ok else (larger, _OF_TWO)
+            result, note = (result, _AND_DOUBLE_BATCH) if larger.ok else (larger, _IN_DOUBLE_BATCH)
+        run_by = outputs.by or self.run_by
         return Verdict(
             result.ok,
             result.max_abs_error,
             result.max_rel_error,
             result.bit_equal,
             BITS if exact else self.tolerance,
-            result.sentence + note + self.note + (f" It was run by {ran.by or self.by}." if ran.by or self.by else ""),
+            result.sentence + note + self.note + (f" It was run by {run_by}." if run_by else ""),
             seconds,
         )
 
     def _run(self, graph: Graph, file: Path, inputs: Tensors) -> tuple[Outputs, Tensors]:
-        """What ran the graph's file on inputs of the original, and its outputs as the original orders their axes."""
-        ran = self._outputs(file, permute_inputs(inputs, self.original, graph), self.dims)
-        return ran, turned(ran.tensors, output_orders(self.original, graph))
+        """The outputs of the graph's file on inputs of the original; then with axes in the original's order."""
+        outputs = self._outputs(file, permute_inputs(inputs, self.original, graph), self.dims)
+        return outputs, transposed(outputs.tensors, output_orders(self.original, graph))
 
-    def _of_two(self, graph: Graph, file: Path, exact: bool) -> Comparison | None:
-        """A run on a batch of two inputs of the original beside its results for each; None if no batch became free."""
+    def _compare_double_batch(self, graph: Graph, file: Path, exact: bool) -> Comparison | None:
+        """Compare a run on two inputs in one batch with the original's results for each; None if no batch is free."""
         axes = batch_axes(self.original, graph)
         if not axes or self.is_random:
             return None
-        anew = seed_inputs(self.original, self.dims, self._seed + 1)
-        second = {**self.inputs, **{value: anew[value] for value in axes}}
+        other_inputs = seed_inputs(self.original, self.dims, self._seed + 1)
+        second = {**self.inputs, **{value: other_inputs[value] for value in axes}}
         try:
-            other = self._outputs(self.reference_file, second, self.dims).tensors
+            second_reference = self._outputs(self.reference_file, second, self.dims).tensors
         except CancelledError:
             raise
-        except UserError:  # such inputs do not suit it
-            second, other = self.inputs, self.reference
+        except UserError:  # the original does not run on these inputs
+            second, second_reference = self.inputs, self.reference
         _, outputs = self._run(graph, file, both_batches(self.inputs, second, axes))
-        expected = expected_of_both(self.reference, other, outputs)
+        expected = expected_of_both(self.reference, second_reference, outputs)
         return compare(expected, outputs, BITS if exact else self.tolerances)
 
 
-def _is_the_models_fault(error: UserError) -> bool:
+def _shows_wrong_graph(error: UserError) -> bool:
     """Whether the error shows that the graph is wrong; a full machine or a timeout does not."""
     return not isinstance(error, DoesNotFitError) and not (isinstance(error, RunError) and error.stage == "process")
 
@@ -281,25 +287,25 @@ def _is_the_models_fault(error: UserError) -> bool:
 
 
 def verify_step(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
-    """Give the history's last step its verdict, and if it is the first to fail, find the rewrite that broke it."""
+    """Set the verdict of the history's last step; if it is the first that fails, find the rewrite that broke it."""
     index = len(history) - 1
-    step, before = history[index], history[index - 1].verdict if index else None
-    if not step.changed and before is not None:
-        step.verdict = before
+    step, previous = history[index], history[index - 1].verdict if index else None
+    if not step.changed and previous is not None:
+        step.verdict = previous
         return
     step.verdict = _checked(verifier, history, index, on_check)
-    if step.verdict.ok is not False or not index or (before is not None and before.ok is False):
+    if step.verdict.ok is not False or not index or (previous is not None and previous.ok is False):
         return
-    _find_rewrite(verifier, history, index, on_check, known_right=before is not None)
+    _find_rewrite(verifier, history, index, on_check, known_right=previous is not None)
 
 
 def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
     """Compare only the end; if that fails, find the first step that fails, and the rewrite that broke it.
 
-    Every moment can be replayed, so the search takes about log2(steps) +
-    log2(rewrites) runs. What was compared has its verdict in the history.
+    Every moment can be replayed, so that the search takes about log2(steps) + log2(rewrites) runs. Each comparison
+    sets a verdict in the history.
 
-    on_check: is called before each comparison with what is compared; may raise to stop.
+    on_check: called before each comparison with what is compared; may raise to stop.
     """
     last = len(history) - 1
     verdict = history[last].verdict = _checked(verifier, history, last, on_check)
@@ -311,31 +317,31 @@ def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = 
         step.verdict = _checked(verifier, history, index, on_check)
         return step.verdict.ok is False
 
-    places = [0, *(index for index, step in enumerate(history.steps) if step.changed)]
-    at = places[bisect(lambda place: is_wrong(places[place]), len(places) - 1)]
-    if at == 0:
+    changed = [0, *(index for index, step in enumerate(history.steps) if step.changed)]
+    first_wrong = changed[bisect(lambda number: is_wrong(changed[number]), len(changed) - 1)]
+    if first_wrong == 0:
         return
-    history[at].verdict = history[at].verdict or verdict
-    _find_rewrite(verifier, history, at, on_check, known_right=True)
+    history[first_wrong].verdict = history[first_wrong].verdict or verdict
+    _find_rewrite(verifier, history, first_wrong, on_check, known_right=True)
 
 
 def verify_others(
     verifier: Verifier, history: History, shown: Callable[[], int], on_check: OnCheck | None = None
 ) -> None:
-    """Give every step without a verdict one, the shown step first; steps that changed nothing cost nothing.
+    """Set a verdict for every step without one, the shown step first; steps with the same graph are compared once.
 
-    shown: returns the shown step, before each comparison.
+    shown: returns the index of the shown step; called before each comparison.
     """
     changed = [index for index, step in enumerate(history.steps) if step.changed or not index]
-    ends = [*(index - 1 for index in changed[1:]), len(history) - 1]  # of the runs of steps with the same graph
+    last_equal = [*(index - 1 for index in changed[1:]), len(history) - 1]  # the last step with the graph of each
     while True:
         waiting = []
-        for first, last in zip(changed, ends, strict=True):
-            alike = history.steps[first : last + 1]
-            known = next((step.verdict for step in alike if step.verdict is not None), None)
+        for first, last in zip(changed, last_equal, strict=True):
+            steps = history.steps[first : last + 1]
+            known = next((step.verdict for step in steps if step.verdict is not None), None)
             if known is None:
                 waiting.append(first)
-            for step in alike:
+            for step in steps:
                 step.verdict = step.verdict or known
         if not waiting:
             return
@@ -346,8 +352,8 @@ def verify_others(
 def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = False) -> int:
     """The first of `count` changes (from 1) after which the graph is wrong; 0 if it is wrong before all of them.
 
-    After all of them it is known to be wrong; `known_right`: whether it is known to be
-    right before them. Makes about log2(count) comparisons.
+    It must be wrong after all of them. known_right: whether it is known to be right before them.
+    Makes about log2(count) comparisons.
     """
     if not known_right and is_wrong(0):
         return 0
@@ -364,7 +370,7 @@ def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = Fals
 def _find_rewrite(
     verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool
 ) -> None:
-    """Set in the failing step the rewrite that broke it. known_right: whether the step before is known to pass."""
+    """Set `broken_by` of the failing step. known_right: whether the step before it is known to pass."""
 
     def is_wrong(rewrites: int) -> bool:
         return _checked(verifier, history, index, on_check, rewrites).ok is False
@@ -376,7 +382,7 @@ def _find_rewrite(
 def _checked(
     verifier: Verifier, history: History, index: int, on_check: OnCheck | None, rewrites: int | None = None
 ) -> Verdict:
-    """The verdict on the graph after a step, or after so many of its rewrites."""
+    """The verdict on the graph after a step, or after this number of its rewrites."""
     is_last = index == len(history) - 1 and rewrites is None
     graph = history.graph if is_last else history.at(index, rewrites)
     if on_check is not None:

@@ -1,1 +1,1 @@
-"""From a graph and its history to the picture: what changed, colours, boxes, placement."""
+"""The picture of a graph and its history: what changed, colours, boxes and their layout."""

@@ -1,4 +1,4 @@
-"""The boxes of a picture: nodes, closed groups, frames of open groups, inputs and outputs, constants on request."""
+"""The boxes of a picture: nodes, closed groups, frames of open groups, inputs, outputs, and optionally constants."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from workbench.view.placement import Item
 from workbench.view.timeline import FOREVER, Timeline, Version
 
 NODE, GROUP, INPUT, OUTPUT, CONSTANT = "node", "group", "input", "output", "constant"
-_LETTER, _SIDES = 6.5, 22  # pixels of a letter, and of a box beside its letters
-_NARROWEST, _WIDEST = 84, 236
-_HEIGHT, _LOW, _CHIP = 38, 24, 16  # of a box, of one of a single line, of a node on an edge
-_MANY = 6  # so many inputs with a common prefix, such as a language model's past_key_values.*, become one box
+_LETTER_WIDTH, _SIDE_MARGINS = 6.5, 22  # pixels of a letter, and of both margins of a box
+_MIN_WIDTH, _MAX_WIDTH = 84, 236
+_HEIGHT, _LOW, _CHIP = 38, 24, 16  # pixels of a box, of a box with one line, of a chip
+_GROUP, _LARGE_GROUP = (190, 50), (600, 240)  # pixels of a closed group of few nodes, and of many
+_PER_NODE = (40, 16)  # pixels of a closed group's width and height, times the root of its number of nodes
+_MIN_SHARED = 6  # inputs with a common prefix, such as past_key_values.*, that are shown as one box
 _DIGITS = re.compile(r"\d")
 
 Alive = tuple[int, int, NodeStyle]
@@ -26,11 +28,12 @@ _FRAME = NodeStyle("", "", "", PLAIN, NO_KIND, GROUP, "")
 
 @dataclass
 class Box:
-    """A box of the picture, and when it exists.
+    """A box of the picture.
 
-    frame:   number of the box of the open group around it, or -1.
-    group:   the group that it stands for, if any; members: the nodes in a closed group.
-    is_chip: whether it is a node that exists only within a step, and lies on an edge without being placed.
+    alive:   when it exists, and its style then.
+    frame:   the number of the box of the open group around it, or -1.
+    group:   the group that it shows, if any. members: the nodes of a closed group.
+    is_chip: whether it is a node that exists only within a step; it lies on an edge and is not placed.
     """
 
     id: str
@@ -44,18 +47,19 @@ class Box:
 
     @property
     def item(self) -> Item:
-        """Its size, for placement."""
+        """Its size and frame, for the placement."""
         if self.is_open:
             return Item(0, 0, self.frame, is_frame=True)
-        width = max([self._letters(style) for *_, style in self.alive], default=0) * _LETTER + _SIDES
-        if self.group is not None:
-            width = max(width, 190)
-        low = all(not style.detail for *_, style in self.alive)
-        return Item(min(max(round(width), _NARROWEST), _WIDEST), _LOW if low else self._height, self.frame)
-
-    @property
-    def _height(self) -> int:
-        return 50 if self.group is not None else _HEIGHT
+        letters = max([self._letters(style) for *_, style in self.alive], default=0) * _LETTER_WIDTH + _SIDE_MARGINS
+        width = min(max(round(letters), _MIN_WIDTH), _MAX_WIDTH)
+        if self.group is None:
+            is_one_line = all(not style.detail for *_, style in self.alive)
+            return Item(width, _LOW if is_one_line else _HEIGHT, self.frame)
+        wide, high = (
+            min(max(small, round(factor * len(self.members) ** 0.5)), large)
+            for small, large, factor in zip(_GROUP, _LARGE_GROUP, _PER_NODE, strict=True)
+        )
+        return Item(max(width, wide), high, self.frame)
 
     @staticmethod
     def _letters(style: NodeStyle) -> int:
@@ -65,12 +69,12 @@ class Box:
     @property
     def chip_size(self) -> tuple[int, int]:
         letters = max(len(f"{style.op} {style.detail}") for *_, style in self.alive)
-        return min(round(letters * _LETTER) + 10, _WIDEST), _CHIP
+        return min(round(letters * _LETTER_WIDTH) + 10, _MAX_WIDTH), _CHIP
 
 
 @dataclass
 class Boxes:
-    """The boxes of a picture; `number` is the box in which a node, or an end of an edge, is shown."""
+    """The boxes of a picture. number: of the box that shows a node, an input or an output, by its id."""
 
     boxes: list[Box] = field(default_factory=list)
     number: dict[str, int] = field(default_factory=dict)
@@ -83,7 +87,7 @@ class Boxes:
 
 
 def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool = False) -> Boxes:
-    """The boxes that are shown if the groups with ids in `opened` are open."""
+    """The boxes of the picture. opened: ids of the open groups. constants: whether constants have boxes."""
     boxes = Boxes()
     _public(boxes, timeline, ids.INPUT_ID, INPUT, timeline.inputs)
     _inside(boxes, timeline, root, opened, -1)
@@ -109,14 +113,14 @@ def _inside(boxes: Boxes, timeline: Timeline, group: Group, opened: set[str], fr
 
 
 def _spans(timeline: Timeline, group: Group) -> list[tuple[int, int]]:
-    """When the frame of the open group is drawn: that of a fused group while it exists, any other always."""
+    """When the frame of an open group is drawn: of a fused group while it exists, of any other group always."""
     return timeline.groups[group.path[-1]] if group.fused else [(0, FOREVER)]
 
 
 def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: int) -> Box:
     ops = Counter(timeline.versions[name][0].style.op for name in members)
-    words = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
-    detail = shortened_name(group.about or (words if len(ops) <= 3 else f"{words} ..."))
+    text = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
+    detail = shortened_name(group.about or (text if len(ops) <= 3 else f"{text} ..."))
     style = NodeStyle(
         shortened_name(group.title),
         "1 node" if len(members) == 1 else f"{len(members):,} nodes",
@@ -134,43 +138,43 @@ def _alive(versions: list[Version]) -> list[Alive]:
 
 
 def _public(boxes: Boxes, timeline: Timeline, prefix: str, kind: str, values: Iterable[str]) -> None:
-    """Boxes of inputs or outputs; many with a common prefix share one box."""
-    beginnings: dict[str, list[str]] = {}
+    """Add boxes of inputs or outputs; many with a common prefix share one box."""
+    by_prefix: dict[str, list[str]] = {}
     for value in values:
-        beginnings.setdefault(_DIGITS.split(value, maxsplit=1)[0], []).append(value)
-    for beginning, named in beginnings.items():
-        if len(named) >= _MANY:
-            style = NodeStyle(f"{len(named)} {kind}s", f"{beginning}*", "", PLAIN, NO_KIND, kind, "")
-            box = Box(f"{prefix}{beginning}*", kind, [(0, FOREVER, style)])
-            boxes.add(box, [f"{prefix}{value}" for value in named])
+        by_prefix.setdefault(_DIGITS.split(value, maxsplit=1)[0], []).append(value)
+    for common, names in by_prefix.items():
+        if len(names) >= _MIN_SHARED:
+            style = NodeStyle(f"{len(names)} {kind}s", f"{common}*", "", PLAIN, NO_KIND, kind, "")
+            box = Box(f"{prefix}{common}*", kind, [(0, FOREVER, style)])
+            boxes.add(box, [f"{prefix}{value}" for value in names])
             continue
-        for value in named:
+        for value in names:
             id_ = f"{prefix}{value}"
             boxes.add(Box(id_, kind, [(0, FOREVER, timeline.styles_of_values[id_])]), [id_])
 
 
 def _short_lived(boxes: Boxes, timeline: Timeline) -> None:
-    """Nodes that exist only within a step: in a closed group if all their neighbours are in it, else on an edge."""
+    """Add nodes that exist only within a step: to a closed group with all their neighbours, else as chips."""
     names = [name for name in timeline.versions if name in timeline.short_lived]
-    waiting = set(names)
-    beside: dict[str, list[str]] = {name: [] for name in names}
+    short_lived = set(names)
+    neighbours: dict[str, list[str]] = {name: [] for name in names}
     for edge in timeline.edges:
         for name, other in ((edge.source, edge.target), (edge.target, edge.source)):
-            if name in waiting:
-                beside[name].append(other)
+            if name in short_lived:
+                neighbours[name].append(other)
     for name in names:
-        homes = {boxes.number[other] for other in beside[name] if other in boxes.number}
-        home = boxes.boxes[next(iter(homes))] if len(homes) == 1 else None
-        if home is not None and home.members:
-            home.members += (name,)
-            boxes.number[name] = next(iter(homes))
+        numbers = {boxes.number[other] for other in neighbours[name] if other in boxes.number}
+        only_box = boxes.boxes[next(iter(numbers))] if len(numbers) == 1 else None
+        if only_box is not None and only_box.members:
+            only_box.members += (name,)
+            boxes.number[name] = next(iter(numbers))
             continue
-        frame = min((boxes.boxes[number].frame for number in homes), default=-1)
+        frame = min((boxes.boxes[number].frame for number in numbers), default=-1)
         boxes.add(Box(name, NODE, _alive(timeline.versions[name]), frame, is_chip=True), [name])
 
 
 def _constants(boxes: Boxes, timeline: Timeline) -> None:
-    """A box for each constant that a shown node reads."""
+    """Add a box for each constant that a shown node reads."""
     for value, users in _readers_of_constants(timeline, boxes).items():
         style = timeline.constant_styles[value]
         spans = [(v.born, v.dies, style) for name in users for v in timeline.versions[name] if value in v.node.operands]
@@ -179,7 +183,7 @@ def _constants(boxes: Boxes, timeline: Timeline) -> None:
 
 
 def _readers_of_constants(timeline: Timeline, boxes: Boxes) -> dict[str, list[str]]:
-    """For each constant, the shown nodes that read it at any moment."""
+    """By constant, the shown nodes that read it at any moment."""
     users: dict[str, list[str]] = {}
     for name, versions in timeline.versions.items():
         box = boxes.boxes[boxes.number[name]]
@@ -192,7 +196,7 @@ def _readers_of_constants(timeline: Timeline, boxes: Boxes) -> dict[str, list[st
 
 
 def _joined(spans: list[Alive]) -> list[Alive]:
-    """Merge spans of the same look that touch or overlap."""
+    """The spans of a constant, where those that touch or overlap are merged."""
     joined: list[Alive] = []
     for born, dies, style in sorted(spans, key=lambda span: span[0]):
         if joined and born <= joined[-1][1]:

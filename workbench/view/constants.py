@@ -11,19 +11,21 @@ import numpy as np
 from workbench.ir import Constant, DataType, constant_shape, constant_type
 
 BINS = 24
-MOST_READ = 50_000_000  # elements; of a larger constant a sample is read
-_SAMPLE = 5_000_000
-_SHOWN = 8  # values written out
-_LONGEST_TEXT = 60  # characters of a string that are shown
+MAX_READ = 50_000_000  # elements; a larger constant is sampled
+_SAMPLE_SIZE = 5_000_000
+_MAX_SHOWN = 8  # elements in a row of first values
+_MAX_TEXT = 60  # characters of a shown string
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a constant's elements, or of the magnitudes of a complex constant's.
+    """Statistics of a constant's elements; of complex elements, of their magnitudes.
 
-    low, high, mean, deviation: of the finite elements, None if there are none; `deviation` is the
-    population's. zeros, nans, infinite: the number of such elements among those `read`. counts: of the
-    histogram's equal bins from low to high, empty if low and high are equal or not finite.
+    elements, read: numbers of all elements, and of those that were read.
+    low, high, mean, deviation: of the finite elements that were read; None if there are none. `deviation` is the
+              standard deviation of the population.
+    zeros, nans, infinite: numbers of such elements among those that were read.
+    counts:   of the histogram's equal bins from low to high; empty if low and high are equal or not finite.
     """
 
     elements: int
@@ -39,16 +41,16 @@ class Statistics:
 
 
 def statistics_of(array: np.ndarray) -> Statistics:
-    """Statistics of any of ONNX's element types but strings."""
+    """The statistics of an array of any of ONNX's element types except strings."""
     array = array.reshape(-1)
     elements = array.size
-    if elements > MOST_READ:
-        array = array[:: math.ceil(elements / _SAMPLE)]
+    if elements > MAX_READ:
+        array = array[:: math.ceil(elements / _SAMPLE_SIZE)]
     numbers = _as_numbers(array)
     floats = numbers.dtype.kind == "f"
     finite = numbers[np.isfinite(numbers)] if floats else numbers
     nans = int(np.isnan(numbers).sum()) if floats else 0
-    mean, deviation = _moments(finite)
+    mean, deviation = _mean_and_deviation(finite)
     low, high = (finite.min().item(), finite.max().item()) if finite.size else (None, None)
     return Statistics(
         elements=elements,
@@ -65,9 +67,9 @@ def statistics_of(array: np.ndarray) -> Statistics:
 
 
 def constant_section(value: str, tensor: Constant, layout: str) -> dict[str, Any]:
-    """The constant as a section of the inspector: type, layout, bytes, statistics, histogram."""
+    """The inspector's section on a constant: type, layout, bytes, statistics, histogram."""
     type_ = constant_type(tensor)
-    rows = [["type", str(type_)], ["layout", layout], ["shape", _shape_words(constant_shape(tensor))]]
+    rows = [["type", str(type_)], ["layout", layout], ["shape", _shape_text(constant_shape(tensor))]]
     section: dict[str, Any] = {"title": f"Constant {value}", "open": True, "rows": rows}
     try:
         rows.append(["bytes", f"{tensor.nbytes:,}"])
@@ -81,12 +83,12 @@ def constant_section(value: str, tensor: Constant, layout: str) -> dict[str, Any
         section["text"] = f"It cannot be read: {type(error).__name__}: {error}"
         return section
     if statistics.counts:
-        words = f"{statistics.read:,} values of {value}"
+        caption = f"{statistics.read:,} values of {value}"
         section["histogram"] = {
             "low": statistics.low,
             "high": statistics.high,
             "counts": list(statistics.counts),
-            "words": words,
+            "words": caption,
         }
     if statistics.read < statistics.elements:
         section["text"] = f"Of {statistics.elements:,} elements {statistics.read:,} were read, evenly spaced."
@@ -103,14 +105,14 @@ def first_values(tensor: Constant) -> str:
 
 
 def _number(value: float | int | None) -> str:
-    """A number as the inspector writes it, "-" for None."""
+    """A number as text, "-" for None."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 def _as_numbers(array: np.ndarray) -> np.ndarray:
-    """Numbers with which NumPy computes: ONNX's narrow types widened, complex numbers as magnitudes."""
+    """The elements in a type with which NumPy computes: narrow types widened, complex numbers as magnitudes."""
     if array.dtype.kind == "c":
         return np.asarray(np.abs(array))
     if array.dtype.kind == "b":
@@ -120,8 +122,8 @@ def _as_numbers(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32)  # float16, bfloat16, float8, int4 and similar: every value fits
 
 
-def _moments(finite: np.ndarray) -> tuple[float | None, float | None]:
-    """Mean and standard deviation, scaled by the largest magnitude, so that no square overflows."""
+def _mean_and_deviation(finite: np.ndarray) -> tuple[float | None, float | None]:
+    """Mean and standard deviation, computed on scaled values so that no square overflows."""
     if not finite.size:
         return None, None
     scale = max(abs(float(finite.min())), abs(float(finite.max())), np.finfo(np.float64).tiny)
@@ -132,11 +134,11 @@ def _moments(finite: np.ndarray) -> tuple[float | None, float | None]:
 def _histogram(finite: np.ndarray, low: float | int | None, high: float | int | None) -> tuple[int, ...]:
     if low is None or high is None or low == high:
         return ()
-    half = float(high) / 2 - float(low) / 2  # the whole range may exceed float64
-    if not half:
+    half_range = float(high) / 2 - float(low) / 2  # the whole range may exceed float64
+    if not half_range:
         return ()
-    places = (finite.astype(np.float64) / 2 - float(low) / 2) / half * BINS
-    counts = np.bincount(np.clip(places.astype(np.int64), 0, BINS - 1), minlength=BINS)
+    bins = (finite.astype(np.float64) / 2 - float(low) / 2) / half_range * BINS
+    counts = np.bincount(np.clip(bins.astype(np.int64), 0, BINS - 1), minlength=BINS)
     return tuple(int(count) for count in counts)
 
 
@@ -145,12 +147,12 @@ def _rows(statistics: Statistics, array: np.ndarray) -> list[list[str]]:
         return [["elements", "none"]]
     if statistics.elements == 1:
         return [["value", str(array[0])]]
-    what = " of magnitudes" if array.dtype.kind == "c" else ""
+    suffix = " of magnitudes" if array.dtype.kind == "c" else ""
     return [
-        [f"minimum{what}", _number(statistics.low)],
-        [f"maximum{what}", _number(statistics.high)],
-        [f"mean{what}", _number(statistics.mean)],
-        [f"standard deviation{what}", _number(statistics.deviation)],
+        [f"minimum{suffix}", _number(statistics.low)],
+        [f"maximum{suffix}", _number(statistics.high)],
+        [f"mean{suffix}", _number(statistics.mean)],
+        [f"standard deviation{suffix}", _number(statistics.deviation)],
         ["zeros", f"{statistics.zeros / statistics.read:.2%}"],
         ["NaN", f"{statistics.nans:,}"],
         ["infinite", f"{statistics.infinite:,}"],
@@ -164,13 +166,13 @@ def _string_rows(array: np.ndarray) -> list[list[str]]:
 
 
 def _first(array: np.ndarray) -> str:
-    shown = [repr(_text(v)[:_LONGEST_TEXT]) if array.dtype.kind in "OSU" else str(v) for v in array[:_SHOWN]]
-    return ", ".join(shown) + (", ..." if array.size > _SHOWN else "")
+    shown = [repr(_text(v)[:_MAX_TEXT]) if array.dtype.kind in "OSU" else str(v) for v in array[:_MAX_SHOWN]]
+    return ", ".join(shown) + (", ..." if array.size > _MAX_SHOWN else "")
 
 
 def _text(value: Any) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def _shape_words(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "scalar"

@@ -1,4 +1,4 @@
-"""What a step did to each node. Nodes correspond by name, which is enough within one history."""
+"""The difference between two graphs of a history, whose nodes correspond by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.ir import Graph, Node
 
 @dataclass(frozen=True)
 class Diff:
-    """Names of nodes: `removed` are in the first graph only, `added` in the second only."""
+    """Names of nodes. removed: only in the first graph. added: only in the second. changed: in both, and different."""
 
     removed: frozenset[str]
     added: frozenset[str]

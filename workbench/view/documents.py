@@ -1,4 +1,4 @@
-"""ONNX's documentation of an operator, offline, as plain text."""
+"""The documentation of an operator as plain text, from the installed onnx package."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def document_section(graph: Graph, node: Node) -> dict[str, Any]:
 
 
 def document(graph: Graph, node: Node) -> str:
-    """Text, inputs, outputs and attributes at the model's opset; one sentence if nothing is documented."""
+    """The operator's documentation at the model's opset; a sentence if there is none."""
     function = graph.functions.get(function_key(node))
     if function is not None:
-        return f"A function of the model. It is: {_operators(function.graph)}."
+        return f"A function of the model. Its body is: {_operators(function.graph)}."
     if node.domain == DOMAIN:
         return _own(node, graph.opset_imports.get("") or OPSET)
     from onnx import defs
@@ -62,9 +62,9 @@ def _own(node: Node, opset: int) -> str:
     from workbench.ops.npu import is_own, own_function
 
     if not is_own(node.op_type):
-        return f"{node.op} has no document: it is none of Graph Workbench's operators."
+        return f"{node.op} has no document: it is not an operator of Graph Workbench."
     body = own_function(node.op_type, opset).graph
-    return f"An operator of Graph Workbench, in an exported file a function. It means: {_operators(body)}."
+    return f"An operator of Graph Workbench; an exported file has it as a function. Its body is: {_operators(body)}."
 
 
 def _operators(graph: Graph) -> str:

@@ -12,62 +12,62 @@ from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite.core.bodies import opened_body
 from workbench.view import ids
-from workbench.view.node_style import OWN, PLAIN, TARGET, NodeStyle, shape_words, style_of, value_words
+from workbench.view.node_style import OWN, PLAIN, TARGET, NodeStyle, shape_text, style_of, value_text
 
 _FILLS = {OWN: "palegoldenrod", TARGET: "peachpuff", PLAIN: "lightgrey"}
 _BORDERS = {OWN: ("filled", "1"), TARGET: ("filled", "2.6"), PLAIN: ("filled,dotted", "1.4")}
 
-_DotEdge = tuple[str, str, str]  # from, to, words
+_DotEdge = tuple[str, str, str]  # source, target, label
 
 
 def dot_of(graph: Graph, target: Profile) -> Digraph:
-    """The graph with its inputs and outputs; constants are not drawn, as in the view.
+    """The graph with its inputs and outputs, without constants.
 
-    Nodes are called n0, n1, ..., since DOT reads names with colons as ports; the tooltip has the node's name, or
-    "in:x", "out:y" for an input or output.
-    A body of If, Loop or Scan is a cluster beside its node, with edges from the values that it captures.
+    Nodes are called n0, n1, ..., since DOT reads names with colons as ports. The tooltip has the node's name, or
+    "in:x", "out:y" for an input or output. A body of If, Loop or Scan is a cluster beside its node, with edges from
+    the values that it captures.
     """
     dot = Digraph(
         escape(graph.name), node_attr={"shape": "box", "fontname": "Helvetica"}, edge_attr={"fontname": "Helvetica"}
     )
     numbers = (f"n{number}" for number in itertools.count())
-    for source, reader, words in _draw(dot, graph, target, {}, numbers):
-        dot.edge(source, reader, label=escape(words))
+    for source, reader, label in _draw(dot, graph, target, {}, numbers):
+        dot.edge(source, reader, label=escape(label))
     return dot
 
 
 def _draw(
-    dot: Digraph, graph: Graph, target: Profile, outside: Mapping[str, str], numbers: Iterator[str]
+    dot: Digraph, graph: Graph, target: Profile, outer_producers: Mapping[str, str], numbers: Iterator[str]
 ) -> list[_DotEdge]:
-    """Draw the boxes and return the edges, since an edge within a cluster would pull both its ends into it.
+    """Draw the boxes; returns the edges, since an edge drawn in a cluster would pull both its ends into it.
 
-    outside: for each value, the box that produces it.
+    outer_producers: by value of the enclosing graph, the box that produces it.
     """
     layouts = infer_layouts(graph)
-    producers = dict(outside)
+    producers = dict(outer_producers)
     edges: list[_DotEdge] = []
     for value in graph.inputs:
-        if value not in outside:
+        if value not in outer_producers:
             producers[value] = next(numbers)
             _public(dot, producers[value], graph, value, ids.INPUT_ID)
     for node in graph.nodes:
         number = next(numbers)
         style = style_of(graph, node, layouts, target)
         producers |= dict.fromkeys(filter(None, node.outputs), number)
-        edges += [(producers[v], number, value_words(graph, v, layouts)) for v in node.inputs if v in producers]
+        edges += [(producers[v], number, value_text(graph, v, layouts)) for v in node.inputs if v in producers]
         if not node.bodies:
             _box(dot, number, node, style)
             continue
         with dot.subgraph(name=f"cluster_{number}", graph_attr={"label": _lines(str(node))}) as cluster:
             _box(cluster, number, node, style)
-            for place, (key, body) in enumerate(node.bodies.items()):
-                name, words = f"cluster_{number}_{place}", {"label": _lines(key), "style": "dashed"}
-                with cluster.subgraph(name=name, graph_attr=words) as inner:
+            for index, (key, body) in enumerate(node.bodies.items()):
+                name, attributes = f"cluster_{number}_{index}", {"label": _lines(key), "style": "dashed"}
+                with cluster.subgraph(name=name, graph_attr=attributes) as inner:
                     edges += _draw(inner, opened_body(graph, body), target, producers, numbers)
     for value in graph.outputs:
         number = next(numbers)
         _public(dot, number, graph, value, ids.OUTPUT_ID)
-        edges += [(producers[value], number, value_words(graph, value, layouts))] if value in producers else []
+        edges += [(producers[value], number, value_text(graph, value, layouts))] if value in producers else []
     return edges
 
 
@@ -79,10 +79,10 @@ def _box(dot: Digraph, number: str, node: Node, style: NodeStyle) -> None:
 
 def _public(dot: Digraph, number: str, graph: Graph, value: str, prefix: str) -> None:
     """The box of an input or output."""
-    label = _lines(value, shape_words(graph, value))
+    label = _lines(value, shape_text(graph, value))
     dot.node(number, label, tooltip=escape(prefix + value), style="rounded")
 
 
 def _lines(*lines: str) -> str:
-    """A label of these lines, in which nothing is read as an escape or as markup."""
+    """A label of these lines, escaped so that DOT reads neither escapes nor markup in them."""
     return str(nohtml(r"\n".join(escape(line) for line in lines if line)))

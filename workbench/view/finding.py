@@ -1,4 +1,4 @@
-"""Search in the whole model, closed groups and bodies included, by a query (`query.py`)."""
+"""Search by a query (`query.py`) in the whole model, including closed groups and bodies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from workbench.ir import Node
 from workbench.ir.node import Body
 from workbench.view.groups import Group, scope_of
 from workbench.view.query import NodeFacts, parse_query
+from workbench.view.source_code import module_of
 from workbench.view.timeline import Timeline, Version
 
-MOST_HITS = 500
+MAX_HITS = 500
 
 Span = tuple[int, int]  # from the first moment, up to the second one
 
@@ -20,11 +21,10 @@ Span = tuple[int, int]  # from the first moment, up to the second one
 class SearchHits:
     """The hits of a query.
 
-    hits:  at most so many as were asked for, each a node's name and its words; those first whose operator or name a
-           word of the query is, else in the graph's order. A node of a body is listed under the name of the If, Loop
-           or Scan that holds it.
+    hits:  the first hits up to the limit, each a node's name and a text. Hits whose operator or name is a word of the
+           query come first, the others in the graph's order. A node of a body has the name of its If, Loop or Scan.
     total: the number of all hits.
-    spans: for each node with a hit, when it is one, since a node's operator and layout may change.
+    spans: by node, when the query holds for it, since a node's operator and layout may change.
     """
 
     hits: list[tuple[str, str]] = field(default_factory=list)
@@ -32,29 +32,30 @@ class SearchHits:
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
 
 
-def find(timeline: Timeline, query: str, root: Group | None = None, limit: int = MOST_HITS) -> SearchHits:
-    """The nodes for which the query holds at any moment. Raises QueryError with a sentence.
+def find(timeline: Timeline, query: str, root: Group | None = None, limit: int = MAX_HITS) -> SearchHits:
+    """The nodes for which the query holds at any moment. Raises QueryError.
 
-    root: the groups of the picture, which are scopes too: a node that a pass inserted is in no other.
+    root: the groups of the picture. They count as scopes, since inserted nodes have no other scope.
     """
-    wanted = parse_query(query)
-    if not wanted.terms:
+    parsed = parse_query(query)
+    if not parsed.terms:
         return SearchHits()
     groups = dict(_paths(root)) if root is not None else {}
     ranked: list[tuple[int, tuple[str, str]]] = []
     spans: dict[str, list[Span]] = {}
     for name, versions in timeline.versions.items():
-        for facts, words, when in _candidates(name, versions, groups.get(name, "")):
-            held = [span for each, span in zip(facts, when, strict=True) if wanted.holds(each)]
-            if held:
-                ranked.append((min(wanted.rank(each) for each in facts), (name, words)))
-                spans.setdefault(name, []).extend(held)
+        modules = timeline.modules.get(name, ())
+        for facts, text, spans_of_facts in _candidates(name, versions, groups.get(name, ""), modules):
+            matching = [span for each, span in zip(facts, spans_of_facts, strict=True) if parsed.holds(each)]
+            if matching:
+                ranked.append((min(parsed.rank(each) for each in facts), (name, text)))
+                spans.setdefault(name, []).extend(matching)
     ranked.sort(key=lambda hit: hit[0])
     return SearchHits([hit for _, hit in ranked[:limit]], len(ranked), spans)
 
 
 def _paths(group: Group) -> Iterator[tuple[str, str]]:
-    """Every node in a group with the group's path."""
+    """Yields each node that is in a group, with the group's path."""
     for child in group.children:
         if isinstance(child, Group):
             yield from _paths(child)
@@ -62,13 +63,13 @@ def _paths(group: Group) -> Iterator[tuple[str, str]]:
             yield child, "/".join(group.path)
 
 
-_Candidate = tuple[list[NodeFacts], str, list[Span]]  # of each version, its words, and when it exists
+_Candidate = tuple[list[NodeFacts], str, list[Span]]  # facts of each version, the text of a hit, span of each version
 
 
-def _candidates(name: str, versions: list[Version], group: str) -> Iterator[_Candidate]:
-    """The node, and every node in its bodies; each with its versions and the words of a hit, the operator first."""
+def _candidates(name: str, versions: list[Version], group: str, modules: tuple[str, ...]) -> Iterator[_Candidate]:
+    """Yields the node and each node in its bodies as candidates; the text of a hit begins with the operator."""
     scopes = tuple(dict.fromkeys(filter(None, ("/".join(scope_of(versions[0].node)), group))))
-    facts = [NodeFacts(v.node.op, name, scopes, v.shapes, v.layouts) for v in versions]
+    facts = [NodeFacts(v.node.op, name, scopes, v.shapes, v.layouts, modules) for v in versions]
     spans = [(version.born, version.dies) for version in versions]
     ops = dict.fromkeys(version.style.op for version in versions)
     results = dict.fromkeys(" ".join((*version.shapes[:1], version.style.detail)) for version in versions)
@@ -76,8 +77,9 @@ def _candidates(name: str, versions: list[Version], group: str) -> Iterator[_Can
     last = versions[-1]
     for body, inner in _in_bodies(last.node):
         shapes = tuple(_shape(body, value) for value in inner.outputs if value)
-        words = f"{inner.op}  {inner.name}, inside {name}"
-        yield [NodeFacts(inner.op, inner.name, scopes, shapes)], words, [(last.born, last.dies)]
+        text = f"{inner.op}  {inner.name}, inside {name}"
+        own = tuple(filter(None, (module_of(inner),))) or modules
+        yield [NodeFacts(inner.op, inner.name, scopes, shapes, modules=own)], text, [(last.born, last.dies)]
 
 
 def _shape(body: Body, value: str) -> str:

@@ -1,13 +1,11 @@
-"""Nodes in groups: by the scopes that exporters write, by repeated blocks, or by runs of consecutive nodes.
+"""Groups of nodes: by the scopes that exporters write, by repeated blocks, and by runs of consecutive nodes.
 
-A run of nodes in topological order is convex (no path leaves it and comes
-back), so a graph of closed runs has no cycle. Merging chains alone would
-only halve a graph.
+A run of nodes in topological order is convex (no path leaves it and returns), so a graph of closed runs has no cycle.
+Merging only chains would halve a graph at best.
 """
 
 from __future__ import annotations
 
-import ast
 import heapq
 import itertools
 from collections import Counter
@@ -19,27 +17,31 @@ import numpy as np
 from workbench.ir import Node
 from workbench.view import ids
 from workbench.view.node_style import NodeStyle, shortened_name
+from workbench.view.source_code import SCOPES, texts_in
 from workbench.view.timeline import Timeline
 
-BUDGET = 200  # boxes of a picture as it is first shown
-_FEWEST_NODES = 3  # of a group
-_MOST_CHILDREN = 40  # entries of a group; longer lists are split
-_LONGEST_PERIOD = 400  # nodes of a block whose repetition is searched
-_FEWEST_REPEATS = 3
-_OPERATORS_IN_TITLE = 2  # of a group that no scope names
-_HEAVY = ("convolution", "matmul", "recurrent")  # categories of operators that say most of what a group does
-_LONGEST_END = 15  # characters of the first and last node's name
-_SMALLEST_BLOCK = 4  # nodes of a block that repeats: two in a row, such as Conv and Relu, are no structure
-_SCOPES = "pkg.torch.onnx.name_scopes"  # written by torch's dynamo exporter, a list as Python prints it
+BUDGET = 1000  # boxes of the first picture; those too small to read are drawn as their group
+_MAX_UNGROUPED = 80  # nodes of a picture without runs
+_MIN_NODES = 3  # of a group
+_MAX_CHILDREN = 40  # of a group; longer lists are split into runs
+_MAX_PERIOD = 400  # nodes of a repeated block
+_MIN_REPEATS = 3
+_OPERATORS_IN_TITLE = 2  # of a group without a scope
+_MAIN_CATEGORIES = ("convolution", "matmul", "recurrent")  # categories of operators that come first in a group's title
+_MAX_END = 15  # characters of the first and last node's name
+_MIN_BETWEEN = 4  # consecutive nodes between groups that are a group of their own
+_MIN_BLOCK = 4  # nodes of a repeated block; Conv and Relu repeated are no structure
 
 
 @dataclass
 class Group:
-    """A group of the tree: `children` are groups and names of nodes, in the graph's order.
+    """A group of the tree.
 
-    path: titles from the root; same: "x12 identical", "1 of 12 identical" or "".
-    fused: whether it is a group of operators that one call computes.
-    about: from which node to which it goes, if its title says what it holds.
+    path:     titles from the root.
+    children: groups and names of nodes, in the graph's order.
+    same:     "x12 identical", "1 of 12 identical" or "".
+    fused:    whether it is a fused group, whose operators one call computes.
+    about:    its first and last node, if no scope names the group.
     """
 
     path: tuple[str, ...]
@@ -54,13 +56,13 @@ class Group:
 
     @property
     def title(self) -> str:
-        """The last part of its path, without what the enclosing scope says: "layer1.0" in "layer1" is "0"."""
-        *above, last = self.path or ("",)
-        return last.removeprefix(f"{above[-1]}.") if above else last
+        """The last part of its path, without the enclosing scope as prefix: "0" for "layer1.0" in "layer1"."""
+        *enclosing, last = self.path or ("",)
+        return last.removeprefix(f"{enclosing[-1]}.") if enclosing else last
 
     @property
     def is_folded(self) -> bool:
-        """Whether it holds identical blocks in a row."""
+        """Whether its children are identical blocks."""
         return self.same.startswith("x")
 
     def groups(self) -> Iterator[Group]:
@@ -68,7 +70,7 @@ class Group:
         return (child for child in self.children if isinstance(child, Group))
 
     def members(self) -> Iterator[str]:
-        """All nodes inside, at any depth."""
+        """The names of all nodes inside, at any depth."""
         for child in self.children:
             if isinstance(child, Group):
                 yield from child.members()
@@ -83,7 +85,7 @@ class Group:
 
 
 def group_nodes(timeline: Timeline) -> Group:
-    """The tree of all nodes of the timeline, without those that exist only within a step; its root is the model."""
+    """The tree of the timeline's nodes, without those that exist only within a step; its root is the model."""
     order = _order(timeline)
     names = [name for name in sorted(order, key=order.__getitem__) if name not in timeline.short_lived]
     scopes = _with_fused(_all_scopes(timeline, names), timeline.group_of)
@@ -94,29 +96,34 @@ def group_nodes(timeline: Timeline) -> Group:
     styles = {name: timeline.versions[name][0].style for name in names}
     for group in [root, *root.below()]:
         _fold_repeats(group, numbers, styles)
-    if len(names) > BUDGET:
+    if len(names) > _MAX_UNGROUPED:
         _split_long(root, [(edge.source, edge.target) for edge in timeline.edges], styles)
+        for group in [root, *root.below()]:
+            _gather_between(group, styles)
     return root
 
 
 def opened_at_first(root: Group, timeline: Timeline, budget: int = BUDGET) -> set[str]:
-    """Ids of the groups that are open: those with most changes first, then the largest, within the budget."""
+    """Ids of the groups that are open in the first picture: those with most changes, then the largest.
+
+    budget: the maximum number of boxes.
+    """
     changing = {group.id: sum(map(timeline.changes, group.members())) for group in root.below()}
     size = {group.id: sum(1 for _ in group.members()) for group in root.below()}
-    waiting = [(-changing[g.id], -size[g.id], i, g) for i, g in enumerate(root.groups())]
-    heapq.heapify(waiting)
+    queue = [(-changing[g.id], -size[g.id], i, g) for i, g in enumerate(root.groups())]
+    heapq.heapify(queue)
     shown, opened = len(root.children), set[str]()
-    number = len(waiting)
-    while waiting:
-        *_, group = heapq.heappop(waiting)
-        folded = group.is_folded and not changing[group.id]  # more informative if closed: "x12 identical"
+    number = len(queue)
+    while queue:
+        *_, group = heapq.heappop(queue)
+        folded = group.is_folded and not changing[group.id]  # it says more when closed: "x12 identical"
         if folded or shown + len(group.children) > budget:
             continue
         shown += len(group.children)
         opened.add(group.id)
         for inner in group.groups():
             number += 1
-            heapq.heappush(waiting, (-changing[inner.id], -size[inner.id], number, inner))
+            heapq.heappush(queue, (-changing[inner.id], -size[inner.id], number, inner))
     return opened
 
 
@@ -125,11 +132,11 @@ def flat(root: Group) -> Group:
     return Group((), list(root.members()))
 
 
-def way_to(root: Group, name: str) -> list[Group]:
-    """The groups around the node, the outermost first; empty if it is in none."""
+def groups_around(root: Group, name: str) -> list[Group]:
+    """The groups around a node, the outermost first."""
     for group in root.groups():
         if any(member == name for member in group.members()):
-            return [group, *way_to(group, name)]
+            return [group, *groups_around(group, name)]
     return []
 
 
@@ -137,41 +144,30 @@ def way_to(root: Group, name: str) -> list[Group]:
 
 
 def scope_of(node: Node) -> tuple[str, ...]:
-    """The scopes that the exporter wrote, in metadata or in the name: "/layer1/conv1/Conv"."""
-    written = node.metadata.get(_SCOPES)
-    if written:
-        return _from_metadata(written)
+    """The scopes that the exporter wrote, in the metadata or in the name, such as "/layer1/conv1/Conv"."""
+    if node.metadata.get(SCOPES):
+        return tuple(filter(None, texts_in(node.metadata, SCOPES)[:-1]))
     *scopes, _ = node.name.split("/")
     return tuple(filter(None, scopes))
 
 
-def _from_metadata(written: str) -> tuple[str, ...]:
-    try:
-        scopes = ast.literal_eval(written)
-    except (ValueError, SyntaxError):
-        return ()  # someone else's metadata of that name
-    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
-        return ()
-    return tuple(filter(None, scopes[:-1]))
-
-
 def _all_scopes(timeline: Timeline, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Scopes by node; a node that a pass inserted is in the scope that its neighbours share."""
-    beside: dict[str, set[str]] = {}
+    """The scopes of each node; an inserted node has the scope that its neighbours share."""
+    neighbours: dict[str, set[str]] = {}
     for edge in timeline.edges:
-        beside.setdefault(edge.source, set()).add(edge.target)
-        beside.setdefault(edge.target, set()).add(edge.source)
+        neighbours.setdefault(edge.source, set()).add(edge.target)
+        neighbours.setdefault(edge.target, set()).add(edge.source)
     first = {name for name in names if timeline.versions[name][0].born == 0}
     scopes = {name: scope_of(timeline.versions[name][0].node) for name in first}
     for name in names:
         if name not in scopes:
-            near = [scopes[other] for other in beside.get(name, ()) if other in scopes]
+            near = [scopes[other] for other in neighbours.get(name, ()) if other in scopes]
             scopes[name] = _shared(near)
     return scopes
 
 
 def _with_fused(scopes: dict[str, tuple[str, ...]], group_of: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The scopes, where the operators of a fused group are in one more, within the scope that they share."""
+    """The scopes, where the operators of a fused group have the group as innermost scope."""
     members: dict[str, list[str]] = {}
     for name in scopes:
         if name in group_of:
@@ -191,7 +187,7 @@ def _shared(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _order(timeline: Timeline) -> dict[str, float]:
-    """An order of all nodes: that of the first graph, with later nodes just after their operands."""
+    """Numbers that order all nodes as in the first graph, with later nodes just after their producers."""
     order: dict[str, float] = {}
     sources: dict[str, list[str]] = {}
     for edge in timeline.edges:
@@ -222,23 +218,26 @@ def _tree(names: Sequence[str], scopes: Mapping[str, tuple[str, ...]], fused: se
 
 
 def _simplify(group: Group) -> None:
-    """Replace a group that holds a single group by that one, and dissolve groups of two nodes, which only hide them."""
+    """Replace groups of a single child by that child, and dissolve groups of two nodes."""
     for inner in group.groups():
         _simplify(inner)
-    group.children = [kept for child in group.children for kept in _kept(child)]
+    group.children = [item for child in group.children for item in _simplified(child)]
 
 
-def _kept(child: Group | str) -> list[Group | str]:
+def _simplified(child: Group | str) -> list[Group | str]:
     if isinstance(child, str):
         return [child]
     if child.fused:
         return [child]
-    few = len(child.children) == 1 or (len(child.children) < _FEWEST_NODES and not list(child.groups()))
-    return child.children if few else [child]
+    is_small = len(child.children) == 1 or (len(child.children) < _MIN_NODES and not list(child.groups()))
+    return child.children if is_small else [child]
 
 
 def _numbered(group: Group, numbers: dict[str, int]) -> int:
-    """Give each group inside a number that identical groups share: same operators, attributes, shapes, order."""
+    """Add a number of each group to `numbers`; groups of equal operators, attributes, shapes and order share it.
+
+    Returns the number of this group.
+    """
     for inner in group.groups():
         numbers[inner.id] = _numbered(inner, numbers)
     return hash(tuple(numbers[_key(child)] for child in group.children))
@@ -249,18 +248,18 @@ def _key(child: Group | str) -> str:
 
 
 def _signature(node: Node, shape: str) -> int:
-    """A number shared by nodes of the same operator, attributes and type of result."""
+    """A number that nodes of equal operator, attributes and result shape share."""
     plain = tuple((k, v) for k, v in sorted(node.attributes.items()) if isinstance(v, int | float | str | tuple))
     return hash((node.op, shape, repr(plain), len(node.inputs)))
 
 
 def _fold_repeats(group: Group, numbers: dict[str, int], styles: Mapping[str, NodeStyle]) -> None:
-    """Consecutive identical blocks become a group of groups, "x12 identical"."""
+    """Replace consecutive identical blocks by a group of groups, "x12 identical"."""
     row = np.array([numbers[_key(child)] for child in group.children])
     children: list[Group | str] = []
     done = 0
     for start, period, times in _repeats(row):
-        if sum(1 for child in group.children[start : start + period] for _ in _names(child)) < _SMALLEST_BLOCK:
+        if sum(1 for child in group.children[start : start + period] for _ in _names(child)) < _MIN_BLOCK:
             continue
         children += group.children[done:start]
         blocks = [group.children[start + period * i : start + period * (i + 1)] for i in range(times)]
@@ -269,82 +268,97 @@ def _fold_repeats(group: Group, numbers: dict[str, int], styles: Mapping[str, No
     group.children = [*children, *group.children[done:]]
 
 
-def _folded(group: Group, blocks: list[list[Group | str]], place: int, styles: Mapping[str, NodeStyle]) -> Group:
+def _folded(group: Group, blocks: list[list[Group | str]], index: int, styles: Mapping[str, NodeStyle]) -> Group:
     inner = []
     for number, block in enumerate(blocks, 1):
-        alone = block[0] if len(block) == 1 else None
-        one = alone if isinstance(alone, Group) else _named(group, block, f"block {place}.{number}", styles)
-        one.same = f"{number} of {len(blocks)} identical"
-        inner.append(one)
+        single = block[0] if len(block) == 1 else None
+        block_group = single if isinstance(single, Group) else _titled(group, block, f"block {index}.{number}", styles)
+        block_group.same = f"{number} of {len(blocks)} identical"
+        inner.append(block_group)
     if inner[0].about:
-        folded = _named(group, list(inner), f"blocks {place}.1 to {place}.{len(blocks)}", styles)
+        folded = _titled(group, list(inner), f"blocks {index}.1 to {index}.{len(blocks)}", styles)
     else:
         folded = Group((*group.path, f"{inner[0].title} to {inner[-1].title}"), list(inner))
     folded.same = f"x{len(blocks)} identical"
     return folded
 
 
-def _named(group: Group, children: list[Group | str], number: str, styles: Mapping[str, NodeStyle]) -> Group:
-    """A group in `group` that no scope names: named by its groups or operators, and the number.
+def _titled(group: Group, children: list[Group | str], number: str, styles: Mapping[str, NodeStyle]) -> Group:
+    """A group without a scope, in `group`; its title has its groups or operators, and `number`.
 
-    Products and convolutions come first, then the commonest operators.
+    Products and convolutions come first, then the most frequent operators.
     """
     titles = [child.title for child in children if isinstance(child, Group) and not child.about]
     if 2 * len(titles) > len(children):
-        held = f"{titles[0]} to {titles[-1]}"
+        title = f"{titles[0]} to {titles[-1]}"
     else:
-        counts = Counter((styles[name].category in _HEAVY, styles[name].op) for c in children for name in _names(c))
+        counts = Counter(
+            (styles[name].category in _MAIN_CATEGORIES, styles[name].op) for c in children for name in _names(c)
+        )
         first = sorted(counts.items(), key=lambda item: (not item[0][0], -item[1]))[:_OPERATORS_IN_TITLE]
-        held = ", ".join(f"{count} {op}" for (_, op), count in first)
+        title = ", ".join(f"{count} {op}" for (_, op), count in first)
     names = [name for child in (children[0], children[-1]) for name in _names(child)]
-    ends = [shortened_name(styles[name].name or name, _LONGEST_END) for name in (names[0], names[-1])]
-    return Group((*group.path, f"{held} ({number})"), children, about=" to ".join(ends))
+    ends = [shortened_name(styles[name].name or name, _MAX_END) for name in (names[0], names[-1])]
+    return Group((*group.path, f"{title} ({number})"), children, about=" to ".join(ends))
 
 
 def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
-    """Runs of the row that repeat, in order: (start, period, times); the longest are chosen first."""
+    """Repetitions in a row of numbers, in order: (start, period, times); the longest ones are preferred."""
     results = []
-    for period in range(1, min(_LONGEST_PERIOD, len(row) // _FEWEST_REPEATS) + 1):
+    for period in range(1, min(_MAX_PERIOD, len(row) // _MIN_REPEATS) + 1):
         same = np.concatenate(([False], row[:-period] == row[period:], [False]))
-        turns = np.flatnonzero(same[1:] != same[:-1])
-        for start, end in zip(turns[::2], turns[1::2], strict=True):
+        borders = np.flatnonzero(same[1:] != same[:-1])
+        for start, end in zip(borders[::2], borders[1::2], strict=True):
             times = int(end - start) // period + 1
-            if times >= _FEWEST_REPEATS:
+            if times >= _MIN_REPEATS:
                 results.append((times * period, -period, int(start), times))
-    taken = np.zeros(len(row), dtype=bool)
+    covered = np.zeros(len(row), dtype=bool)
     chosen = []
     for _, negative, start, times in sorted(results, reverse=True):
         stretch = slice(start, start - negative * times)
-        if not taken[stretch].any():
-            taken[stretch] = True
+        if not covered[stretch].any():
+            covered[stretch] = True
             chosen.append((start, -negative, times))
     return sorted(chosen)
 
 
 def _split_long(group: Group, edges: Sequence[tuple[str, str]], styles: Mapping[str, NodeStyle]) -> None:
-    """Split a long list of children into runs, cut where the fewest values cross."""
+    """Split long lists of children into runs, at positions that the fewest values cross."""
     for inner in group.groups():
         _split_long(inner, edges, styles)
     count = len(group.children)
-    if count <= _MOST_CHILDREN:
+    if count <= _MAX_CHILDREN:
         return
-    parts = min(_MOST_CHILDREN // 2, -(-count // (_MOST_CHILDREN // 2)))
+    parts = min(_MAX_CHILDREN // 2, -(-count // (_MAX_CHILDREN // 2)))
     cuts = [0, *_cuts(group, edges, parts), count]
-    stretches = [group.children[a:b] for a, b in itertools.pairwise(cuts) if a < b]
+    runs = [group.children[a:b] for a, b in itertools.pairwise(cuts) if a < b]
     group.children = [
-        _named(group, stretch, f"{number} of {len(stretches)}", styles) for number, stretch in enumerate(stretches, 1)
+        _titled(group, stretch, f"{number} of {len(runs)}", styles) for number, stretch in enumerate(runs, 1)
     ]
     for inner in group.groups():
         _split_long(inner, edges, styles)
 
 
+def _gather_between(group: Group, styles: Mapping[str, NodeStyle]) -> None:
+    """Replace consecutive nodes before, between and behind groups by a group of their own."""
+    if not any(group.groups()):
+        return
+    parts = [(kind, list(part)) for kind, part in itertools.groupby(group.children, key=lambda child: type(child))]
+    number, group.children = 0, []
+    for kind, part in parts:
+        if kind is str and len(part) >= _MIN_BETWEEN:
+            number += 1
+            part = [_titled(group, part, f"part {number}", styles)]
+        group.children += part
+
+
 def _cuts(group: Group, edges: Sequence[tuple[str, str]], parts: int) -> list[int]:
-    """Where to cut the list of children: near even distances, where the fewest values cross."""
-    place = {name: i for i, child in enumerate(group.children) for name in _names(child)}
+    """Positions that split the children into about equal parts, where the fewest values cross."""
+    index = {name: i for i, child in enumerate(group.children) for name in _names(child)}
     steps = np.zeros(len(group.children) + 1, dtype=int)
     for source, target in edges:
-        if source in place and target in place:
-            low, high = sorted((place[source], place[target]))
+        if source in index and target in index:
+            low, high = sorted((index[source], index[target]))
             steps[low + 1] += 1
             steps[high + 1 if high + 1 < len(steps) else high] -= 1
     crossing = np.cumsum(steps)

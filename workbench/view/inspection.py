@@ -1,7 +1,7 @@
-"""The inspector's content for a node, a value or a group at a moment of the history.
+"""The inspector's content for a node, a value or a group at a moment of a history.
 
-The result is JSON for the browser component: a title, a line, and sections of rows, text,
-moments and histograms. Every string is text, never markup.
+The result is JSON for the browser component: a title, a line, and sections of rows, texts, moments, drawings and
+histograms. Every string is text, not markup.
 """
 
 from __future__ import annotations
@@ -26,19 +26,17 @@ from workbench.view.fused import fusion_rows, group_rows
 from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import Lineage, constant_events, lives
 from workbench.view.memory_order import MemoryOrder, caption, drawing, memory_order
+from workbench.view.node_origin import Section, origin_sections
 from workbench.view.node_rows import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
-from workbench.view.why_not import PassSaid
+from workbench.view.why_not import PassReason
 
-_WORDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
-_LONGEST = 160  # characters of a name or an attribute that are shown
-_MOST_CONSTANTS = 8  # constants of one node that are read; the others are listed among its inputs
-_MOST_READERS = 20
-_MOST_DRAWINGS = 4
-_MOST_SOURCES = 20  # nodes that it replaces
-_MOST_MOMENTS = 50  # of its rewrites
-_STACK = "stack_trace"
-
-Section = dict[str, Any]
+_KINDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
+_MAX_TEXT = 160  # characters of a shown name or attribute
+_MAX_CONSTANTS = 8  # constants of a node with a section; the others are listed among its inputs
+_MAX_READERS = 20
+_MAX_DRAWINGS = 4
+_MAX_SOURCES = 20  # nodes that a node replaces
+_MAX_MOMENTS = 50  # rewrites that led to a node
 
 
 def inspect_element(
@@ -52,17 +50,19 @@ def inspect_element(
     layouts: Mapping[str, str] | None = None,
     target: Profile | None = None,
     members: Iterable[str] = (),
-    said: Sequence[PassSaid] = (),
+    reasons: Sequence[PassReason] = (),
     lineage: Lineage | None = None,
+    loaded: Graph | None = None,
 ) -> dict[str, Any]:
-    """The content for `id` after `rewrites` rewrites of `step` (None: after all).
+    """The content for `id` after `rewrites` rewrites of `step`; None: after all of them.
 
     id:      a node's name, or "in:<value>", "out:<value>", "const:<value>", "group:<path>".
-    passes:  whose rules say why they do not match the node at this moment; said: what the passes that ran said of it.
-    groups, layouts: of that moment, and lineage, of the history, if the caller has them; else they are computed,
-    slowly for a large model.
-    target:  for the operator's class; members: the nodes of the group.
-    If the element does not exist at that moment, the content says when it does.
+    passes:  their rules say why they do not match the node at this moment.
+    reasons: of the passes that ran, see `reasons_of`.
+    groups, layouts: of this moment; lineage: of the history. They are computed if missing, slowly for a large model.
+    target:  for the operator's class. members: the nodes of the group.
+    loaded:  the graph with the nodes from which those of `history` stem; None: the graph as loaded of `history`.
+    If the element does not exist at this moment, the content says when it does.
     """
     groups = groups if groups is not None else OpenedGroups(history.at(step, rewrites))
     graph = groups.opened
@@ -72,7 +72,14 @@ def inspect_element(
     for prefix in (INPUT_ID, OUTPUT_ID, CONSTANT_ID):
         if id.startswith(prefix) and id not in graph:
             return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
-    return inspect_node(history, step, groups, layouts, id, passes, target, said, lineage or Lineage(history))
+    lineage = lineage or Lineage(history)
+    content = inspect_node(history, step, groups, layouts, id, passes, target, reasons, lineage)
+    node = graph.find(id)
+    if node is not None:
+        t = sum(len(one.rewrites) for one in history.steps[:step]) + len(history[step].rewrites[:rewrites])
+        made, before = lineage.made(id, t), history.initial.provenance.get(id)
+        content["sections"] = [*origin_sections(loaded or history.initial, node, made, before), *content["sections"]]
+    return content
 
 
 def inspect_node(
@@ -83,18 +90,18 @@ def inspect_node(
     name: str,
     passes: Sequence[Pass],
     target: Profile | None,
-    messages: Sequence[PassSaid],
+    reasons: Sequence[PassReason],
     lineage: Lineage,
 ) -> dict[str, Any]:
-    """The node of that name; if it is not in the graph, when it is."""
+    """The content for a node; if it is not in the graph, when it is."""
     graph = groups.opened
     node = graph.find(name)
     if node is None:
         events = lineage.of(name)
         life = lives(name in history.initial, events)
         about = f"It is not in the graph at this moment; it {life}."
-        moments = [event.said() for event in events]
-        return _shown(name, _short(name), about, [_moments("Where it was", moments), _said(messages)])
+        moments = [event.to_json() for event in events]
+        return _content(name, _short(name), about, [_moments("Where it was", moments), _pass_section(reasons)])
     captured = [value for value in node.operands if value not in node.inputs]
     constants = [value for value in node.operands if value in graph.constants]
     sections = [
@@ -102,54 +109,53 @@ def inspect_node(
         _values("Inputs", graph, layouts, (*node.inputs, *captured)),
         _values("Outputs", graph, layouts, node.outputs),
         _memory_orders(graph, layouts, (*node.outputs, *node.inputs)),
-        *(_constant(graph, layouts, value) for value in constants[:_MOST_CONSTANTS]),
+        *(_constant(graph, layouts, value) for value in constants[:_MAX_CONSTANTS]),
         _rows("Contract", contract_rows(graph, node, target)),
         _rows("Cost", cost_rows(graph, node)),
         _rows("Fusion", fusion_rows(groups, node, history.steps[: step + 1])),
         _origin(history, lineage, name),
-        _said(messages),
-        _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "what it says"]),
-        *_exporter(node),
+        _pass_section(reasons),
+        _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "reason"]),
         document_section(graph, node),
     ]
-    return _shown(name, f"{node.op}  {_short(name)}", f"{node.op_type} of {_domain(graph, node)}", sections)
+    return _content(name, f"{node.op}  {_short(name)}", f"{node.op_type} of {_domain(graph, node)}", sections)
 
 
 def inspect_value(
     history: History, graph: Graph, layouts: Mapping[str, str], prefix: str, value: str
 ) -> dict[str, Any]:
-    """An input, output or constant of the graph; `prefix` says which."""
-    what, id_ = _WORDS[prefix], prefix + value
+    """The content for an input, output or constant. prefix: the kind, one of _KINDS."""
+    what, id_ = _KINDS[prefix], prefix + value
     title = f"{what}  {_short(value)}"
     tensor = graph.constant(value)
     events = constant_events(history, value) if prefix == CONSTANT_ID else []
-    moments = _moments("Where it came from", [event.said() for event in events])
-    there = {INPUT_ID: graph.is_input(value), OUTPUT_ID: graph.is_output(value), CONSTANT_ID: tensor is not None}[
+    moments = _moments("Where it came from", [event.to_json() for event in events])
+    exists = {INPUT_ID: graph.is_input(value), OUTPUT_ID: graph.is_output(value), CONSTANT_ID: tensor is not None}[
         prefix
     ]
-    if not there:
+    if not exists:
         life = lives(prefix == CONSTANT_ID and value in history.initial.constants, events)
         about = f"There is no {what.lower()} of that name in the graph at this moment; it {life}."
-        return _shown(id_, title, about, [moments])
+        return _content(id_, title, about, [moments])
     producer, readers = graph.producer(value), graph.users(value)
     ends = [["made by", f"{producer.op} {_short(producer.name)}"]] if producer is not None else []
-    ends += [["read by", f"{reader.op} {_short(reader.name)}"] for reader in readers[:_MOST_READERS]]
-    if len(readers) > _MOST_READERS:
-        ends.append(["read by", f"{len(readers) - _MOST_READERS:,} more nodes"])
+    ends += [["read by", f"{reader.op} {_short(reader.name)}"] for reader in readers[:_MAX_READERS]]
+    if len(readers) > _MAX_READERS:
+        ends.append(["read by", f"{len(readers) - _MAX_READERS:,} more nodes"])
     order = _memory_orders(graph, layouts, (value,))
     sections = [_values("Value", graph, layouts, (value,)), order, _rows("Ends", ends), moments]
     if tensor is not None:
         sections.insert(1, _constant(graph, layouts, value))
-    return _shown(id_, title, f"{what} of the graph, of type {graph.type(value) or 'unknown'}", sections)
+    return _content(id_, title, f"{what} of the graph, of type {graph.type(value) or 'unknown'}", sections)
 
 
 def inspect_group(groups: OpenedGroups, path: str, members: Iterable[str]) -> dict[str, Any]:
-    """The nodes of a group: the number of each operator, their cost and constants; of a fused one what it moves."""
+    """The content for a group: its operators, cost and constants, and the memory traffic of a fused group."""
     graph = groups.opened
     nodes = [node for name in members if (node := graph.find(name)) is not None]
     id_, title = GROUP_ID + path, _short(path.rpartition("/")[2] or path)
     if not nodes:
-        return _shown(id_, title, "None of its nodes is in the graph at this moment.", [])
+        return _content(id_, title, "None of its nodes is in the graph at this moment.", [])
     flops = [flops_of(graph, node) for node in nodes]
     written = [bytes_of(graph, value) for node in nodes for value in node.outputs if value]
     read = dict.fromkeys(value for node in nodes for value in node.operands)
@@ -165,13 +171,13 @@ def inspect_group(groups: OpenedGroups, path: str, members: Iterable[str]) -> di
     operators = [[op, f"{count:,}"] for op, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     about = "One node at this moment" if len(nodes) == 1 else f"{len(nodes):,} nodes at this moment"
     fused = _rows("Fused", group_rows(groups, path.rpartition("/")[2]))
-    return _shown(id_, title, about, [fused, _rows("Inside", inside), _rows("Operators", operators)])
+    return _content(id_, title, about, [fused, _rows("Inside", inside), _rows("Operators", operators)])
 
 
 # ---- sections; empty ones are omitted ------------------------------------------------
 
 
-def _shown(id_: str, title: str, about: str, sections: Sequence[Section]) -> dict[str, Any]:
+def _content(id_: str, title: str, about: str, sections: Sequence[Section]) -> dict[str, Any]:
     return {"id": id_, "title": title, "about": about, "sections": [s for s in sections if s]}
 
 
@@ -185,15 +191,15 @@ def _moments(title: str, moments: list[dict[str, Any]]) -> Section:
     return {"title": title, "open": True, "moments": moments} if moments else {}
 
 
-def _said(messages: Sequence[PassSaid]) -> Section:
-    """What each pass said of the node; a click on a row goes to the moment after that pass, or after its rewrite."""
-    rows = [[f"{message.step} {message.title}", f"{message.by}{message.sentence}"] for message in messages]
+def _pass_section(reasons: Sequence[PassReason]) -> Section:
+    """The section of the passes that ran; a click on a row goes to the moment after that pass or its rewrite."""
+    rows = [[f"{reason.step} {reason.title}", f"{reason.prefix}{reason.sentence}"] for reason in reasons]
     section = _rows("Every pass at this node", rows, ["step", "reason"])
-    return {**section, "at": [message.t for message in messages]} if rows else section
+    return {**section, "at": [reason.t for reason in reasons]} if rows else section
 
 
 def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
-    """Name, type and layout of each; if symbolic dims are bound, the bound type after the declared one."""
+    """The section of values: name, type and layout; the bound type follows the declared one if they differ."""
     rows = []
     for value in values:
         if not value:
@@ -206,7 +212,7 @@ def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequen
 
 
 def _memory_orders(graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
-    """A drawing for each value whose elements have an order; values of which the same is drawn share one."""
+    """The section of drawings of memory orders; values of equal layout and sizes share a drawing."""
     results: dict[MemoryOrder, list[str]] = {}
     for value in dict.fromkeys(filter(None, values)):
         order = memory_order(layouts.get(value, TENSOR), bound_shape(graph, value), element_bytes(graph, value))
@@ -216,7 +222,7 @@ def _memory_orders(graph: Graph, layouts: Mapping[str, str], values: Sequence[st
         {"words": f"{order.layout} of {', '.join(names)}", "about": caption(order), "svg": drawing(order)}
         for order, names in results.items()
     ]
-    return {"title": "Memory order", "open": True, "drawings": drawings[:_MOST_DRAWINGS]} if drawings else {}
+    return {"title": "Memory order", "open": True, "drawings": drawings[:_MAX_DRAWINGS]} if drawings else {}
 
 
 def _constant(graph: Graph, layouts: Mapping[str, str], value: str) -> Section:
@@ -225,23 +231,17 @@ def _constant(graph: Graph, layouts: Mapping[str, str], value: str) -> Section:
 
 def _origin(history: History, lineage: Lineage, name: str) -> Section:
     sources = lineage.sources(name)
-    first = "It was in the model as loaded." if name in history.initial else "A rewrite created it."
-    more = len(sources) - _MOST_SOURCES
-    made_of = ", ".join(sources[:_MOST_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
-    text = f"{first} It replaces {made_of}." if sources else first
-    events = lineage.ancestry(name, _MOST_MOMENTS + 1)
-    if len(events) > _MOST_MOMENTS:
-        text += f" These are the last {_MOST_MOMENTS} of its rewrites."
-    moments = [event.said() for event in events[-_MOST_MOMENTS:]]
+    made_before = name in history.initial and name in history.initial.provenance
+    created = "A rewrite made or changed it." if made_before else "A rewrite created it."
+    first = "It was in the model as loaded." if name in history.initial and not made_before else created
+    more = len(sources) - _MAX_SOURCES
+    source_text = ", ".join(sources[:_MAX_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
+    text = f"{first} It replaces {source_text}." if sources else first
+    events = lineage.ancestry(name, _MAX_MOMENTS + 1)
+    if len(events) > _MAX_MOMENTS:
+        text += f" These are the last {_MAX_MOMENTS} of its rewrites."
+    moments = [event.to_json() for event in events[-_MAX_MOMENTS:]]
     return {"title": "Where it came from", "open": True, "text": text, **({"moments": moments} if moments else {})}
-
-
-def _exporter(node: Node) -> list[Section]:
-    """The node's metadata from the exporter; the stack trace as text, folded."""
-    traces = [key for key in node.metadata if key.endswith(_STACK)]
-    rows = [[key, _short(value, 1000)] for key, value in node.metadata.items() if key not in traces]
-    folded = [{"title": "Stack trace", "open": False, "text": node.metadata[key]} for key in traces]
-    return [{**_rows("Exporter", rows), "open": False} if rows else {}, *folded]
 
 
 # ---- words -----------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def _domain(graph: Graph, node: Node) -> str:
 
 
 def _attribute(value: Any) -> str:
-    """The attribute's value in a line: a tensor by its type and first elements, a body by its size."""
+    """The attribute's value in one line: a tensor as its type and first elements, a body as its size."""
     if isinstance(value, Graph):
         return f"a body of {len(value):,} node{'' if len(value) == 1 else 's'}"
     if isinstance(value, AttrRef):
@@ -268,11 +268,11 @@ def _attribute(value: Any) -> str:
 def _sum(numbers: list[int | None], what: str) -> str:
     missing = numbers.count(None)
     total = f"{sum(filter(None, numbers)):,}"
-    several = what if missing > 1 else what.removesuffix("s")
-    return f"{total}, without {missing:,} {several} for which it is unknown" if missing else total
+    noun = what if missing > 1 else what.removesuffix("s")
+    return f"{total}, without {missing:,} {noun} for which it is unknown" if missing else total
 
 
-def _short(text: str, most: int = _LONGEST) -> str:
-    """The text in one line without control characters; the middle of a long one is omitted."""
-    line = printable(text if len(text) <= 10 * most else text[: 5 * most] + text[-5 * most :])
-    return line if len(line) <= most else f"{line[: most // 2 - 2]}...{line[-(most // 2 - 1) :]}"
+def _short(text: str, limit: int = _MAX_TEXT) -> str:
+    """The text in one line without control characters; the middle of a long text is left out."""
+    line = printable(text if len(text) <= 10 * limit else text[: 5 * limit] + text[-5 * limit :])
+    return line if len(line) <= limit else f"{line[: limit // 2 - 2]}...{line[-(limit // 2 - 1) :]}"

@@ -1,4 +1,4 @@
-"""Labels of nodes that do not depend on names, by which nodes of two graphs are compared."""
+"""Labels of nodes that do not depend on names, with which nodes of two graphs are compared."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from workbench.ops.channels_last import PLAIN_FORM, parse_channels_last
 
 COMPLETE = "exact"  # operator, attributes, contents of constant operands
 SHAPES = "shapes"  # operator, attributes, types of constant operands
-BARE = "bare"  # operator; a channels-last or blocked form counts as its plain operator
-COLOUR = "colour"  # EXACT, and that of the neighbours up to three edges away
+BARE = "bare"  # operator, where a channels-last or blocked form is the plain operator
+COLOUR = "colour"  # COMPLETE, with that of the neighbours up to three edges away
 _ROUNDS = 3
-_WEIGHTS = 16  # elements; a larger constant distinguishes its node from others
+_WEIGHTS = 16  # elements; a larger constant distinguishes its node
 
 
 class Labels:
@@ -31,21 +31,21 @@ class Labels:
         self._colours: dict[str, int] | None = None
 
     def label(self, node: Node, kind: str) -> int:
-        """The node's label of that kind, hashed to a number."""
+        """The node's label of that kind, as a hash."""
         if kind == COLOUR:
-            return self._coloured()[node.name]
+            return self._all_colours()[node.name]
         key = (node.name, kind)
         if key not in self._labels:
-            self._labels[key] = hash(self._said(node, kind))
+            self._labels[key] = hash(self._label_content(node, kind))
         return self._labels[key]
 
     def content(self, value: str) -> Hashable:
-        """A key of a constant: equal if type and bytes are."""
+        """A key of a constant; equal keys mean equal type and bytes."""
         if value not in self._contents:
             self._contents[value] = content_key(self.graph.constants[value])
         return self._contents[value]
 
-    def _said(self, node: Node, kind: str) -> Hashable:
+    def _label_content(self, node: Node, kind: str) -> Hashable:
         if kind == BARE:
             return _family(node)
         operands = [(i, v) for i, v in enumerate(node.inputs) if v in self.graph.constants]
@@ -55,27 +55,27 @@ class Labels:
             constants = tuple((i, _type_key(self.graph.constants[v])) for i, v in operands)
         return node.op, len(node.outputs), attributes_key(node), constants
 
-    def _coloured(self) -> dict[str, int]:
+    def _all_colours(self) -> dict[str, int]:
         if self._colours is None:
-            places = {value: place + 1 for place, value in enumerate(self.graph.inputs)}
+            input_numbers = {value: index + 1 for index, value in enumerate(self.graph.inputs)}
             colours = {node.name: self.label(node, COMPLETE) for node in self.graph.nodes}
             for _ in range(_ROUNDS):
-                colours = {node.name: self._with_neighbours(node, colours, places) for node in self.graph.nodes}
+                colours = {node.name: self._with_neighbours(node, colours, input_numbers) for node in self.graph.nodes}
             self._colours = colours
         return self._colours
 
-    def _with_neighbours(self, node: Node, colours: dict[str, int], places: dict[str, int]) -> int:
-        above = []
+    def _with_neighbours(self, node: Node, colours: dict[str, int], input_numbers: dict[str, int]) -> int:
+        operand_colours = []
         for value in node.inputs:
             producer = self.graph.producer(value)
-            above.append(places.get(value, 0) if producer is None else colours[producer.name])
-        below = [colours[reader.name] for value in node.outputs if value for reader in self.graph.users(value)]
-        ends = tuple(self.graph.is_output(value) for value in node.outputs)
-        return hash((colours[node.name], tuple(above), tuple(sorted(below)), ends))
+            operand_colours.append(input_numbers.get(value, 0) if producer is None else colours[producer.name])
+        user_colours = [colours[reader.name] for value in node.outputs if value for reader in self.graph.users(value)]
+        are_outputs = tuple(self.graph.is_output(value) for value in node.outputs)
+        return hash((colours[node.name], tuple(operand_colours), tuple(sorted(user_colours)), are_outputs))
 
 
 def has_weights(graph: Graph, node: Node) -> bool:
-    """Whether it reads a constant of more than 16 elements."""
+    """Whether the node reads a constant of more than _WEIGHTS elements."""
     constants = (graph.constant(value) for value in node.inputs)
     return any(t is not None and math.prod(constant_shape(t)) > _WEIGHTS for t in constants)
 
@@ -86,12 +86,12 @@ def _family(node: Node) -> str:
 
 
 def attributes_key(node: Node) -> Hashable:
-    """A key: equal if the attributes are; of bodies, the operators in order count, not names."""
+    """A key of all attributes; bodies are compared by their operators in order, without names."""
     return tuple(sorted((name, _plain(value)) for name, value in node.attributes.items()))
 
 
 def content_key(tensor: Constant) -> Hashable:
-    """A key: equal if element type, shape and bytes of two tensors are."""
+    """A key of a tensor; equal keys mean equal element type, shape and bytes."""
     is_text = tensor.dtype == DataType.STRING
     content = repr(tensor.numpy().tolist()).encode() if is_text else tensor.tobytes()
     return (*_type_key(tensor), hashlib.blake2b(content, digest_size=16).hexdigest())
@@ -102,7 +102,7 @@ def _type_key(tensor: Constant) -> tuple[str, tuple[int, ...]]:
 
 
 def _plain(value: Any) -> str:
-    """An attribute's whole value as text."""
+    """An attribute's complete value as text."""
     if isinstance(value, int | float | str):
         return repr(value)
     if isinstance(value, Graph):

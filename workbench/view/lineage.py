@@ -1,4 +1,4 @@
-"""The origin of a node or constant: the rewrites that created, changed or removed it, in order.
+"""The lineage of a node or constant: the rewrites that created, changed or removed it, in order.
 
 Moments count over the whole history: moment t is the graph after t rewrites.
 """
@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.ir.provenance import Provenance
 from workbench.rewrite import AppliedRewrite, History
+from workbench.rewrite.core.provenance import update_provenance
 
 APPEARS, CHANGES, DISAPPEARS = "appears", "changes", "disappears"
 
 
 @dataclass(frozen=True)
 class HistoryMoment:
-    """Rewrite `rewrite` (from 1) of the `count` rewrites of step `step`; `t` is the moment after it."""
+    """A rewrite of a history. t: the moment after it. rewrite: its number, from 1, among the `count` of its step."""
 
     t: int
     step: int
@@ -28,13 +30,13 @@ class HistoryMoment:
     done: AppliedRewrite
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return f"step {self.step}, rewrite {self.rewrite} of {self.count}: {self.done.sentence}"
 
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """What a rewrite did to the node or constant of that name."""
+    """What a rewrite did to the node or constant of that name: APPEARS, CHANGES or DISAPPEARS."""
 
     moment: HistoryMoment
     name: str
@@ -44,8 +46,8 @@ class HistoryEvent:
     def inserted(self) -> bool:
         return any(node.name == self.name for node in self.moment.done.edit.insert)
 
-    def said(self) -> dict[str, Any]:
-        return {"t": self.moment.t, "words": self.moment.words, "what": self.what}
+    def to_json(self) -> dict[str, Any]:
+        return {"t": self.moment.t, "words": self.moment.text, "what": self.what}
 
 
 def history_moments(history: History) -> Iterator[HistoryMoment]:
@@ -58,81 +60,90 @@ def history_moments(history: History) -> Iterator[HistoryMoment]:
 
 
 def constant_events(history: History, value: str) -> list[HistoryEvent]:
-    """What each rewrite did to the constant."""
+    """The events of a constant, in order."""
     moments = history_moments(history)
     return [HistoryEvent(moment, value, what) for moment in moments if (what := _to_constant(moment.done, value))]
 
 
 class Lineage:
-    """What the rewrites of a history did to nodes, by name: looked up for one node, it costs as much as there is."""
+    """The events of all nodes of a history, by name, and what made each node."""
 
     def __init__(self, history: History) -> None:
         self._of: dict[str, list[HistoryEvent]] = {}
+        self._made: dict[str, list[tuple[int, Provenance]]] = {}  # by node: since which moment it is made by what
+        provenance: dict[str, Provenance] = {}
         for moment in history_moments(history):
+            update_provenance(provenance, [moment.done])
             for name, what in _to_nodes(moment.done).items():
                 self._of.setdefault(name, []).append(HistoryEvent(moment, name, what))
+                if name in provenance:
+                    self._made.setdefault(name, []).append((moment.t, provenance[name]))
 
     def of(self, name: str) -> Sequence[HistoryEvent]:
-        """What each rewrite did to the node of that name, in order."""
+        """The events of the node of that name, in order."""
         return self._of.get(name, ())
 
-    def ancestry(self, name: str, most: int) -> list[HistoryEvent]:
-        """The events of the node, and of the nodes that were merged into it until then, in order: the last `most`."""
+    def made(self, name: str, t: int) -> Provenance | None:
+        """What made the node as it is at moment t; None if no rewrite did. Origins are nodes of the graph as loaded."""
+        return next((made for since, made in reversed(self._made.get(name, ())) if since <= t), None)
+
+    def ancestry(self, name: str, limit: int) -> list[HistoryEvent]:
+        """The last `limit` events, in order, of the node and, until they were replaced, of the nodes it replaced."""
         results: dict[int, HistoryEvent] = {}
         seen = {name}
         order = itertools.count()
-        waiting: list[tuple[int, int, int, str]] = []  # negative moment, order of entry, place among the events, name
+        waiting: list[tuple[int, int, int, str]] = []  # negative moment, order, event's index, name
 
-        def enter(name: str, before: int) -> None:
-            place = before - 1
-            if place >= 0:
-                heapq.heappush(waiting, (-self._of[name][place].moment.t, next(order), place, name))
+        def push(name: str, before: int) -> None:
+            index = before - 1
+            if index >= 0:
+                heapq.heappush(waiting, (-self._of[name][index].moment.t, next(order), index, name))
 
-        enter(name, len(self.of(name)))
-        while waiting and len(results) < most:
-            t, _, place, current = heapq.heappop(waiting)
-            event = self._of[current][place]
+        push(name, len(self.of(name)))
+        while waiting and len(results) < limit:
+            t, _, index, current = heapq.heappop(waiting)
+            event = self._of[current][index]
             results.setdefault(-t, event)
-            enter(current, place)
+            push(current, index)
             if not event.inserted:
                 continue
-            for source in _gone(event.moment.done):
+            for source in _removed_for_good(event.moment.done):
                 if source not in seen:
                     seen.add(source)
-                    enter(source, bisect.bisect_left(self.of(source), -t, key=lambda event: event.moment.t))
+                    push(source, bisect.bisect_left(self.of(source), -t, key=lambda event: event.moment.t))
         return [results[t] for t in sorted(results)]
 
     def sources(self, name: str) -> list[str]:
-        """The nodes from which rewrites made it, as "Conv 'conv1'", in order."""
-        sentences: dict[str, None] = {}
+        """The nodes that the node replaced, such as "Conv 'conv1'", in order."""
+        sources: dict[str, None] = {}
         for event in self.of(name):
             if event.inserted:
                 done = event.moment.done
-                removed = set(_gone(done))
-                sentences.update((str(node), None) for node in done.inverse.insert if node.name in removed)
-        return list(sentences)
+                removed = set(_removed_for_good(done))
+                sources.update((str(node), None) for node in done.inverse.insert if node.name in removed)
+        return list(sources)
 
 
-def lives(there_at_first: bool, events: Iterable[HistoryEvent]) -> str:
-    """When it exists, as a sentence without a subject."""
-    spans = ["from the beginning"] if there_at_first else []
+def lives(is_in_original: bool, events: Iterable[HistoryEvent]) -> str:
+    """The moments at which a node or constant exists, as a sentence without a subject."""
+    spans = ["from the beginning"] if is_in_original else []
     for event in events:
-        where = f"step {event.moment.step}, rewrite {event.moment.rewrite}"
+        moment_text = f"step {event.moment.step}, rewrite {event.moment.rewrite}"
         if event.what == APPEARS:
-            spans.append(f"from {where}")
+            spans.append(f"from {moment_text}")
         elif event.what == DISAPPEARS and spans:
-            spans[-1] += f" until {where}"
+            spans[-1] += f" until {moment_text}"
     return f"exists {', and '.join(spans)}" if spans else "exists at no moment of this history"
 
 
 def _to_nodes(rewrite: AppliedRewrite) -> dict[str, str]:
-    """What the rewrite did, by the node's name; from the inverse edit, which names changed users too."""
-    went = {node.name for node in rewrite.inverse.insert}
-    result = dict.fromkeys(went, DISAPPEARS)
-    result |= {name: CHANGES if name in went else APPEARS for name in rewrite.inverse.remove}
+    """By node, what the rewrite did to it; the inverse edit also has users that changed."""
+    removed = {node.name for node in rewrite.inverse.insert}
+    result = dict.fromkeys(removed, DISAPPEARS)
+    result |= {name: CHANGES if name in removed else APPEARS for name in rewrite.inverse.remove}
     for function in rewrite.edit.functions.values():
         if function is not None:
-            result |= {node.name: CHANGES for node in function.graph.nodes}  # computed in a call from now on
+            result |= {node.name: CHANGES for node in function.graph.nodes}  # a call computes them after this rewrite
     return result
 
 
@@ -144,7 +155,7 @@ def _to_constant(rewrite: AppliedRewrite, value: str) -> str:
     return CHANGES if rewrite.edit.constants.get(value) is not None else DISAPPEARS
 
 
-def _gone(rewrite: AppliedRewrite) -> list[str]:
-    """Nodes that the rewrite removed and did not insert again."""
-    came = set(rewrite.inverse.remove)
-    return [node.name for node in rewrite.inverse.insert if node.name not in came]
+def _removed_for_good(rewrite: AppliedRewrite) -> list[str]:
+    """The nodes that the rewrite removed and did not insert again."""
+    inserted = set(rewrite.inverse.remove)
+    return [node.name for node in rewrite.inverse.insert if node.name not in inserted]

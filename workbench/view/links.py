@@ -1,4 +1,4 @@
-"""The lines of a picture, one for each pair of boxes, and their labels over time."""
+"""The links of a picture: one line for each pair of connected boxes, with its labels over time."""
 
 from __future__ import annotations
 
@@ -11,98 +11,101 @@ from workbench.view.boxes import CONSTANT, Boxes
 from workbench.view.node_style import PLAIN
 from workbench.view.timeline import Edge, EdgeInterval, Timeline
 
-HIGH_FAN_OUT = 8  # users of a value from which on it is drawn as a tick at each of them, without lines
+HIGH_FAN_OUT = 8  # number of users of a value from which it is drawn as a tick at each user, without lines
 
-Said = tuple[int, int, str, int]  # from when, to when, words, kind of layout
+Label = tuple[int, int, str, int]  # first moment, moment after the last, text, kind of layout
 
 
 @dataclass
 class Link:
-    """A line between boxes, by number. `values`: the most values that it represents. A tick is a stub at the target."""
+    """A line between two boxes, given by their numbers.
+
+    values:  the number of values that it represents. is_tick: whether it is only a stub at the target.
+    """
 
     source: int
     target: int
-    said: list[Said]
+    labels: list[Label]
     values: int = 1
     is_tick: bool = False
 
 
 @dataclass
 class Links:
-    """links: the lines that are drawn; routed: those that are placed, with the lines under nodes on edges."""
+    """The links of a picture. routed_pairs: pairs of placed boxes with routed lines, also under chips."""
 
     links: list[Link] = field(default_factory=list)
-    routed: list[tuple[int, int]] = field(default_factory=list)
+    routed_pairs: list[tuple[int, int]] = field(default_factory=list)
 
 
 def links_of(timeline: Timeline, boxes: Boxes) -> Links:
-    """The lines between the boxes, with those of constants that have boxes."""
+    """The links between the boxes, and those from constants that have boxes."""
     pairs: dict[tuple[int, int], list[tuple[Edge, EdgeInterval]]] = {}
     readers: dict[str, set[int]] = {}
-    for edge, stretches in timeline.edges.items():
+    for edge, intervals in timeline.edges.items():
         source, target = boxes.number[edge.source], boxes.number[edge.target]
         if source == target:
             continue
-        pairs.setdefault((source, target), []).extend((edge, stretch) for stretch in stretches)
+        pairs.setdefault((source, target), []).extend((edge, interval) for interval in intervals)
         if not boxes.boxes[target].is_chip:
             readers.setdefault(edge.value, set()).add(target)
-    crowded = {value for value, targets in readers.items() if len(targets) >= HIGH_FAN_OUT}
-    only = _only_sources(pairs)
+    with_high_fan_out = {value for value, targets in readers.items() if len(targets) >= HIGH_FAN_OUT}
+    source_counts = _source_counts(pairs)
     links = Links()
     for (source, target), entries in pairs.items():
-        ticked = all(edge.value in crowded for edge, _ in entries) and only[target] > 1
+        is_tick = all(edge.value in with_high_fan_out for edge, _ in entries) and source_counts[target] > 1
         values = len({edge.value for edge, _ in entries})
-        links.links.append(Link(source, target, _said([stretch for _, stretch in entries]), values, ticked))
+        links.links.append(Link(source, target, _labels([interval for _, interval in entries]), values, is_tick))
     links.links += _constant_links(timeline, boxes)
-    links.routed = _routed(boxes, links.links)
+    links.routed_pairs = _routed(boxes, links.links)
     return links
 
 
-def _only_sources(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """The number of boxes that lead to each: the last line to a box is never reduced to a tick."""
+def _source_counts(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """By box, the number of boxes with a line to it; the only line to a box is never reduced to a tick."""
     count: dict[int, int] = {}
     for _, target in pairs:
         count[target] = count.get(target, 0) + 1
     return count
 
 
-def _said(stretches: list[EdgeInterval]) -> list[Said]:
-    """The labels of the line over time: the words of its one value, or the number of values."""
-    if len(stretches) == 1:
-        only = stretches[0]
-        return [(only.born, only.dies, only.words, only.kind)]
-    moments = sorted({moment for stretch in stretches for moment in (stretch.born, stretch.dies)})
-    sentences: list[Said] = []
+def _labels(intervals: list[EdgeInterval]) -> list[Label]:
+    """The labels of a line over time: the label of its value, or the number of its values."""
+    if len(intervals) == 1:
+        (interval,) = intervals
+        return [(interval.born, interval.dies, interval.label, interval.kind)]
+    moments = sorted({moment for interval in intervals for moment in (interval.born, interval.dies)})
+    labels: list[Label] = []
     for born, dies in itertools.pairwise(moments):
-        alive = [stretch for stretch in stretches if stretch.born <= born < stretch.dies]
+        alive = [interval for interval in intervals if interval.born <= born < interval.dies]
         if not alive:
             continue
-        words = alive[0].words if len(alive) == 1 else f"{len(alive):,} values"
-        kind = alive[0].kind if len({stretch.kind for stretch in alive}) == 1 else PLAIN
-        if sentences and sentences[-1][1:] == (born, words, kind):
-            sentences[-1] = (sentences[-1][0], dies, words, kind)
+        text = alive[0].label if len(alive) == 1 else f"{len(alive):,} values"
+        kind = alive[0].kind if len({interval.kind for interval in alive}) == 1 else PLAIN
+        if labels and labels[-1][1:] == (born, text, kind):
+            labels[-1] = (labels[-1][0], dies, text, kind)
         else:
-            sentences.append((born, dies, words, kind))
-    return sentences
+            labels.append((born, dies, text, kind))
+    return labels
 
 
 def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
-    """Lines from a constant's box to each node that reads it, while it does."""
+    """Links from each constant's box to the nodes that read it, while they do."""
     results = []
     for name, versions in timeline.versions.items():
         target = boxes.number[name]
-        spans: dict[int, list[Said]] = {}
+        spans: dict[int, list[Label]] = {}
         for version in versions:
             for value in version.node.operands:
                 source = boxes.number.get(f"{ids.CONSTANT_ID}{value}")
                 if source is not None and not boxes.boxes[target].members:
                     spans.setdefault(source, []).append((version.born, version.dies, "", PLAIN))
-        results += [Link(source, target, message) for source, message in spans.items()]
+        results += [Link(source, target, labels) for source, labels in spans.items()]
     return results
 
 
 def _routed(boxes: Boxes, links: list[Link]) -> list[tuple[int, int]]:
-    """Pairs of placed boxes; a node on an edge is followed to the next placed one."""
+    """Pairs of placed boxes that are connected directly or by chips."""
     out: dict[int, list[int]] = {}
     for link in links:
         if not link.is_tick:

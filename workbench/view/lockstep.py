@@ -1,8 +1,8 @@
-"""Two pipelines of one model, stepped together: their histories with the same steps, and as many rewrites in each.
+"""Aligns the histories of two pipelines of one model, so that one clock steps both.
 
-Steps of the same pass are paired, in order (difflib, Ratcliff and Obershelp); of what is left between two pairs the
-first is paired with the first, as two layout strategies at the same place are. Where one history has no such step, or
-fewer rewrites in it, moments are added in which it stays as it is, so that one clock fits both.
+Steps of the same pass are paired in order (difflib, Ratcliff and Obershelp). The remaining steps between two pairs are
+paired in order too, such as two layout strategies at the same position. If one history has no such step, or fewer
+rewrites in it, moments without changes are added to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ABSENT = "not in this pipeline"
 
 
 def in_lockstep(first: History, second: History) -> tuple[History, History]:
-    """Both histories with as many steps, and as many rewrites in each of them; the graphs are the same."""
+    """Both histories with equally many steps and rewrites per step; their graphs are unchanged."""
     pairs = list(_paired(first.steps, second.steps))
     return _aligned(first, [(a, b) for a, b in pairs]), _aligned(second, [(b, a) for a, b in pairs])
 
@@ -31,11 +31,11 @@ def _paired(first: Sequence[Step], second: Sequence[Step]) -> Iterator[tuple[Ste
 
 
 def _aligned(history: History, pairs: Sequence[tuple[Step | None, Step | None]]) -> History:
-    """The history with a step for each pair. pairs: its own step, and the other history's."""
+    """The history with a step for each pair. pairs: a step of this history and of the other one."""
     steps: list[Step] = []
     for own, other in pairs:
-        longest = max(len(step.rewrites) for step in (own, other) if step is not None)
-        steps.append(_waiting(own or _absent(steps[-1], other), longest))
+        moments = max(len(step.rewrites) for step in (own, other) if step is not None)
+        steps.append(_padded(own or _absent(steps[-1], other), moments))
     return replace(history, steps=steps)
 
 
@@ -44,11 +44,11 @@ def _absent(before: Step, other: Step | None) -> Step:
     return Step("", title, {}, (), before.after, before.after, 0.0)
 
 
-def _waiting(step: Step, moments: int) -> Step:
-    """The step with further moments in which nothing happens."""
-    more = moments - len(step.rewrites)
-    if not more:
+def _padded(step: Step, moments: int) -> Step:
+    """The step with `moments` moments, of which the last ones change nothing."""
+    missing = moments - len(step.rewrites)
+    if not missing:
         return step
-    done = f"all {len(step.rewrites):,} rewrites of this step are done" if step.rewrites else "nothing to do here"
-    nothing = AppliedRewrite(step.pass_name, f"{done}; the other pipeline goes on", "", (), Edit(), Edit(), 0.0)
-    return replace(step, rewrites=(*step.rewrites, *(nothing,) * more))
+    sentence = f"all {len(step.rewrites):,} rewrites of this step are done" if step.rewrites else "nothing to do here"
+    idle = AppliedRewrite(step.pass_name, f"{sentence}; the other pipeline goes on", "", (), Edit(), Edit(), 0.0)
+    return replace(step, rewrites=(*step.rewrites, *(idle,) * missing))

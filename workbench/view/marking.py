@@ -1,4 +1,4 @@
-"""What a query and a user's own numbers mark in a picture, box by box, as sent to the browser (docs/view.md)."""
+"""Marks of the boxes of a picture by a query or by the user's numbers, as sent to the browser (docs/view.md)."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ Mark = list[int]  # box, first moment, moment after the last one, number of hits
 
 
 def hit_marks(boxes: Boxes, spans: Mapping[str, list[Span]], last: int) -> list[Mark]:
-    """The boxes with hits; `last` is the last moment of the scene."""
+    """The marks of boxes with hits. last: the last moment of the scene."""
     counts: Counter[tuple[int, int, int]] = Counter()
-    for name, held in spans.items():
-        for born, dies in held:
+    for name, hit_spans in spans.items():
+        for born, dies in hit_spans:
             counts[boxes.number[name], born, min(dies, last + 1)] += 1
-    return [[*where, count] for where, count in counts.items()]
+    return [[*mark, count] for mark, count in counts.items()]
 
 
-def told_numbers(boxes: Boxes, own: OwnNumbers, nodes: Collection[str]) -> dict[str, Any]:
-    """The columns with their ranges and, for each box, its number; for a closed group the largest in it.
+def overlay_data(boxes: Boxes, own: OwnNumbers, nodes: Collection[str]) -> dict[str, Any]:
+    """The columns with their ranges and the number of each box; a closed group has the largest number in it.
 
-    nodes: those of the picture, the only ones whose numbers count.
+    nodes: of the picture; numbers of other nodes are ignored.
     """
-    columns = [_told(boxes, column, nodes) for column in own.columns]
+    columns = [_column_data(boxes, column, nodes) for column in own.columns]
     return {"file": own.file, "sentence": own.sentence(nodes), "columns": columns}
 
 
-def _told(boxes: Boxes, column: Column, nodes: Collection[str]) -> dict[str, Any]:
-    largest: dict[int, float] = {}
-    known = {name: number for name, number in column.numbers.items() if name in nodes}
-    for name, number in known.items():
+def _column_data(boxes: Boxes, column: Column, nodes: Collection[str]) -> dict[str, Any]:
+    max_of_box: dict[int, float] = {}
+    numbers = {name: number for name, number in column.numbers.items() if name in nodes}
+    for name, number in numbers.items():
         box = boxes.number[name]
-        largest[box] = max(number, largest.get(box, number))
-    ends = {"low": min(known.values()), "high": max(known.values())} if known else {}
-    return {"title": column.title, "unit": column.unit, **ends, "boxes": list(largest.items())}
+        max_of_box[box] = max(number, max_of_box.get(box, number))
+    ends = {"low": min(numbers.values()), "high": max(numbers.values())} if numbers else {}
+    return {"title": column.title, "unit": column.unit, **ends, "boxes": list(max_of_box.items())}

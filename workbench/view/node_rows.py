@@ -1,4 +1,4 @@
-"""What is known of one operator call: its contract, its cost, and why rules do not match it."""
+"""Rows of the inspector on one node: its contract, its cost, and why rules do not match it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KINDS = {
     "reshape-like": "reshape-like: a permutation passes if the dims factor",
     "barrier": "barrier: no permutation passes",
 }
-NOT_KNOWN = "not known"
+UNKNOWN = "not known"
 
 
 def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list[str]]:
-    """Category, layout behaviour, its class for the target, and what runs it."""
+    """The node's category, layout behaviour, class for the target, and executor."""
     contract = contract_of(node)
     if contract is not None:
         rows = [["category", contract.category], ["layout", _KINDS[contract.layout.kind]]]
@@ -44,7 +44,7 @@ def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list
 
 
 def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
-    """FLOPs, bytes read and written, FLOPs per byte; for a Transpose, what it moves. Symbolic dims are bound."""
+    """FLOPs, bytes read and written, FLOPs per byte; of a Transpose also what it moves. Symbolic dims are bound."""
     flops = flops_of(graph, node)
     read = known_sum(bytes_of(graph, value) for value in node.operands)
     written = known_sum(bytes_of(graph, value) for value in node.outputs if value)
@@ -56,17 +56,17 @@ def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
     if flops is not None and read is not None and written is not None and read + written:
         rows.append(["arithmetic intensity", f"{flops / (read + written):.3g} FLOP/byte"])
     if node.op == "Transpose":
-        moved = moved_by_node(graph, node)
-        rows.append(["moves", elements(moved)])
-        if moved is not None:
-            rows.append(["bytes moved", f"{moved * element_bytes(graph, node.inputs[0]):,}"])
+        moved_elements = moved_by_node(graph, node)
+        rows.append(["moves", elements(moved_elements)])
+        if moved_elements is not None:
+            rows.append(["bytes moved", f"{moved_elements * element_bytes(graph, node.inputs[0]):,}"])
         perm = perm_of(graph, node)
-        rows.append(["permutation", NOT_KNOWN if perm is None else str(list(perm))])
+        rows.append(["permutation", UNKNOWN if perm is None else str(list(perm))])
     return rows
 
 
 def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass], mode: str) -> list[list[str]]:
-    """Pass, rule, and why the rule does not match the node, for each rule of its operator."""
+    """For each rule of the node's operator: the pass, the rule, and why the rule does not match."""
     return [
         [pass_.title, rule.name, _refusal(graph, node, pass_, rule, mode)]
         for pass_ in passes
@@ -95,7 +95,7 @@ def bytes_of(graph: Graph, value: str) -> int | None:
 
 
 def bound_type(graph: Graph, value: str) -> TensorType | None:
-    """The value's type with symbolic dims bound, as far as they are known."""
+    """The value's type, with symbolic dims bound where their sizes are known; None if unknown."""
     type_ = graph.tensor_type(value)
     shape = bound_shape(graph, value)
     return type_ if type_ is None or shape is None else type_.with_shape(shape)
@@ -106,7 +106,7 @@ def numbers_in(constants: Iterable[Constant]) -> int:
 
 
 def _count_text(number: int | None) -> str:
-    return NOT_KNOWN if number is None else f"{number:,}"
+    return UNKNOWN if number is None else f"{number:,}"
 
 
 def _types(graph: Graph, values: Sequence[str]) -> list[TensorType | None]:

@@ -1,4 +1,4 @@
-"""The look of a node's box: its label and its colours in every colouring; and the label of an edge."""
+"""The style of a node's box: its text and what its colours depend on; and the labels of edges."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from workbench.ops.blocked import block_of
 OWN, TARGET, PLAIN = 0, 1, 2  # kinds of layout: the model's own, the target's, Tensor
 NO_KIND = -1
 CLASSES = (LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY)
-_OTHER = "other"  # the category of an operator without a contract
-_NAME = 34  # characters of a name that are sent; the inspector has the whole name
+_OTHER = "other"  # category of an operator without a contract
+_MAX_NAME = 34  # characters of a name in a box; the inspector has the whole name
 
 
 @dataclass(frozen=True)
 class NodeStyle:
-    """How a node looks at a moment.
+    """The style of a node at a moment.
 
     op, name, detail: the lines of its box.
-    layout:   kind of layout of its first result; weights: that of its weights, NO_KIND without.
-    category, klass: of its operator, in words, "" if there is none.
-    step:     the step that produced this version; fused: from which nodes, or in which fused group it is, "" if
-              it replaces a single one and is in none.
+    layout:   kind of layout of its first result. weights: of its weights, or NO_KIND.
+    category, klass: of its operator, or "".
+    step:     the step that produced this version.
+    fused:    the nodes from which it was fused, or the fused group that it is in, as text; or "".
     """
 
     op: str
@@ -46,7 +46,7 @@ class NodeStyle:
     fused: str = ""
 
     def report(self, categories: list[str]) -> dict[str, Any]:
-        """The look as sent to the browser; its category is added to `categories`."""
+        """The style as sent to the browser. categories: its category is added if missing."""
         if self.category not in categories:
             categories.append(self.category)
         return {
@@ -71,62 +71,62 @@ def style_of(
     fused: str = "",
     group: str = "",
 ) -> NodeStyle:
-    """The look of `node` in `graph`; `layouts` by value. group: the fused group that computes it."""
+    """The style of a node. layouts: by value. group: the fused group that computes the node, or ""."""
     layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
     weights = _weights(graph, node, layouts)
     contract = contract_of(node)
-    detail, inside = _detail(graph, node, layout, weights, layouts), f"in {group}" if group else ""
+    detail, group_text = _detail(graph, node, layout, weights, layouts), f"in {group}" if group else ""
     return NodeStyle(
         op=shown_op(node),
         name="" if node.op == node.name else shortened_name(_without_scopes(node.name)),
-        detail=f"{detail}, {inside}" if inside else detail,
+        detail=f"{detail}, {group_text}" if group_text else detail,
         layout=box_kind_of(layout, target),
         weights=NO_KIND if not weights else box_kind_of(weights, target),
         category=_OTHER if contract is None else contract.category,
         klass=class_of(node, target),
         step=step,
-        fused=inside or fused,
+        fused=group_text or fused,
     )
 
 
 def result_layouts(graph: Graph, node: Node, layouts: Mapping[str, str]) -> tuple[str, ...]:
     """The layouts of the node's results, and of its weights if it has any, each once."""
-    named = [layouts.get(value, TENSOR) for value in node.outputs if value]
-    return tuple(dict.fromkeys(filter(None, [*named, _weights(graph, node, layouts)])))
+    layouts_of_results = [layouts.get(value, TENSOR) for value in node.outputs if value]
+    return tuple(dict.fromkeys(filter(None, [*layouts_of_results, _weights(graph, node, layouts)])))
 
 
 def constant_style(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> NodeStyle:
-    """The look of a constant's box."""
+    """The style of a constant's box."""
     layout = layouts.get(value, TENSOR)
     kind = box_kind_of(layout, target)
-    words = f"{shape_words(graph, value)} {'' if layout == TENSOR else layout}".strip()
-    return NodeStyle("constant", shortened_name(value), words or "scalar", kind, NO_KIND, "constant", "")
+    text = f"{shape_text(graph, value)} {'' if layout == TENSOR else layout}".strip()
+    return NodeStyle("constant", shortened_name(value), text or "scalar", kind, NO_KIND, "constant", "")
 
 
 def box_kind_of(layout: str, target: Profile) -> int:
-    """The kind of layout, which determines the colour."""
+    """The kind of a layout: OWN, TARGET or PLAIN."""
     if is_of_weights(layout):
         return TARGET if layout == target.weights_for("Conv") != "OIHW" else OWN
     if not is_cnn(layout):
         return PLAIN
-    wanted = target.layout if block_of(target.layout) else target.layout_for(len(layout))
-    return TARGET if layout == wanted else OWN
+    target_layout = target.layout if block_of(target.layout) else target.layout_for(len(layout))
+    return TARGET if layout == target_layout else OWN
 
 
 def is_of_weights(layout: str) -> bool:
-    """Whether it is a layout of weights, such as "OIHW"; those of activations begin with N or C."""
+    """Whether it is a layout of weights, such as "OIHW"; layouts of activations begin with N or C."""
     return layout.startswith(("O", "I", "H"))
 
 
-def value_words(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
-    """The label of an edge: "1x3x224x224 NCHW", with symbolic dims bound; "?" is unknown."""
+def value_text(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
+    """The label of an edge, such as "1x3x224x224 NCHW", with symbolic dims bound; an unknown size is "?"."""
     layout = layouts.get(value, TENSOR)
-    shape = shape_words(graph, value)
+    shape = shape_text(graph, value)
     return f"{shape} {layout}".strip() if is_cnn(layout) or is_of_weights(layout) else shape
 
 
-def shape_words(graph: Graph, value: str) -> str:
-    """The value's shape, "1x3x224x224", with symbolic dims bound; "" if it is no tensor of known rank."""
+def shape_text(graph: Graph, value: str) -> str:
+    """The value's shape, such as "1x3x224x224", with symbolic dims bound; "" if its rank is unknown."""
     type_ = graph.tensor_type(value)
     shape = bound_shape(graph, value) or (None if type_ is None else type_.shape)
     if not shape:
@@ -135,30 +135,30 @@ def shape_words(graph: Graph, value: str) -> str:
 
 
 def shown_op(node: Node) -> str:
-    """The operator as written in a box; the domain "workbench" is omitted."""
+    """The operator as written in a box, without the domain "workbench"."""
     return shortened_name(node.op.removeprefix("workbench."))
 
 
 def _without_scopes(name: str) -> str:
-    """The last part of "/layer1/conv1/Conv"; the frame around the box says the rest."""
+    """The last part of a name such as "/layer1/conv1/Conv"; the frame around the box has the rest."""
     last = name.rpartition("/")[2]
     return last if name.startswith("/") and last.strip() else name
 
 
-def shortened_name(name: str, most: int = _NAME) -> str:
-    """The name; the middle of a long one is omitted."""
-    return name if len(name) <= most else f"{name[: most // 2 - 1]}...{name[-(most // 2 - 2) :]}"
+def shortened_name(name: str, limit: int = _MAX_NAME) -> str:
+    """The name; the middle of a long name is left out."""
+    return name if len(name) <= limit else f"{name[: limit // 2 - 1]}...{name[-(limit // 2 - 2) :]}"
 
 
-def _size_words(size: float) -> str:
+def _size_text(size: float) -> str:
     """Bytes as written in a box."""
     return f"{size / 1e6:,.2f} MB" if size >= 1e4 else f"{size:,.0f} B"
 
 
 def _weights(graph: Graph, node: Node, layouts: Mapping[str, str]) -> str:
-    """The layout of the node's weights, "" if it has none."""
-    named = (layouts.get(value, "") for value in node.inputs[1:2])
-    return next((layout for layout in named if is_of_weights(layout)), "")
+    """The layout of the node's weights, or ""."""
+    operand_layouts = (layouts.get(value, "") for value in node.inputs[1:2])
+    return next((layout for layout in operand_layouts if is_of_weights(layout)), "")
 
 
 def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mapping[str, str]) -> str:
@@ -170,10 +170,10 @@ def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mappin
 
 
 def _transpose(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]) -> str:
-    """ "NCHW to NHWC [0,2,3,1] 3.21 MB": the axes, the permutation and the bytes that it moves."""
+    """Layouts, permutation and moved bytes of a Transpose, such as "NCHW to NHWC [0,2,3,1] 3.21 MB"."""
     perm = ",".join(map(str, perm_of(graph, node) or ()))
     source = layouts.get(node.inputs[0], TENSOR)
-    moved = moved_by_node(graph, node)
-    size = "? B" if moved is None else _size_words(moved * element_bytes(graph, node.inputs[0]))
+    moved_elements = moved_by_node(graph, node)
+    size = "? B" if moved_elements is None else _size_text(moved_elements * element_bytes(graph, node.inputs[0]))
     transposed = f"{source} to {layout} " if is_cnn(layout) and is_cnn(source) else ""
     return f"{transposed}[{perm}] {size}"

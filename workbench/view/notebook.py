@@ -8,11 +8,11 @@ import html
 
 HEIGHT_PX = 560
 
-# A frame is a separate document, so that neither page's styles, names nor keys affect the other.
+# A frame is a separate document, so that the styles, names and keys of the two pages do not affect each other.
 _FRAME = """<iframe srcdoc="{page}" title="Graph Workbench" sandbox="allow-scripts allow-downloads" \
 allow="fullscreen" style="width: 100%; height: {height}px; border: 0"></iframe>"""
 
-# Notebooks keep their outputs, so the page is compressed to between a quarter and a half.
+# Notebooks store their outputs, so the page is compressed, to a quarter or half of its size.
 _UNPACK = """<script type="module">
 const bytes = Uint8Array.from(atob("{packed}"), (character) => character.charCodeAt(0));
 const page = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -22,6 +22,6 @@ document.close();
 
 
 def framed(page: str) -> str:
-    """The page, as `report_html` makes it, in a frame."""
+    """A page of `report_html` in a frame."""
     packed = base64.b64encode(gzip.compress(page.encode(), 9, mtime=0)).decode()
     return _FRAME.format(page=html.escape(_UNPACK.format(packed=packed)), height=HEIGHT_PX)

@@ -1,7 +1,7 @@
-"""A user's own numbers for nodes, from a CSV or JSON file: an overlay of the picture.
+"""A user's numbers for nodes, from a CSV or JSON file, as an overlay of the picture.
 
-CSV: a heading, then a line for each node: its name, and a number for each further column. JSON: an object of numbers
-by node, or of objects of numbers by node. A unit stands in brackets after the name of a column, "latency (us)".
+CSV: a heading, then a line for each node with its name and a number for each column. JSON: an object that maps nodes to
+numbers, or to objects of numbers. A column's unit is in brackets after its name: "latency (us)".
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from workbench.errors import UserError, reading
 
 _UNIT = re.compile(r"(.+?)\s*[(\[]([^)\]]+)[)\]]\s*")
 _DELIMITERS = ",;\t"
-_NAMED = 5  # unknown names that the sentence lists
+_MAX_UNKNOWN = 5  # unknown names listed in the sentence
 
 
 class NumbersError(UserError):
-    """A file of numbers that cannot be read, or is of another model; the message is one sentence."""
+    """A file of numbers cannot be read, or is for another model."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One kind of number: its title, its unit ("" if the file gives none), and its numbers by name of node."""
+    """A column of numbers. unit: or "". numbers: by node."""
 
     title: str
     unit: str
     numbers: Mapping[str, float]
 
-    def words(self, node: str) -> str:
+    def text_of(self, node: str) -> str:
         """The node's number with its unit."""
         return f"{self.numbers[node]:,.6g} {self.unit}".strip()
 
@@ -52,23 +52,23 @@ class OwnNumbers:
         return tuple(dict.fromkeys(name for column in self.columns for name in column.numbers))
 
     def sentence(self, nodes: Collection[str]) -> str:
-        """How many of these nodes have numbers, and which names are none of them."""
+        """A sentence: how many of these nodes have numbers, and which names in the file are not nodes."""
         unknown = [name for name in self.names if name not in nodes]
         known = len(self.names) - len(unknown)
         text = f"{self.file} has numbers for {known:,} node{'' if known == 1 else 's'}"
         if not unknown:
             return text
-        more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
-        which = "name in it is not a node" if len(unknown) == 1 else "names in it are not nodes"
-        return f"{text}; {len(unknown):,} {which} of this model: {', '.join(unknown[:_NAMED])}{more}"
+        more = f" and {len(unknown) - _MAX_UNKNOWN:,} more" if len(unknown) > _MAX_UNKNOWN else ""
+        problem = "name in it is not a node" if len(unknown) == 1 else "names in it are not nodes"
+        return f"{text}; {len(unknown):,} {problem} of this model: {', '.join(unknown[:_MAX_UNKNOWN])}{more}"
 
     def rows(self, node: str) -> list[list[str]]:
-        """Title and number of each column that has one for the node."""
-        return [[column.title, column.words(node)] for column in self.columns if node in column.numbers]
+        """Title and number for the node of each column that has one."""
+        return [[column.title, column.text_of(node)] for column in self.columns if node in column.numbers]
 
 
 def read_numbers(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
-    """The numbers in a file of that name and text. Raises NumbersError if it has none for any of these nodes."""
+    """The numbers in a file. text: its content. Raises NumbersError, also if no name in it is one of these nodes."""
     with reading(file, NumbersError, "write a name and a number for each node"):
         return _read(file, text, nodes)
 
@@ -105,7 +105,7 @@ def _read_csv(file: str, text: str) -> dict[str, dict[str, float]]:
     if len(heading) < 2 or not all(heading[1:]) or any(_is_number(cell) for cell in heading[1:]):
         raise NumbersError(f"the first line of {file} must be a heading such as node,latency (us)")
     if len(set(heading)) < len(heading):
-        raise NumbersError(f"{file} has two columns of one name in its first line; give each its own")
+        raise NumbersError(f"{file} has two columns of one name in its first line; give each another name")
     table: dict[str, dict[str, float]] = {title: {} for title in heading[1:]}
     seen: set[str] = set()
     for number, (name, *cells) in lines[1:]:
@@ -129,20 +129,20 @@ def _read_json(file: str, text: str) -> dict[str, dict[str, float]]:
     if not isinstance(content, dict):
         raise NumbersError(f'{file} must hold an object with a number for each node, such as {{"conv1": 3.5}}')
     table: dict[str, dict[str, float]] = {}
-    for name, held in content.items():
-        numbers = held if isinstance(held, dict) else {"number": held}
+    for name, entry in content.items():
+        numbers = entry if isinstance(entry, dict) else {"number": entry}
         for title, number in numbers.items():
             table.setdefault(title, {})[name] = _number(number, f"'{title}' of '{name}' in {file}")
     return table
 
 
 def _object(file: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NumbersError(f"{file} names '{twice}' a second time; give each node one entry")
-    return made
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise NumbersError(f"{file} names '{repeated}' a second time; give each node one entry")
+    return entries
 
 
 def _number(value: Any, where: str) -> float:

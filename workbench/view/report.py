@@ -1,4 +1,4 @@
-"""The whole history as one HTML file: the view, its scenes and the inspector's texts, no network."""
+"""The whole history as one HTML file: the view, its scenes and the inspector's texts, without a network."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from workbench.rewrite import History, Pass
 from workbench.view.inspection import inspect_element
 from workbench.view.lineage import Lineage
 from workbench.view.scene import View, packed
-from workbench.view.why_not import graphs_after, not_run, said_of
+from workbench.view.why_not import graphs_after, not_run, reasons_of
 
 COMPONENT = Path(__file__).parent / "component"
-MOST_OPEN = 2_500  # nodes up to which the report also has a scene with all boxes open
-MOST_INSPECTED = 2_500  # nodes up to which it has the inspector's text of each
+MAX_FLAT = 2_500  # of larger models, the report has no scenes without groups and with constants
+MAX_INSPECTED = 2_500  # of larger models, it has no texts of the inspector
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:default )?(?=function|async|const|class)", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
@@ -66,7 +66,7 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
 
 
 def _drawings_once(texts: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Each drawing of the texts once, and the texts with its number in its place: many nodes have the same."""
+    """The distinct drawings of the texts, and the texts with a number in place of each: many nodes share one."""
     numbers: dict[str, int] = {}
     lighter = {}
     for id_, content in texts.items():
@@ -81,9 +81,15 @@ def _drawings_once(texts: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]
 
 
 def scenes_of(view: View) -> dict[str, dict[str, str]]:
-    """The view's scenes by name; of a graph that is not too large also those with constants and with all boxes open."""
+    """The view's scenes by name: as shown now, and, if a group is closed, with all open.
+
+    A graph that is not too large also has those with constants and without groups.
+    """
     scenes = {"collapsed": _scene(view)}
-    if len(view.timeline.versions) <= MOST_OPEN:
+    groups = {group.id for group in view.root.below()}
+    if not groups <= view.opened:
+        scenes["open"] = _scene(view, opened=groups)
+    if len(view.timeline.versions) <= MAX_FLAT:
         scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
     return scenes
 
@@ -91,13 +97,13 @@ def scenes_of(view: View) -> dict[str, dict[str, str]]:
 def inspected(history: History, view: View, target: Profile, passes: Sequence[Pass] = ()) -> dict[str, Any]:
     """The inspector's content for every node that exists after some step, at the last such moment.
 
-    Empty if the model is too large; nodes that exist only within a step have none.
+    Empty for a model of more than MAX_INSPECTED nodes. Nodes that exist only within a step have no content.
     """
     texts: dict[str, Any] = {}
-    if len(view.timeline.versions) > MOST_INSPECTED:
+    if len(view.timeline.versions) > MAX_INSPECTED:
         return texts
     others = not_run(history, passes)
-    message = said_of(history, graphs_after(history), passes, target, view.timeline.versions)
+    reasons = reasons_of(history, graphs_after(history), passes, target, view.timeline.versions)
     lineage = Lineage(history)
     for step in reversed(range(len(history))):
         if step and not history[step].changed:
@@ -106,7 +112,7 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
         layouts = infer_layouts(groups.opened)
         done = len(history[step].rewrites)
         for name in (node.name for node in groups.opened.nodes if node.name not in texts):
-            rows = message.get(name, ())
+            rows = reasons.get(name, ())
             texts[name] = inspect_element(
                 history,
                 step,
@@ -116,16 +122,16 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
                 groups=groups,
                 layouts=layouts,
                 target=target,
-                said=rows,
+                reasons=rows,
                 lineage=lineage,
             )
     return texts
 
 
-def _scene(view: View, **seen: bool) -> dict[str, str]:
-    """One more scene of the view, which is not changed."""
-    before = {key: getattr(view, key) for key in seen}
-    for key, value in seen.items():
+def _scene(view: View, **fields: Any) -> dict[str, str]:
+    """The scene of the view with other values of these fields; the view itself keeps its values."""
+    before = {key: getattr(view, key) for key in fields}
+    for key, value in fields.items():
         setattr(view, key, value)
     try:
         scene, number = packed(view.scene())
@@ -138,8 +144,8 @@ def _scene(view: View, **seen: bool) -> dict[str, str]:
 def bundle(entry: str) -> str:
     """The component's modules as one script, each before those that import it.
 
-    They are written for this: imports and exports on one line each, every top-level name once. Whole-line comments,
-    a fifth of the text, including types for the checker, are removed.
+    The modules have each import and export on one line, and no top-level name twice. Comments on lines of their own
+    are removed; they are a fifth of the text.
     """
     plain = (_COMMENT.sub("", _IMPORT.sub("", _source(name))) for name in _in_order(entry, set()))
     return "\n".join(_EXPORT.sub("", module) for module in plain)

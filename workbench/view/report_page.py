@@ -15,13 +15,16 @@ from workbench.view.timeline import timeline_of, timeline_of_pair
 
 
 def report_page(history: History, profile: Profile, passes: Sequence[Pass] = ()) -> str:
-    """The page of a history. passes: those for which the inspector says why they did not match a node."""
+    """The page of a history. passes: the inspector says why each of them did not match a node."""
     view = View(timeline_of(history, profile), _file_name(history.initial), profile.layout)
     return report_html(view, inspected(history, view, profile, passes))
 
 
 def pair_page(first: History, second: History, profile: Profile) -> tuple[str, str]:
-    """A sentence on the nodes of two graphs, and the page of their differences; the histories have no steps."""
+    """A sentence that counts the matched nodes of two graphs, and the page of their differences.
+
+    The histories must have no steps.
+    """
     matched = match_graphs(first.graph, second.graph)
     titles = (_file_name(first.graph), _file_name(second.graph))
     second.initial = second.graph = renamed(second.graph, matched.pairs, first.graph)

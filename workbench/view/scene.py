@@ -1,7 +1,7 @@
-"""The scene: all that the browser needs to draw a history at any moment, as JSON.
+"""The scene: everything that the browser needs to draw a history at any moment, as JSON.
 
-docs/view.md describes the format. Boxes are placed here, once for all moments;
-the browser places nothing.
+docs/view.md describes the format. This module places the boxes, once for all moments;
+the browser only draws.
 """
 
 from __future__ import annotations
@@ -10,43 +10,48 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workbench.ir import node_line
 from workbench.view.arrangement import Arrangement, arrange
 from workbench.view.boxes import Box, Boxes, boxes_of
-from workbench.view.edge_shortcuts import Gaps
-from workbench.view.groups import Group, flat, group_nodes, opened_at_first, way_to
+from workbench.view.edge_shortcuts import FreeLines
+from workbench.view.engines import Place
+from workbench.view.groups import Group, flat, group_nodes, groups_around, opened_at_first
 from workbench.view.links import Links, links_of
-from workbench.view.node_style import CLASSES, NodeStyle
-from workbench.view.placement import Place
+from workbench.view.node_style import CLASSES, OWN, TARGET, NodeStyle
+from workbench.view.source_code import module_categories
 from workbench.view.timeline import Event, Timeline
 
-_MOST_TEXTS = 1500  # rewrites up to which their texts are sent; of more, only the sentences
-_LONGEST_LINE = 400  # characters of a node's text
+_MAX_REWRITES_WITH_NODES = 1500  # of longer histories, a rewrite has only its sentence, not its nodes
+_MAX_LINE = 400  # characters of a node's text
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Measurements of a node: microseconds of one run, and megabytes of its results."""
+    """What was measured or asked of a node; None if it was not.
+
+    us: microseconds of one run. mb: megabytes of its results. provider: where ONNX Runtime runs it, or why nowhere.
+    """
 
     us: float | None = None
     mb: float | None = None
+    provider: str | None = None
 
 
 @dataclass
 class View:
-    """The user's choices for the picture: which groups are open, and what else is shown.
+    """A timeline and the user's choices for its picture: which groups are open, and what else is shown.
 
-    costs: by name of node, for the graphs at the first and last moment.
+    costs: by node name, for the graph at the first and at the last moment.
     """
 
     timeline: Timeline
     title: str
     target: str
-    chosen: dict[str, bool] = field(default_factory=dict)  # groups that the user opened (True) or closed
+    chosen: dict[str, bool] = field(default_factory=dict)  # by group's id: opened (True) or closed by the user
     constants: bool = False
     is_flat: bool = False
     costs: tuple[Mapping[str, Costs], Mapping[str, Costs]] = field(default_factory=lambda: ({}, {}))
@@ -59,7 +64,7 @@ class View:
         self._choose(self.chosen)
 
     def set_open(self, id_: str, is_open: bool, deep: bool) -> None:
-        """Open or close a group, with `deep` all groups in it too; an unknown id changes nothing."""
+        """Open or close a group, and with `deep` every group in it; an unknown id changes nothing."""
         group = self._group(id_)
         if group is None:
             return
@@ -68,7 +73,7 @@ class View:
 
     def reveal(self, *names: str) -> bool:
         """Open the groups that hide the nodes; returns whether any was closed."""
-        hiding = {group.id: True for name in names for group in way_to(self.root, name)}
+        hiding = {group.id: True for name in names for group in groups_around(self.root, name)}
         was_closed = not hiding.keys() <= self.opened
         self._choose(hiding)
         return was_closed
@@ -90,9 +95,14 @@ class View:
         return boxes_of(self.timeline, flat(self.root) if self.is_flat else self.root, self.opened, self.constants)
 
     def scene(self, boxes: Boxes | None = None) -> dict[str, Any]:
-        """The scene as shown now; `boxes` are those of now, if the caller has them."""
+        """The scene as shown now. boxes: the result of `boxes()`, if the caller already has it."""
         boxes = self.boxes() if boxes is None else boxes
         return _Writer(self, boxes, links_of(self.timeline, boxes)).write()
+
+
+def with_providers(costs: Mapping[str, Costs], providers: Mapping[str, str]) -> dict[str, Costs]:
+    """The costs of nodes with their providers, both by node."""
+    return {**costs, **{name: replace(costs.get(name, Costs()), provider=text) for name, text in providers.items()}}
 
 
 def packed(entries: Mapping[str, Any] | Sequence[str]) -> tuple[str, str]:
@@ -101,8 +111,14 @@ def packed(entries: Mapping[str, Any] | Sequence[str]) -> tuple[str, str]:
     return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]
 
 
+def starts_in_target(timeline: Timeline) -> bool:
+    """Whether every CNN value of the first graph is in the target's layout, which is then the model's own."""
+    kinds = {v.style.layout for versions in timeline.versions.values() for v in versions if v.born == 0}
+    return TARGET in kinds and OWN not in kinds
+
+
 def steps_of(timeline: Timeline) -> list[dict[str, Any]]:
-    """What a scene says of each step."""
+    """The entries of a scene's "steps"."""
     return [
         {
             "title": span.title,
@@ -118,22 +134,27 @@ def steps_of(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 class _Writer:
-    """Writes a scene; looks, words and categories are sent once each, and referred to by number."""
+    """Writes a scene. Looks, labels and categories are written once each; other entries hold their numbers."""
 
     def __init__(self, view: View, boxes: Boxes, links: Links) -> None:
         self.view, self.boxes, self.links = view, boxes, links
         self.end = view.timeline.last + 1
-        self.styles: dict[tuple[NodeStyle, Costs], int] = {}
-        self.words: dict[str, int] = {}
+        self.styles: dict[tuple[NodeStyle, Costs, str], int] = {}
+        self.labels: dict[str, int] = {}
+        self.is_own = starts_in_target(view.timeline)
         self.categories: list[str] = []
+        self.module_of = {name: modules[0] for name, modules in view.timeline.modules.items()}
+        self.module_categories = module_categories(self.module_of.values())
+        self.providers = sorted({costs.provider for of in view.costs for costs in of.values() if costs.provider})
+        self.modules = sorted(set(self.module_categories.values()))
 
     def write(self) -> dict[str, Any]:
-        placed = arrange(self.boxes, self.links)
-        places = placed.places
+        arrangement = arrange(self.boxes, self.links)
+        places = arrangement.places
         timeline = self.view.timeline
-        boxes = [self._box(box, where) for box, where in zip(self.boxes.boxes, places, strict=True)]
-        edges = self._edges(placed, Gaps(self.boxes.boxes, places))
-        styles = [self._look(style, costs) for style, costs in self.styles]
+        boxes = [self._box(box, place) for box, place in zip(self.boxes.boxes, places, strict=True)]
+        edges = self._edges(arrangement, FreeLines(self.boxes.boxes, places))
+        styles = [self._look(style, costs, module) for style, costs, module in self.styles]
         return {
             "title": self.view.title,
             "T": timeline.last,
@@ -143,32 +164,35 @@ class _Writer:
             "rewrites": [self._rewrite(event) for event in timeline.events],
             "categories": self.categories,
             "classes": list(CLASSES),
+            "modules": self.modules,
+            "providers": self.providers,
             "target": self.view.target,
+            "own": self.is_own,
             "looks": styles,
             "boxes": boxes,
             "edges": edges,
-            "words": list(self.words),
+            "words": list(self.labels),
             "measured": self._measured(),
-            "width": placed.width,
-            "height": placed.height,
+            "width": arrangement.width,
+            "height": arrangement.height,
         }
 
     def _rewrite(self, event: Event) -> dict[str, Any]:
         names = dict.fromkeys((*event.nodes, *(node.name for node in event.inserted)))
         numbers = dict.fromkeys(self.boxes.number[name] for name in names if name in self.boxes.number)
         entries = {"s": event.sentence, "c": event.case, "b": list(numbers)}
-        if self.view.timeline.last <= _MOST_TEXTS:
+        if self.view.timeline.last <= _MAX_REWRITES_WITH_NODES:
             entries["g"], entries["a"] = _text(event.removed), _text(event.inserted)
         return entries
 
-    def _box(self, box: Box, where: Place) -> dict[str, Any]:
+    def _box(self, box: Box, place: Place) -> dict[str, Any]:
         entries: dict[str, Any] = {
             "id": box.id,
             "kind": box.kind,
-            "x": where.x,
-            "y": where.y,
-            "w": where.width,
-            "h": where.height,
+            "x": place.x,
+            "y": place.y,
+            "w": place.width,
+            "h": place.height,
             "up": box.frame,
             "v": [[born, min(dies, self.end), self._number(box, style, born, dies)] for born, dies, style in box.alive],
         }
@@ -180,25 +204,38 @@ class _Writer:
 
     def _group(self, box: Box, group: Group) -> dict[str, Any]:
         entries = {"open": box.is_open, "title": group.title, "path": list(group.path), "same": group.same}
-        if box.is_open:
-            return entries
         timeline = self.view.timeline
-        mix, inner, us, known = [0, 0, 0], [], 0.0, False
-        for member, name in enumerate(box.members):
+        layout_counts, inner = [0, 0, 0], []
+        members = box.members or tuple(group.members())
+        for member, name in enumerate(members):
             versions = timeline.versions[name]
-            costs = self._costs(name, versions[-1].born, versions[-1].dies)
-            known, us = known or costs.us is not None, us + (costs.us or 0.0)
             if not timeline.changes(name):
-                mix[versions[0].style.layout] += 1
+                layout_counts[self._kind(versions[0].style.layout)] += 1
                 continue
-            inner += [[v.born, min(v.dies, self.end), member, v.style.layout] for v in versions]
-        return entries | {"n": sum(mix), "mix": mix, "inner": inner, "us": round(us, 1) if known else None}
+            inner += [[v.born, min(v.dies, self.end), member, self._kind(v.style.layout)] for v in versions]
+        return entries | {
+            "n": sum(layout_counts),
+            "mix": layout_counts,
+            "inner": inner,
+            "us": self._times(members),
+        }
+
+    def _times(self, members: Collection[str]) -> list[float | None] | None:
+        """The sums of the members' times in the graphs at the first and at the last moment; None without a time."""
+        versions, (before, after) = self.view.timeline.versions, self.view.costs
+        first = [before[name].us for name in members if name in before and versions[name][0].born == 0]
+        last = [after[name].us for name in members if name in after and versions[name][-1].dies >= self.end]
+        times = [_sum(first), _sum(last)]
+        return None if times == [None, None] else times
 
     def _number(self, box: Box, style: NodeStyle, born: int, dies: int) -> int:
         if box.is_open:
             return -1
-        costs = self._costs(box.id, born, dies) if box.kind == "node" else Costs()
-        return self.styles.setdefault((style, costs), len(self.styles))
+        costs, module = Costs(), ""
+        if box.kind == "node":
+            costs = self._costs(box.id, born, dies)
+            module = self.module_categories.get(self.module_of.get(box.id, ""), "")
+        return self.styles.setdefault((style, costs, module), len(self.styles))
 
     def _costs(self, name: str, born: int, dies: int) -> Costs:
         before, after = self.view.costs
@@ -206,43 +243,61 @@ class _Writer:
             return after.get(name, Costs())
         return before.get(name, Costs()) if born == 0 else Costs()
 
-    def _look(self, style: NodeStyle, costs: Costs) -> dict[str, Any]:
-        return {**style.report(self.categories), "us": costs.us, "mb": costs.mb}
+    def _look(self, style: NodeStyle, costs: Costs, module: str) -> dict[str, Any]:
+        numbers = {
+            "m": self.modules.index(module) if module else -1,
+            "e": self.providers.index(costs.provider) if costs.provider else -1,
+        }
+        style = replace(style, layout=self._kind(style.layout), weights=self._kind(style.weights))
+        return {**style.report(self.categories), **numbers, "us": costs.us, "mb": costs.mb}
+
+    def _kind(self, kind: int) -> int:
+        """A kind of layout as it is coloured: a model in the target's layout has the colour of its own."""
+        return OWN if self.is_own and kind == TARGET else kind
 
     def _measured(self) -> dict[str, Any] | None:
-        known = [costs for _, costs in self.styles if costs.us is not None]
+        known = [costs for _, costs, _ in self.styles if costs.us is not None]
         if not known:
             return None
         us, mb = [c.us for c in known if c.us is not None], [c.mb for c in known if c.mb is not None]
         return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}
 
-    def _edges(self, placed: Arrangement, gaps: Gaps) -> list[dict[str, Any]]:
+    def _edges(self, arrangement: Arrangement, free_lines: FreeLines) -> list[dict[str, Any]]:
         entries = []
         boxes = self.boxes.boxes
         for link in self.links.links:
             entry: dict[str, Any] = {
                 "a": link.source,
                 "b": link.target,
-                "v": [[born, min(dies, self.end), self._word(words), kind] for born, dies, words, kind in link.said],
+                "v": [
+                    [born, min(dies, self.end), self._label(label), self._kind(kind)]
+                    for born, dies, label, kind in link.labels
+                ],
             }
             if link.values > 1:
                 entry["n"] = link.values
-            route = () if link.is_tick else placed.lines.get((link.source, link.target), ())
+            route = () if link.is_tick else arrangement.lines.get((link.source, link.target), ())
             if link.is_tick:
                 entry["tick"] = 1
             elif len(route) > 1:
                 entry["p"] = [number for point in route for number in point]
             if len(route) > 2 and not (boxes[link.source].is_chip or boxes[link.target].is_chip):
-                for message in entry["v"]:
-                    x = gaps.straight(link.source, link.target, message[0], message[1])
-                    message += [] if x is None else [x]
+                for interval in entry["v"]:
+                    x = free_lines.x_between(link.source, link.target, interval[0], interval[1])
+                    interval += [] if x is None else [x]
             entries.append(entry)
         return entries
 
-    def _word(self, words: str) -> int:
-        return self.words.setdefault(words, len(self.words)) if words else -1
+    def _label(self, label: str) -> int:
+        return self.labels.setdefault(label, len(self.labels)) if label else -1
+
+
+def _sum(times: Sequence[float | None]) -> float | None:
+    """The sum of those that were measured; None if none was."""
+    measured = [time for time in times if time is not None]
+    return round(sum(measured), 1) if measured else None
 
 
 def _text(nodes: tuple[Any, ...]) -> str:
     lines = [node_line(node) for node in nodes]
-    return "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..." for line in lines)
+    return "\n".join(line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}..." for line in lines)

@@ -7,8 +7,8 @@ from workbench.ir import Graph
 MAIN = "main graph"
 
 
-def inner_graphs(graph: Graph) -> dict[str, Graph]:
-    """All graphs of the model by a name that says where they are, the main graph first."""
+def all_graphs(graph: Graph) -> dict[str, Graph]:
+    """All graphs of the model, the main graph first; each by a name such as "Loop l / body"."""
     results = {MAIN: graph}
     _bodies(graph, "", results)
     for function in graph.functions.values():
@@ -18,9 +18,9 @@ def inner_graphs(graph: Graph) -> dict[str, Graph]:
     return results
 
 
-def _bodies(graph: Graph, where: str, results: dict[str, Graph]) -> None:
+def _bodies(graph: Graph, prefix: str, results: dict[str, Graph]) -> None:
     for node in graph.nodes:
         for attribute, body in node.bodies.items():
-            name = f"{where}{node.op_type} {node.name} / {attribute}"
+            name = f"{prefix}{node.op_type} {node.name} / {attribute}"
             results[name] = body
             _bodies(body, f"{name} / ", results)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-MARKS: Mapping[str, tuple[str, str]] = {  # colour and word of each
+MARKS: Mapping[str, tuple[str, str]] = {  # by mark: its colour and its meaning
     "-": ("#C62828", "removed"),
     "+": ("#2E7D32", "added"),
     "~": ("#B26A00", "changed"),
@@ -27,17 +27,14 @@ class TextRow:
     hidden: int = 0
 
 
-def a_line_each(text: str) -> str:
-    """The text with each constant of its head on a separate line; the printer writes all on one."""
+def one_constant_per_line(text: str) -> str:
+    """A printed graph with each constant of its head on a separate line; the printer writes all on one line."""
     head, brace, body = text.partition("\n{")
     return _NEXT_CONSTANT.sub(",\n    ", head) + brace + body if brace else text
 
 
 def side_by_side(before: str, after: str) -> list[TextRow]:
-    """The rows of both texts, without long runs of equal lines.
-
-    Lines of the same node form one changed line; difflib finds equal lines.
-    """
+    """The rows of both texts; long runs of equal lines are omitted. Two lines of the same node form one changed row."""
     a, b = before.splitlines(), after.splitlines()
     results: list[TextRow] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b).get_opcodes():
@@ -61,21 +58,21 @@ def _equal(lines: list[str], first: bool, last: bool) -> Iterator[TextRow]:
 
 
 def _paired(removed: list[str], added: list[str]) -> Iterator[TextRow]:
-    """The lines of one changed run, in the order of both; those of the same node are paired."""
-    places = {_defined(line): index for index, line in enumerate(added)}
-    done = 0
+    """The rows of one changed run, in the order of both texts; two lines of the same node form one row."""
+    positions = {_defined(line): index for index, line in enumerate(added)}
+    written = 0
     for line in removed:
-        place = places.get(_defined(line), -1)
-        if place < done:
+        position = positions.get(_defined(line), -1)
+        if position < written:
             yield TextRow("-", before=line)
             continue
-        yield from (TextRow("+", after=other) for other in added[done:place])
-        yield TextRow("~", line, added[place])
-        done = place + 1
-    yield from (TextRow("+", after=other) for other in added[done:])
+        yield from (TextRow("+", after=other) for other in added[written:position])
+        yield TextRow("~", line, added[position])
+        written = position + 1
+    yield from (TextRow("+", after=other) for other in added[written:])
 
 
 def _defined(line: str) -> str:
-    """The node's name in brackets, or what is left of the equals sign: the constant's name and type."""
+    """What a line defines: the node's name in brackets, or the text before "=", a constant's name and type."""
     named = _NODE.match(line)
     return named[1] if named else line.partition("=")[0].strip()

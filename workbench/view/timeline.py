@@ -1,9 +1,9 @@
-"""All nodes and edges of a history with their lifetimes: a union that is placed once.
+"""All nodes and edges of a history with their lifetimes: a union, which is placed once.
 
-Time counts over the whole history: moment t is the graph after t rewrites of all
-steps. A node is identified by its name; each of its forms is a version. Since
-everything that ever exists has one position, nothing that stays moves, whatever
-moment is shown. A call of a group of operators is recorded as its operators,
+Moments are counted over the whole history: moment t is the graph after t rewrites
+of all steps. A node is identified by its name; each of its forms is a version.
+Every node has one position for all moments, so that nodes do not move from one
+moment to the next. A call of a group of operators is recorded as its operators,
 with the name of their group.
 """
 
@@ -29,19 +29,22 @@ from workbench.view.node_style import (
     constant_style,
     is_of_weights,
     result_layouts,
-    shape_words,
+    shape_text,
     style_of,
-    value_words,
+    value_text,
 )
+from workbench.view.source_code import modules_of, modules_of_pair
 
-FOREVER = 1_000_000_000  # a moment that never comes: a version that dies then exists at the end
+FOREVER = 1_000_000_000  # later than any moment: the `dies` of a version that exists at the end
 
 
 @dataclass(frozen=True)
 class Version:
-    """A node as it was from moment `born` until moment `dies`.
+    """A form of a node, from moment `born` until before moment `dies`.
 
-    shapes: of its results, "1x3x224x224", "" if unknown; layouts: of its results, and of its weights if it has any.
+    shapes: of its results, such as "1x3x224x224", "" if unknown.
+    layouts: of its results, then of its weights if it has any.
+
     """
 
     born: int
@@ -57,11 +60,11 @@ class Version:
 
 @dataclass(frozen=True)
 class EdgeInterval:
-    """The time for which a value flows along an edge, the edge's label meanwhile, and its kind of layout."""
+    """The time for which a value flows along an edge, and the edge's label and kind of layout in that time."""
 
     born: int
     dies: int
-    words: str
+    label: str
     kind: int
 
 
@@ -76,7 +79,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class StepSpan:
-    """The time of a step: `first` is the moment before it, and it lasts `rewrites` moments."""
+    """The moments of a step: `first` is the moment before it, and it has `rewrites` moments."""
 
     title: str
     pass_name: str
@@ -100,8 +103,9 @@ class Event:
 
 @dataclass
 class Timeline:
-    """The union of a history. The order of nodes is topological at the first moment; new ones follow the nodes
-    after which they were inserted."""
+    """The union of a history's graphs.
+
+    The nodes of the first moment are in topological order; others follow the nodes after which they were inserted."""
 
     versions: dict[str, list[Version]] = field(default_factory=dict)
     edges: dict[Edge, list[EdgeInterval]] = field(default_factory=dict)
@@ -110,10 +114,11 @@ class Timeline:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     styles_of_values: dict[str, NodeStyle] = field(default_factory=dict)  # by "in:..." and "out:..."
-    shapes: dict[str, str] = field(default_factory=dict)  # of the first result, by node
-    constant_styles: dict[str, NodeStyle] = field(default_factory=dict)  # of constants that a node reads, by value
-    groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # when each fused group exists
-    group_of: dict[str, str] = field(default_factory=dict)  # the last fused group of each operator that was in one
+    shapes: dict[str, str] = field(default_factory=dict)  # of each node's first result, by node name
+    constant_styles: dict[str, NodeStyle] = field(default_factory=dict)  # by value, of each constant that a node reads
+    groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by fused group: its (born, dies) intervals
+    group_of: dict[str, str] = field(default_factory=dict)  # by operator: its last fused group
+    modules: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by node: its torch modules (`modules_of`)
     is_pair: bool = False  # two graphs and their difference, not a history
 
     @property
@@ -123,7 +128,7 @@ class Timeline:
 
     @cached_property
     def short_lived(self) -> frozenset[str]:
-        """Nodes that exist only within a step, which are not placed."""
+        """Nodes that exist only within a step; they are not placed."""
         ends = [0, *(span.first + span.rewrites for span in self.step_spans)]
         return frozenset(
             name
@@ -132,7 +137,7 @@ class Timeline:
         )
 
     def changes(self, name: str) -> bool:
-        """Whether it ever appears, disappears or changes."""
+        """Whether the node ever appears, disappears or changes."""
         versions = self.versions[name]
         return len(versions) > 1 or versions[0].born > 0 or versions[0].dies < FOREVER
 
@@ -158,29 +163,29 @@ def timeline_of(history: History, target: Profile) -> Timeline:
                 f"transposes {step.before.text('transposes')} to {step.after.text('transposes')}",
             )
         )
-    return record.timeline(groups.opened)
+    return replace(record.timeline(groups.opened), modules=modules_of(history))
 
 
 def _verdict(step: Step) -> tuple[str, bool | None]:
     return ("", None) if step.verdict is None else (step.verdict.sentence, step.verdict.ok)
 
 
-def take_verdicts(timeline: Timeline, history: History) -> bool:
-    """Take over the verdicts that the steps have by now; returns whether any is new."""
-    before = list(timeline.step_spans)
+def update_verdicts(timeline: Timeline, history: History) -> bool:
+    """Copy the verdicts of the history's steps into the timeline; returns whether one changed."""
+    previous = list(timeline.step_spans)
     for index, step in enumerate(history.steps):
-        words, ok = _verdict(step)
-        timeline.step_spans[index] = replace(before[index], verdict=words, ok=ok)
-    return timeline.step_spans != before
+        sentence, ok = _verdict(step)
+        timeline.step_spans[index] = replace(previous[index], verdict=sentence, ok=ok)
+    return timeline.step_spans != previous
 
 
 def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sentence: str, target: Profile) -> Timeline:
-    """Two graphs as a history of one change; their nodes correspond by name."""
+    """Two graphs as the timeline of one change; nodes of equal name correspond. titles: one of each graph."""
     before, after = OpenedGroups(first), OpenedGroups(second)
     record = _Record(before, target, infer_layouts(before.opened))
     changes = diff(before.opened, after.opened)
-    kept = {node.name for node in before.opened.nodes} - changes.removed
-    changed = changes.changed | {name for name in kept if before.group_of.get(name) != after.group_of.get(name)}
+    common = {node.name for node in before.opened.nodes} - changes.removed
+    changed = changes.changed | {name for name in common if before.group_of.get(name) != after.group_of.get(name)}
     removed = tuple(node for node in before.opened.nodes if node.name in changes.removed | changed)
     inserted = tuple(node for node in after.opened.nodes if node.name in changes.added | changed)
     record.step_spans.append(StepSpan(titles[0], "", 0, 0))
@@ -192,17 +197,15 @@ def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sente
     record.step_spans.append(
         StepSpan(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}")
     )
-    timeline = record.timeline(after.opened)
-    timeline.is_pair = True
-    return timeline
+    return replace(record.timeline(after.opened), is_pair=True, modules=modules_of_pair(first, second))
 
 
 def _apply(record: _Record, groups: OpenedGroups, rewrite: AppliedRewrite, step: int) -> None:
     members = [name for node in rewrite.nodes for name in groups.members(node)]
     inverse, change = groups.apply(rewrite.edit)
     matched = tuple(dict.fromkeys(name for node in members for name in groups.members(node)))
-    made = tuple(groups.graph.node(name) for name in inverse.remove)
-    record.event(Event(rewrite.sentence, rewrite.case, matched, inverse.insert, made))
+    inserted = tuple(groups.graph.node(name) for name in inverse.remove)
+    record.event(Event(rewrite.sentence, rewrite.case, matched, inverse.insert, inserted))
     values = {v for node in (*change.removed, *change.inserted) for v in node.outputs if v}
     users = {user.name for v in values for user in groups.opened.users(v)}
     touched = {node.name for node in (*change.removed, *change.inserted)} | users
@@ -211,7 +214,7 @@ def _apply(record: _Record, groups: OpenedGroups, rewrite: AppliedRewrite, step:
 
 @dataclass
 class _Open:
-    """A version that has not ended; its look and layouts may be set at the end of the step."""
+    """A version that still exists; its style and layouts are set again at the end of the step."""
 
     born: int
     node: Node
@@ -223,7 +226,7 @@ class _Open:
 
 
 class _Record:
-    """Records what appears and disappears, in order of time."""
+    """Records, moment by moment, which nodes, edges and groups appear and disappear."""
 
     def __init__(self, groups: OpenedGroups, target: Profile, layouts: Mapping[str, str]) -> None:
         graph = groups.opened
@@ -239,11 +242,11 @@ class _Record:
         self._events: list[Event] = []
         self._shapes: dict[str, str] = {}
         self._constants: dict[str, NodeStyle] = {}
-        self._fresh: set[str] = set()  # nodes whose look is set at the end of the step
+        self._fresh: set[str] = set()  # nodes whose style is set again at the end of the step
         self._groups: dict[str, list[tuple[int, int]]] = {}
         self._group_since: dict[str, int] = {}
-        self._group_of: dict[str, str] = {}  # the last group of each operator
-        self._grouped: Mapping[str, str] = {}  # the groups that exist now
+        self._group_of: dict[str, str] = {}  # by operator: its last group
+        self._grouped: Mapping[str, str] = {}  # by operator: its group now
         self._group_operators(groups)
         for node in graph.nodes:
             self._begin(graph, node, 0, "")
@@ -286,14 +289,14 @@ class _Record:
         self._group_of |= groups.group_of
 
     def settle(self, graph: Graph, layouts: Mapping[str, str]) -> None:
-        """Record the end of a step: nodes that it added and that still exist get their style."""
+        """Record the end of a step: nodes that it inserted and that still exist get a style from the whole graph."""
         self._layouts = dict(layouts)
         for name in self._fresh & self._open.keys():
             self._set_style(graph, self._open[name])
         self._fresh.clear()
 
     def timeline(self, graph: Graph) -> Timeline:
-        ends = (graph, self._first)  # two files may have different ones
+        ends = (graph, self._first)  # the two files of a pair may have different inputs
         inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
         values = {f"{INPUT_ID}{v}": self._value_style(g, v, "input") for g in ends for v in g.inputs}
@@ -319,19 +322,19 @@ class _Record:
         )
 
     def _value_style(self, graph: Graph, value: str, what: str) -> NodeStyle:
-        words, kind = self._words(graph, value)
+        label, kind = self._label_of(graph, value)
         if what == "input" and is_of_weights(self._layouts.get(value, TENSOR)):
-            kind = OWN  # the input arrives so, whatever the hardware's layout
-        return NodeStyle(what, value, words, kind, NO_KIND, what, "")
+            kind = OWN  # an input of weights has its layout on every target
+        return NodeStyle(what, value, label, kind, NO_KIND, what, "")
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)
-        if self.now:  # at first all are settled at once
+        if self.now:  # at moment 0, settle() sets all styles
             self._set_style(graph, opened)
         self._fresh.add(node.name)
         if node.name not in self._versions:
             self._versions[node.name] = []
-            self._shapes[node.name] = shape_words(graph, node.outputs[0]) if node.outputs else ""
+            self._shapes[node.name] = shape_text(graph, node.outputs[0]) if node.outputs else ""
 
         for value in node.operands:
             if graph.constant(value) is not None and value not in self._constants:
@@ -341,7 +344,7 @@ class _Record:
         node = opened.node
         group = self._grouped.get(node.name, "")
         opened.style = style_of(graph, node, self._layouts, self._target, opened.step, opened.fused, group)
-        opened.shapes = tuple(shape_words(graph, value) for value in node.outputs if value)
+        opened.shapes = tuple(shape_text(graph, value) for value in node.outputs if value)
         opened.layouts = result_layouts(graph, node, self._layouts)
 
     def _end(self, name: str, moment: int | None = None) -> None:
@@ -363,35 +366,35 @@ class _Record:
             self._reconnect(graph, f"{OUTPUT_ID}{value}", (value,) if graph.is_output(value) else ())
 
     def _reconnect(self, graph: Graph, target: str, reads: Iterable[str]) -> None:
-        now = {edge: self._words(graph, edge.value) for value in reads for edge in _edges(graph, value, target)}
+        now = {edge: self._label_of(graph, edge.value) for value in reads for edge in _edges(graph, value, target)}
         before = self._open_edges.setdefault(target, {})
-        ended = [edge for edge, (_, words, kind) in before.items() if now.get(edge) != (words, kind)]
+        ended = [edge for edge, (_, label, kind) in before.items() if now.get(edge) != (label, kind)]
         self._disconnect(target, ended, self.now)
-        for edge, (words, kind) in now.items():
-            before.setdefault(edge, (self.now, words, kind))
+        for edge, (label, kind) in now.items():
+            before.setdefault(edge, (self.now, label, kind))
 
     def _disconnect(self, target: str, ended: Iterable[Edge], moment: int) -> None:
         for edge in ended:
-            born, words, kind = self._open_edges[target].pop(edge)
+            born, label, kind = self._open_edges[target].pop(edge)
             if born < moment:
-                self._edges.setdefault(edge, []).append(EdgeInterval(born, moment, words, kind))
+                self._edges.setdefault(edge, []).append(EdgeInterval(born, moment, label, kind))
 
-    def _words(self, graph: Graph, value: str) -> tuple[str, int]:
-        return value_words(graph, value, self._layouts), box_kind_of(self._layouts.get(value, TENSOR), self._target)
+    def _label_of(self, graph: Graph, value: str) -> tuple[str, int]:
+        return value_text(graph, value, self._layouts), box_kind_of(self._layouts.get(value, TENSOR), self._target)
 
 
 def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
-    """The edge on which `value` flows to `target`; none for a constant."""
+    """The edge on which `value` flows to `target`, as a tuple of one; empty for a constant."""
     producer = graph.producer(value)
     if producer is not None:
         return (Edge(producer.name, target, value),)
     return (Edge(f"{INPUT_ID}{value}", target, value),) if graph.is_input(value) else ()
 
 
-def _fusion_label(removed: tuple[Node, ...], come: tuple[Node, ...]) -> str:
-    """ "made of Conv and BatchNormalization", if several nodes became fewer."""
-    if len(removed) < 2 or not come or len(come) >= len(removed):
+def _fusion_label(removed: tuple[Node, ...], inserted: tuple[Node, ...]) -> str:
+    """A label such as "made of Conv and BatchNormalization"; "" unless several nodes became fewer."""
+    if len(removed) < 2 or not inserted or len(inserted) >= len(removed):
         return ""
     ops = [node.op.removeprefix("workbench.") for node in removed]
-    counted = [f"{len(list(same))} {op}" if ops.count(op) > 1 else op for op, same in itertools.groupby(sorted(ops))]
+    counted = [f"{len(list(group))} {op}" if ops.count(op) > 1 else op for op, group in itertools.groupby(sorted(ops))]
     return f"made of {', '.join(counted[:-1])} and {counted[-1]}"

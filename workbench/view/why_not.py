@@ -1,4 +1,4 @@
-"""What every pass of a history said of a node: what it did to it, and why its rules did not match it."""
+"""What each pass of a history did to a node, and why its rules did not match the node."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from workbench.rewrite.core.identity import RewriteId
 
 
 @dataclass(frozen=True)
-class PassSaid:
-    """What the pass of step `step` said of a node; t: the moment after that. rule: "" if no rule said it."""
+class PassReason:
+    """What a pass did to a node, or why it did not change it.
+
+    step: the index of the step. t: the number of rewrites of the history that were applied when it acted or refused.
+    rule: the rule that refused; "" if the pass acted, or has no rules.
+    """
 
     step: int
     title: str
@@ -25,8 +29,8 @@ class PassSaid:
     acted: bool
 
     @property
-    def by(self) -> str:
-        """Whether it acted, or which rule said the sentence; with a colon after it, "" if there is nothing to say."""
+    def prefix(self) -> str:
+        """What is written before the sentence: "acted: ", the name of the rule with a colon, or "" without a rule."""
         return "acted: " if self.acted else f"{self.rule}: " if self.rule else ""
 
 
@@ -43,31 +47,31 @@ def graphs_after(history: History) -> list[Graph]:
     return graphs[1:]
 
 
-def said_of(
+def reasons_of(
     history: History, graphs: Sequence[Graph], passes: Sequence[Pass], target: Profile, names: Collection[str]
-) -> Mapping[str, list[PassSaid]]:
-    """What each step's pass said of the nodes with these names: its rewrites, then its refusals when it had ended.
+) -> Mapping[str, list[PassReason]]:
+    """By node name, for each step in order: the rewrites of the node, then the refusals of the pass after the step.
 
-    graphs: after each step. A step whose pass is not among `passes` is left out.
+    graphs: after each step. Refusals of passes that are not in `passes` are left out.
     """
-    results: defaultdict[str, list[PassSaid]] = defaultdict(list)
-    asked = {pass_.name for pass_ in passes}
+    results: defaultdict[str, list[PassReason]] = defaultdict(list)
+    refusing_pass_names = {pass_.name for pass_ in passes}
     context = PassContext(target, mode=history.mode, limits=history.limits)
-    wanted, t = set(names), 0
+    all_names, t = set(names), 0
     for number, (step, graph) in enumerate(zip(history.steps, graphs, strict=True)):
         for rewrite in step.rewrites:
             t += 1
             touched = {*rewrite.nodes, *(node.name for node in rewrite.edit.insert)}
-            for name in wanted & touched:
-                results[name].append(PassSaid(number, step.title, "", rewrite.sentence, t, acted=True))
-        if step.pass_ is not None and step.pass_name in asked:
-            for name, rule, sentence in _refusals(step, step.pass_, graph, context, wanted, step.left_out):
-                results[name].append(PassSaid(number, step.title, rule, sentence, t, acted=False))
+            for name in all_names & touched:
+                results[name].append(PassReason(number, step.title, "", rewrite.sentence, t, acted=True))
+        if step.pass_ is not None and step.pass_name in refusing_pass_names:
+            for name, rule, sentence in _refusals(step, step.pass_, graph, context, all_names, step.left_out):
+                results[name].append(PassReason(number, step.title, rule, sentence, t, acted=False))
     return results
 
 
 def not_run(history: History, passes: Sequence[Pass]) -> list[Pass]:
-    """The passes of which the history has no step: they can only say what they think of the moment that is shown."""
+    """The passes that the history did not run; why they would not act can only be asked of the graph that is shown."""
     ran = {step.pass_name for step in history.steps}
     return [pass_ for pass_ in passes if pass_.name not in ran]
 

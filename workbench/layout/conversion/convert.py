@@ -22,51 +22,55 @@ from workbench.metrics.transpose_cost import elements, moved_by
 from workbench.ops import NotPermutable, PermutedCall, layout_of
 from workbench.ops.channels_last import (
     DOMAIN,
-    GIVES_KERNEL,
     KERNELS,
     WEIGHT_AXES,
+    WEIGHT_GRADIENT_OP,
     channels_last_op,
     plain_op,
     stored_weights,
     weight_permutation,
-    weight_way,
+    weight_reordering,
 )
-from workbench.ops.permutation.kinds import lines_up
+from workbench.ops.permutation.kinds import alignment_of
 
-RESTORES = "workbench.restores"  # metadata of a Transpose that a strategy inserted after a converted node: the value
-REASON = "workbench.reason"  # metadata of such a Transpose that stays: the sentence that says why
+RESTORES = "workbench.restores"  # metadata key of a Transpose after a converted node: the value that it restores
+REASON = "workbench.reason"  # metadata key of such a Transpose that stays: a sentence that says why
 
 
 @dataclass
 class Conversion:
-    """The edit, and for the sentence what it does with the operands.
+    """The edit, and what it does with operands, for the sentence.
 
     moved:    operands that a new Transpose permutes, with the number of elements; None if unknown.
-    at_hand:  operands of which the permuted value exists already.
+    reused:   operands of which the permuted value exists already.
     weight:   what is done with the weight; "" if nothing.
     lined_up: operands of lower rank that are reshaped, with their new shape in words.
     """
 
     edit: Edit
     moved: dict[str, int | None] = field(default_factory=dict)
-    at_hand: tuple[str, ...] = ()
+    reused: tuple[str, ...] = ()
     weight: str = ""
     lined_up: dict[str, str] = field(default_factory=dict)
 
-    def said(self) -> str:
-        """What moves, and what is done with other operands."""
+    def operands_text(self) -> str:
+        """Which operands move, and what is done with the others, as clauses of a sentence."""
         moved = ", ".join(f"'{value}' is transposed, {elements(number)}" for value, number in self.moved.items())
-        return f"{moved or 'nothing moved'}{self.others_said()}"
+        return f"{moved or 'nothing moved'}{self.other_operands_text()}"
 
-    def others_said(self) -> str:
-        """What is done with operands of lower rank, and with the weight."""
+    def other_operands_text(self) -> str:
+        """What is done with operands of lower rank and with the weight, each with "; " before it."""
         reshaped = "".join(f"; '{value}' is reshaped to {shape}" for value, shape in self.lined_up.items())
         return f"{reshaped}; {self.weight}" if self.weight else reshaped
 
 
 def why_there(node: Node, where: str, target: Profile) -> str:
-    """Why a strategy with a cost model runs the node `where`: "in NHWC"."""
-    return f"is demanded {where}" if plain_op(node) in target.required_layouts else f"runs {where}, which costs least"
+    """Why a strategy with a cost model runs the node in a layout, as a clause. where: "in NHWC"."""
+    return (
+        f"must run {where} on this target"
+        if plain_op(node) in target.required_layouts
+        else f"runs {where}, which costs least"
+    )
 
 
 def is_only_reader(graph: Graph, node: Node, value: str) -> bool:
@@ -74,7 +78,7 @@ def is_only_reader(graph: Graph, node: Node, value: str) -> bool:
     return graph.users(value) == (node,) and not graph.is_output(value)
 
 
-def at_hand(graph: Graph, value: str, perm: Permutation, reader: Node | None) -> str | None:
+def existing_permuted(graph: Graph, value: str, perm: Permutation, reader: Node | None) -> str | None:
     """An existing value that equals `value` transposed by `perm` and is not a result of `reader`, if there is one."""
     producer = graph.producer(value)
     if producer is not None and producer.op == "Transpose" and perm_of(graph, producer) == inverse(perm):
@@ -85,7 +89,7 @@ def at_hand(graph: Graph, value: str, perm: Permutation, reader: Node | None) ->
     return None
 
 
-def pending(graph: Graph, value: str, perm: Permutation) -> Node | None:
+def restoring_transpose_of(graph: Graph, value: str, perm: Permutation) -> Node | None:
     """The Transpose that restores `value` from its permuted form, if that is its producer."""
     producer = graph.producer(value)
     if producer is None or producer.op != "Transpose" or perm_of(graph, producer) != inverse(perm):
@@ -101,80 +105,81 @@ def convert(
     reuse: use existing permuted values; if false, each operand gets a new Transpose.
     Raises NotPermutable with a sentence if the operator cannot run on permuted operands.
     """
-    carried = permuted_call(graph, node, perm, target)
-    other = next((node.inputs[i] for i in carried.inputs if graph.rank_of(node.inputs[i]) != len(perm)), None)
-    if other is not None:  # its CNN operand only gives a type or a bound, as CastLike's second does
-        raise NotPermutable(f"operand '{other}' of {node} has other axes")
-    work = _Work(graph, layout, node, reuse)
+    call = permuted_call(graph, node, perm, target)
+    mismatched = next((node.inputs[i] for i in call.inputs if graph.rank_of(node.inputs[i]) != len(perm)), None)
+    if mismatched is not None:  # the image operand only supplies a type or a bound, like CastLike's second
+        raise NotPermutable(f"operand '{mismatched}' of {node} has another rank than the permutation")
+    additions = _Additions(graph, layout, node, reuse)
     inputs = list(node.inputs)
-    for index in carried.inputs:
-        inputs[index] = work.permuted_operand(node.inputs[index], perm)
-    for index in carried.lined_up:
-        inputs[index] = work.lined_up_operand(node.inputs[index], perm)
-    op_type = carried.op_type or node.op_type
-    domain = node.domain if carried.domain is None else carried.domain
-    constants = dict(carried.constants)
-    weight, order = "", order_of_weight(node, carried, target)
+    for index in call.inputs:
+        inputs[index] = additions.permuted_operand(node.inputs[index], perm)
+    for index in call.lined_up:
+        inputs[index] = additions.lined_up_operand(node.inputs[index], perm)
+    op_type = call.op_type or node.op_type
+    domain = node.domain if call.domain is None else call.domain
+    constants = dict(call.constants)
+    weight, order = "", order_of_weight(node, call, target)
     stored = stored_weights(node) if plain_op(node) in KERNELS else WEIGHT_AXES
     if order != WEIGHT_AXES:
         domain, op_type = channels_last_op(plain_op(node).removeprefix(f"{DOMAIN}."), len(perm), order)
     if order != stored:
-        inputs[1], weight = work.weight(node.inputs[1], stored, order, constants.pop(1, None))
+        inputs[1], weight = additions.weight(node.inputs[1], stored, order, constants.pop(1, None))
     for index, tensor in constants.items():
         inputs += [""] * (index + 1 - len(inputs))
-        inputs[index] = work.constant(inputs[index] or f"{node.outputs[0]}_{index}", tensor)
+        inputs[index] = additions.constant(inputs[index] or f"{node.outputs[0]}_{index}", tensor)
 
     outputs, restoring = [], []
-    for value, out_perm in zip(node.outputs, carried.outputs, strict=False):
+    for value, out_perm in zip(node.outputs, call.outputs, strict=False):
         if out_perm is None or not value:
             outputs.append(value)
             continue
-        outputs.append(work.name(f"{value}_{layout.lower()}"))
-        restoring.append(work.restoring(outputs[-1], value, inverse(out_perm)))
+        outputs.append(additions.name(f"{value}_{layout.lower()}"))
+        restoring.append(additions.restoring(outputs[-1], value, inverse(out_perm)))
         type_ = graph.tensor_type(value)
         if type_ is not None:
-            work.types[outputs[-1]] = type_.permuted(out_perm)
-    if carried.picks is not None:
-        restoring.append(work.picking(node, carried.picks))
+            additions.types[outputs[-1]] = type_.permuted(out_perm)
+    if call.picks is not None:
+        restoring.append(additions.picking(node, call.picks))
         outputs[0] = restoring[-1].inputs[0]
-    changed = node.replace(
+    converted = node.replace(
         op_type=op_type,
         domain=domain,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        attributes=node.attributes if carried.attributes is None else carried.attributes,
+        attributes=node.attributes if call.attributes is None else call.attributes,
     )
-    read = {value for reader in (*work.before, changed) for value in reader.operands}
-    dead = _orphaned(graph, node, {v: p for v, p in work.arrive.items() if v not in read}) if reuse else ()
+    read = {value for reader in (*additions.before, converted) for value in reader.operands}
+    dead = (
+        _orphaned(graph, node, {v: p for v, p in additions.permuted_operands.items() if v not in read}) if reuse else ()
+    )
     edit = Edit(
         remove=(node.name, *dead),
-        insert=(*work.before, changed, *restoring),
-        constants=work.constants,
-        types=work.types,
+        insert=(*additions.before, converted, *restoring),
+        constants=additions.constants,
+        types=additions.types,
     )
-    return Conversion(edit, work.moved, tuple(work.found), weight, work.lined_up)
+    return Conversion(edit, additions.moved, tuple(additions.reused), weight, additions.lined_up)
 
 
 def permuted_call(graph: Graph, node: Node, perm: Permutation, target: Profile) -> PermutedCall:
-    """The call on permuted operands, by the operator's contract; a resulting weight (BPW) has the target's order.
+    """The call on permuted operands, by the operator's contract; the result of the weight gradient operator BPW has the
+    target's order.
 
     Raises NotPermutable with a sentence if the operator cannot run on permuted operands.
     """
-    carried = layout_of(node).propagate_permutation(graph, node, perm)
+    call = layout_of(node).propagate_permutation(graph, node, perm)
     order = target.weights_for("Conv")
-    if node.op != GIVES_KERNEL or carried.op_type is None or order == WEIGHT_AXES:
-        return carried
+    if node.op != WEIGHT_GRADIENT_OP or call.op_type is None or order == WEIGHT_AXES:
+        return call
     _, op_type = channels_last_op(node.op_type, len(perm), order)
-    return replace(carried, op_type=op_type, outputs=(weight_permutation(order, len(perm)),))
+    return replace(call, op_type=op_type, outputs=(weight_permutation(order, len(perm)),))
 
 
-def order_of_weight(node: Node, carried: PermutedCall, target: Profile) -> str:
-    """The order of the weight that the converted node reads: the target's for a channels-last convolution, else
-    ONNX's.
-    """
+def order_of_weight(node: Node, call: PermutedCall, target: Profile) -> str:
+    """The order of the converted node's weight: the target's for a channels-last convolution, else ONNX's."""
     if plain_op(node) not in KERNELS:
         return WEIGHT_AXES
-    if carried.op_type is None:
+    if call.op_type is None:
         return stored_weights(node)
     return target.weights_for("Conv") if node.op in KERNELS else WEIGHT_AXES
 
@@ -182,61 +187,67 @@ def order_of_weight(node: Node, carried: PermutedCall, target: Profile) -> str:
 def store_weights(graph: Graph, target: Profile) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
     """Convert the weights of channels-last convolutions to the target's order: (edit, sentence, nodes).
 
-    A target that wants ONNX's order accepts any, as the function bodies for ONNX Runtime do.
+    If the target's order is ONNX's, nothing is converted: the function bodies that ONNX Runtime runs accept any order.
     """
-    for node in [n for n in graph.nodes if plain_op(n) in KERNELS and n.op not in KERNELS]:
+    for node in [n for n in graph.nodes if plain_op(n) in KERNELS and n.op not in KERNELS]:  # channels-last variants
         rank = graph.rank_of(node.inputs[1])
-        wanted = target.layout_for(rank or 0, plain_op(node))
+        layout = target.layout_for(rank or 0, plain_op(node))
         stored, order = stored_weights(node), target.weights_for("Conv")
-        if wanted is None or not wanted.endswith("C") or order in (WEIGHT_AXES, stored) or rank is None:
+        if layout is None or not layout.endswith("C") or order in (WEIGHT_AXES, stored) or rank is None:
             continue
-        work = _Work(graph, wanted, node)
-        value, message = work.weight(node.inputs[1], stored, order, None)
+        additions = _Additions(graph, layout, node)
+        value, weight_text = additions.weight(node.inputs[1], stored, order, None)
         _, op_type = channels_last_op(plain_op(node).removeprefix(f"{DOMAIN}."), rank, order)
-        changed = node.replace(op_type=op_type, inputs=(node.inputs[0], value, *node.inputs[2:]))
-        edit = Edit(remove=(node.name,), insert=(*work.before, changed), constants=work.constants, types=work.types)
-        yield edit, f"{node} is in {wanted}; {message}", (node.name,)
+        converted = node.replace(op_type=op_type, inputs=(node.inputs[0], value, *node.inputs[2:]))
+        edit = Edit(
+            remove=(node.name,),
+            insert=(*additions.before, converted),
+            constants=additions.constants,
+            types=additions.types,
+        )
+        yield edit, f"{node} is in {layout}; {weight_text}", (node.name,)
 
 
-def _orphaned(graph: Graph, node: Node, arrive: Mapping[str, Permutation]) -> tuple[str, ...]:
-    """Restoring Transposes that only this node used, before operands that it now reads permuted."""
+def _orphaned(graph: Graph, node: Node, permuted_operands: Mapping[str, Permutation]) -> tuple[str, ...]:
+    """Names of the restoring Transposes that become unused, since this node, their only reader, now reads their "
+    "input."""
     dead: dict[str, None] = {}
-    for value, perm in arrive.items():
-        producer = pending(graph, value, perm)
+    for value, perm in permuted_operands.items():
+        producer = restoring_transpose_of(graph, value, perm)
         if producer is not None and is_only_reader(graph, node, value):
             dead[producer.name] = None
     return tuple(dead)
 
 
-def is_ours(producer: Node) -> bool:
-    """Whether a strategy inserted this restoring Transpose, and has not marked it to stay."""
+def is_removable(producer: Node) -> bool:
+    """Whether the node is a restoring Transpose that no strategy has marked to stay."""
     return RESTORES in producer.metadata and REASON not in producer.metadata
 
 
-def mark_restored(graph: Graph, producer: Node, sentence: str) -> Edit:
-    """Mark the restoring Transpose to stay, with the reason."""
+def mark_kept(graph: Graph, producer: Node, sentence: str) -> Edit:
+    """Mark the restoring Transpose to be kept, with the reason."""
     return Edit(remove=(producer.name,), insert=(producer.replace(metadata={**producer.metadata, REASON: sentence}),))
 
 
 def insert_pair(graph: Graph, value: str, perm: Permutation, layout: str) -> Edit:
     """Transpose `value` to `layout` and back; its users then read the result of the second Transpose."""
-    work = _Work(graph, layout)
-    there = work.name(f"{value}_{layout.lower()}")
-    back = work.name(f"{value}_back")
-    forward = work.transpose(value, there, perm, f"to_{layout.lower()}_{value}")
-    backward = work.restoring(there, back, inverse(perm))
+    additions = _Additions(graph, layout)
+    permuted_value = additions.name(f"{value}_{layout.lower()}")
+    restored_value = additions.name(f"{value}_back")
+    forward = additions.transpose(value, permuted_value, perm, f"to_{layout.lower()}_{value}")
+    backward = additions.restoring(permuted_value, restored_value, inverse(perm))
     readers = graph.users(value)
     type_ = graph.tensor_type(value)
-    types = {} if type_ is None else {there: type_.permuted(perm), back: type_}
+    types = {} if type_ is None else {permuted_value: type_.permuted(perm), restored_value: type_}
     return Edit(
         remove=tuple(reader.name for reader in readers),
-        insert=(forward, backward, *(reader.with_values_renamed({value: back}) for reader in readers)),
+        insert=(forward, backward, *(reader.with_values_renamed({value: restored_value}) for reader in readers)),
         types=types,
     )
 
 
-class _Work:
-    """Collects what a conversion adds, with unique names."""
+class _Additions:
+    """Collects the nodes, constants and types that a conversion adds, with unique names."""
 
     def __init__(self, graph: Graph, layout: str, node: Node | None = None, reuse: bool = True) -> None:
         self.graph = graph
@@ -247,11 +258,11 @@ class _Work:
         self.constants: dict[str, Constant] = {}
         self.types: dict[str, ValueType] = {}
         self.moved: dict[str, int | None] = {}
-        self.found: dict[str, None] = {}
+        self.reused: dict[str, None] = {}
         self.lined_up: dict[str, str] = {}
-        self.arrive: dict[str, Permutation] = {}  # computed operands, and how they are permuted
+        self.permuted_operands: dict[str, Permutation] = {}  # computed operand -> its permutation
         self._taken: set[str] = set()
-        self._made: dict[str, str] = {}
+        self._converted: dict[str, str] = {}
 
     def name(self, base: str) -> str:
         fresh = self.graph.fresh(base, self._taken)
@@ -265,7 +276,7 @@ class _Work:
         return self.transpose(source, result, perm, f"restore_{result}").replace(metadata={RESTORES: result})
 
     def picking(self, node: Node, picks: tuple[int, ...]) -> Node:
-        """A Gather of these elements of the converted node's result; its result has the name of the node's."""
+        """A Gather of the elements `picks` of the converted node's result, which takes over the name of the result."""
         value = node.outputs[0]
         source, index = self.name(f"{value}_{self.layout.lower()}"), self.name(f"{value}_picks")
         self.constants[index] = constant(np.array(picks, np.int64))
@@ -275,16 +286,17 @@ class _Work:
         return Node("Gather", (source, index), (value,), {"axis": 0}, name=self.name(f"pick_{value}"))
 
     def permuted_operand(self, value: str, perm: Permutation) -> str:
-        if value in self._made:
-            return self._made[value]
-        result = at_hand(self.graph, value, perm, self.node) if self.reuse else None
+        """The name of the permuted operand: a constant, an existing value, or the result of a new Transpose."""
+        if value in self._converted:
+            return self._converted[value]
+        result = existing_permuted(self.graph, value, perm, self.node) if self.reuse else None
         tensor = self.graph.constant(value)
         if tensor is None:
-            self.arrive[value] = perm
+            self.permuted_operands[value] = perm
         if tensor is not None:
             result = self.constant(value, permuted_constant(tensor, perm))
         elif result is not None:
-            self.found[value] = None
+            self.reused[value] = None
         else:
             result = self.name(f"{value}_{self.layout.lower()}")
             self.moved[value] = moved_by(self.graph, value, perm)
@@ -292,28 +304,28 @@ class _Work:
             type_ = self.graph.tensor_type(value)
             if type_ is not None:
                 self.types[result] = type_.permuted(perm)
-        self._made[value] = result
+        self._converted[value] = result
         return result
 
     def lined_up_operand(self, value: str, perm: Permutation) -> str:
-        """Give an operand of lower rank all axes: by a Reshape if no element moves, else after a Transpose."""
+        """Give an operand of lower rank all axes, by a Reshape if no element moves, else by Transpose and Unsqueeze."""
         if value in self.lined_up:
-            return self._made[value]
+            return self._converted[value]
         type_ = self.graph.tensor_type(value)
         assert type_ is not None and type_.shape is not None  # otherwise it is not among `lined_up`
-        own, new = lines_up(perm, len(type_.shape))
-        dims = iter(permuted(type_.shape, own))
-        shape = tuple(1 if place in new else next(dims) for place in range(len(perm)))
-        target = None if moves_data(own, type_.shape) else reshape_to(shape)
-        source = self.permuted_operand(value, own) if target is None and not is_identity(own) else value
-        op, numbers = ("Unsqueeze", np.array(new, np.int64)) if target is None else ("Reshape", target)
+        order, new_axes = alignment_of(perm, len(type_.shape))
+        dims = iter(permuted(type_.shape, order))
+        shape = tuple(1 if axis in new_axes else next(dims) for axis in range(len(perm)))
+        target = None if moves_data(order, type_.shape) else reshape_to(shape)
+        source = self.permuted_operand(value, order) if target is None and not is_identity(order) else value
+        op, numbers = ("Unsqueeze", np.array(new_axes, np.int64)) if target is None else ("Reshape", target)
         result = self.name(f"{value}_{self.layout.lower()}")
         operand = self.name(f"{result}_{'axes' if target is None else 'shape'}")
         self.constants[operand] = constant(numbers)
         self.before.append(Node(op, (source, operand), (result,), name=self.name(f"{op.lower()}_{result}")))
         self.types[result] = type_.with_shape(shape)
         self.lined_up[value] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
-        self._made[value] = result
+        self._converted[value] = result
         return result
 
     def constant(self, value: str, tensor: Constant) -> str:
@@ -321,32 +333,32 @@ class _Work:
         self.constants[name] = tensor
         return name
 
-    def weight(self, value: str, stored: str, layout: str, transposed: Constant | None) -> tuple[str, str]:
-        """The weight converted from the order `stored` to `layout`, with words for the sentence.
+    def weight(self, value: str, stored: str, order: str, transposed: Constant | None) -> tuple[str, str]:
+        """The name of the weight converted from the order `stored` to `order`, and a clause for the sentence.
 
-        A constant is permuted now, a computed weight by a Transpose.
-        turned: the constant with its spatial axes permuted, if they are.
+        A constant is permuted now, a computed weight by a Transpose at runtime.
+        transposed: the constant with its spatial axes permuted, if they are.
         """
-        perm = weight_way(stored, layout, self.graph.rank_of(value) or 4)
+        perm = weight_reordering(stored, order, self.graph.rank_of(value) or 4)
         tensor = self.graph.constant(value) if transposed is None else transposed
-        outcome = at_hand(self.graph, value, perm, self.node) if tensor is None else None
-        if outcome is not None:
-            self.arrive[value] = perm
-            return outcome, f"weight reused as {layout}"
+        reused = existing_permuted(self.graph, value, perm, self.node) if tensor is None else None
+        if reused is not None:
+            self.permuted_operands[value] = perm
+            return reused, f"weight reused as {order}"
         if tensor is None:
-            result = self.name(f"{value}_{layout.lower()}")
-            self.before.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
+            result = self.name(f"{value}_{order.lower()}")
+            self.before.append(self.transpose(value, result, perm, f"to_{order.lower()}_{value}"))
             type_ = self.graph.tensor_type(value)
             if type_ is not None:
                 self.types[result] = type_.permuted(perm)
-            return result, f"weight {stored} to {layout} at runtime"
+            return result, f"weight converted from {stored} to {order} at runtime"
         rewritten = permuted_constant(tensor, perm)
-        existing = f"{value}_{layout.lower()}"
+        existing = f"{value}_{order.lower()}"
         if _same_numbers(self.graph.constant(existing), rewritten):  # a model may have another value of that name
-            return existing, f"weight {stored} to {layout} once, shared"
+            return existing, f"weight converted from {stored} to {order}, shared"
         name = self.name(existing)
         self.constants[name] = rewritten
-        return name, f"weight {stored} to {layout} once, here"
+        return name, f"weight converted from {stored} to {order}"
 
 
 def _same_numbers(first: Constant | None, second: Constant) -> bool:

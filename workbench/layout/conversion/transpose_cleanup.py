@@ -1,4 +1,4 @@
-"""Cleanup after a layout strategy: unneeded Transposes are removed, those that move no element become Reshapes.
+"""Cleanup after a layout strategy: removes unneeded Transposes; those that move no element become Reshapes.
 
 Each item is (edit, sentence, names of the nodes); the edit is applied before the next item is requested.
 """
@@ -8,91 +8,98 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.ir import Edit, Graph, Node, constant
-from workbench.ir.permutation import is_identity, moves_data, perm_of, permuted, then
+from workbench.ir.permutation import compose, is_identity, moves_data, perm_of, permuted
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
-from workbench.metrics.transpose_cost import no_longer_moved
+from workbench.metrics.transpose_cost import elements_saved
 
-Tidied = tuple[Edit, str, tuple[str, ...]]
+EditWithSentence = tuple[Edit, str, tuple[str, ...]]
 
 
-def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[Tidied]:
-    """Remove or merge Transposes until nothing changes: unused, inverse, repeated; then reshape where none moves."""
+def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithSentence]:
+    """Remove or merge unused, inverse and repeated Transposes until nothing changes.
+
+    reshape: Transposes that move no element then become Reshapes.
+    """
     waiting = [node.name for node in graph.nodes if node.op == "Transpose"]
     while waiting:
         name = waiting.pop()
         node = graph.find(name)
         if node is None or node.op != "Transpose" or node.inputs[0] in graph.constants:
             continue
-        result = _unread(graph, node) or _undone(graph, node) or _repeated(graph, node)
-        if result is None:
+        cleanup = _unused(graph, node) or _merged(graph, node) or _repeated(graph, node)
+        if cleanup is None:
             continue
-        around = _around(graph, node)
-        yield result
-        waiting.extend(around)
+        neighbours = _neighbours(graph, node)
+        yield cleanup
+        waiting.extend(neighbours)
     for node in graph.nodes if reshape else ():
         if node.op == "Transpose" and node.inputs[0] not in graph.constants:
-            result = _as_reshape(graph, node)
-            if result is not None:
-                yield result
+            cleanup = _as_reshape(graph, node)
+            if cleanup is not None:
+                yield cleanup
 
 
-def _around(graph: Graph, node: Node) -> list[str]:
+def _neighbours(graph: Graph, node: Node) -> list[str]:
     """The Transposes affected when this one changes, including itself."""
     producer = graph.producer(node.inputs[0])
-    beside = graph.users(producer.inputs[0]) if producer is not None and producer.op == "Transpose" else ()
-    near = (
+    siblings = graph.users(producer.inputs[0]) if producer is not None and producer.op == "Transpose" else ()
+    nodes = (
         node,
         *graph.users(node.outputs[0]),
         *graph.users(node.inputs[0]),
-        *beside,
+        *siblings,
         *([producer] if producer else []),
     )
-    return [n.name for n in near if n.op == "Transpose"]
+    return [n.name for n in nodes if n.op == "Transpose"]
 
 
-def _unread(graph: Graph, node: Node) -> Tidied | None:
+def _unused(graph: Graph, node: Node) -> EditWithSentence | None:
     value = node.outputs[0]
     if graph.users(value) or graph.is_output(value):
         return None
-    return Edit(remove=(node.name,)), f"{node} is unused; {no_longer_moved(graph, node)}", (node.name,)
+    return Edit(remove=(node.name,)), f"{node} is unused; {elements_saved(graph, node)}", (node.name,)
 
 
-def _undone(graph: Graph, node: Node) -> Tidied | None:
+def _merged(graph: Graph, node: Node) -> EditWithSentence | None:
     """A Transpose of a Transpose: both cancel, or are merged if the value between has no other user."""
     producer = graph.producer(node.inputs[0])
-    own = perm_of(graph, node)
-    before = perm_of(graph, producer) if producer is not None and producer.op == "Transpose" else None
-    if producer is None or own is None or before is None:
+    perm = perm_of(graph, node)
+    first = perm_of(graph, producer) if producer is not None and producer.op == "Transpose" else None
+    if producer is None or perm is None or first is None:
         return None
-    both = then(before, own)
-    alone = is_only_reader(graph, node, producer.outputs[0])
+    composed = compose(first, perm)
+    is_only_user = is_only_reader(graph, node, producer.outputs[0])
     names = (producer.name, node.name)
-    words = f"perm {list(before)} then {list(own)}"
-    if is_identity(both):
-        removed = (producer, node) if alone else (node,)
+    text = f"perm {list(first)} then {list(perm)}"
+    if is_identity(composed):
+        removed = (producer, node) if is_only_user else (node,)
         edit = Edit(remove=tuple(n.name for n in removed), replace={node.outputs[0]: producer.inputs[0]})
-        return edit, f"{words} is the identity; {no_longer_moved(graph, *removed)}", names
-    if not alone:
+        return edit, f"{text} is the identity; {elements_saved(graph, *removed)}", names
+    if not is_only_user:
         return None
-    merged = node.replace(inputs=producer.inputs, attributes={**node.attributes, "perm": both})
-    return Edit(remove=names, insert=(merged,)), f"{words} is {list(both)}; {no_longer_moved(graph, producer)}", names
+    merged = node.replace(inputs=producer.inputs, attributes={**node.attributes, "perm": composed})
+    return (
+        Edit(remove=names, insert=(merged,)),
+        f"{text} is {list(composed)}; {elements_saved(graph, producer)}",
+        names,
+    )
 
 
-def _repeated(graph: Graph, node: Node) -> Tidied | None:
+def _repeated(graph: Graph, node: Node) -> EditWithSentence | None:
     """Two equal Transposes of one value: one is enough."""
-    own = perm_of(graph, node)
-    same = [n for n in graph.users(node.inputs[0]) if n.op == "Transpose" and perm_of(graph, n) == own]
-    kept = next((n for n in same if graph.is_output(n.outputs[0])), same[0])
-    removed = next((n for n in same if n != kept and not graph.is_output(n.outputs[0])), None)
+    perm = perm_of(graph, node)
+    equal = [n for n in graph.users(node.inputs[0]) if n.op == "Transpose" and perm_of(graph, n) == perm]
+    kept = next((n for n in equal if graph.is_output(n.outputs[0])), equal[0])
+    removed = next((n for n in equal if n != kept and not graph.is_output(n.outputs[0])), None)
     if removed is None:
         return None
     edit = Edit(remove=(removed.name,), replace={removed.outputs[0]: kept.outputs[0]})
-    return edit, f"{removed} computes the same as {kept}; {no_longer_moved(graph, removed)}", (removed.name, kept.name)
+    return edit, f"{removed} computes the same as {kept}; {elements_saved(graph, removed)}", (removed.name, kept.name)
 
 
-def _as_reshape(graph: Graph, node: Node) -> Tidied | None:
-    """A Transpose that moves only axes of size 1 becomes a Reshape, if that is so for all sizes of symbolic dims."""
+def _as_reshape(graph: Graph, node: Node) -> EditWithSentence | None:
+    """A Transpose that moves only axes of size 1 becomes a Reshape, if it does for every size of symbolic dims."""
     perm, type_ = perm_of(graph, node), graph.tensor_type(node.inputs[0])
     if perm is None or type_ is None or type_.shape is None or moves_data(perm, type_.shape):
         return None

@@ -1,9 +1,9 @@
 """The choice of NCHW, NHWC or blocked channels for every operator, as an integer program.
 
 A conversion between any two of the three is one Transpose, with Reshapes that cost nothing; a value
-costs one for each layout in which it is read and not given. Values that differ by existing conversions
+costs one for each layout in which it is read and not computed. Values that differ by existing conversions
 are one value. Inputs and outputs of the graph, values that bodies read, operators without another form,
-and operators of which the target demands a layout are fixed. Constants, and values computed from
+and operators whose layout the target demands are fixed. Constants, and values computed from
 constants only, cost nothing.
 """
 
@@ -26,52 +26,53 @@ from workbench.layout.problem.tiled_axes import (
     members_of,
     tiled_axes,
 )
-from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
+from workbench.layout.problem.two_layouts import layout_of_images, other_layout, required_side, side_of
 from workbench.layout.profile import Profile
-from workbench.metrics.transpose_cost import follow_from_constants
+from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.ops import NotPermutable
 from workbench.ops.blocked import block_of
-from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
-from workbench.ops.permutation.kinds import lines_up
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_reordering
+from workbench.ops.permutation.kinds import alignment_of
 from workbench.ops.permuted_blocks import blocked_form
 from workbench.solvers.integer_program import Form, IntegerProgram, OrderedValue
 
 BLOCK: Literal["blocked"] = "blocked"
-Way = Permutation | Literal["blocked"] | None  # how the operands are permuted; None: not at all
-_Placed = tuple[str, Axes]  # a root, and the axes with which it is given or needed
+OperandLayout = Permutation | Literal["blocked"] | None  # how a form permutes its operands; None: as written
+_Use = tuple[str, Axes]  # a root, and the axes with which it is computed or read
 
 
 @dataclass(frozen=True)
 class BlockProblem:
     """problem: for `solve_integer_program`.
 
-    nodes:   the operator of each choice; None for inputs and outputs.
-    ways:    for each form of each choice, how the operator runs.
-    always:  the cost of transposes that no choice affects.
-    refused: operators without the blocked form that the target demands, each with a sentence that says why.
+    nodes:           the operator of each choice; None for inputs and outputs.
+    operand_layouts: for each form of each choice, how its operands are permuted.
+    always:          the cost of transposes that no choice affects.
+    refused:         operators without the blocked form that the target demands, each with a sentence that says why.
     """
 
     problem: IntegerProgram
     nodes: tuple[str | None, ...]
-    ways: tuple[tuple[Way, ...], ...]
+    operand_layouts: tuple[tuple[OperandLayout, ...], ...]
     always: int
     refused: dict[str, str]
 
 
 def block_problem(graph: Graph, layouts: dict[str, str], target: Profile, block: int, weigh: str) -> BlockProblem:
-    """The choices of `graph` for blocks of `block` channels; `weigh`: bytes moved or the count of transposes.
+    """The choices of `graph` for blocks of `block` channels.
 
     block: 1 for NCHW and NHWC alone, since blocks of one channel are NCHW.
+    weigh: what to minimize, bytes moved or the count of transposes.
     """
     return _Builder(graph, layouts, target, block, weigh).build()
 
 
-def _different(forms: dict[Way, Form]) -> dict[Way, Form]:
-    """The forms without duplicates, which need and give the same; the first of each stays."""
-    ways: dict[tuple[Any, ...], Way] = {}
-    for way, form in forms.items():
-        ways.setdefault((form.gives, form.needs), way)
-    return {way: forms[way] for way in ways.values()}
+def _without_duplicates(forms: dict[OperandLayout, Form]) -> dict[OperandLayout, Form]:
+    """The forms, without those that need and give the same values as an earlier one."""
+    first: dict[tuple[Any, ...], OperandLayout] = {}
+    for operand_layout, form in forms.items():
+        first.setdefault((form.gives, form.needs), operand_layout)
+    return {operand_layout: forms[operand_layout] for operand_layout in first.values()}
 
 
 class _Builder:
@@ -83,12 +84,12 @@ class _Builder:
         self.target = target
         self.block = block
         self.weigh = weigh
-        self.fixed = follow_from_constants(graph)
-        self.places = tiled_axes(graph, layouts, block)
-        members = {root: own for root, own in members_of(self.places).items() if root not in self.fixed}
+        self.fixed = computed_from_constants(graph)
+        self.tiled = tiled_axes(graph, layouts, block)
+        members = {root: axes for root, axes in members_of(self.tiled).items() if root not in self.fixed}
         self.index = {root: number for number, root in enumerate(members)}
-        self.lengths = {root: lengths(graph, root, own, block, weigh) for root, own in members.items()}
-        self.weights = tuple(weight_of(graph, root, own, weigh) for root, own in members.items())
+        self.lengths = {root: lengths(graph, root, axes, block, weigh) for root, axes in members.items()}
+        self.weights = tuple(weight_of(graph, root, axes, weigh) for root, axes in members.items())
         self.refused: dict[str, str] = {}
 
     def build(self) -> BlockProblem:
@@ -96,89 +97,91 @@ class _Builder:
         outputs = Form(FREE, needs=self._used(self._as_written(self.graph.outputs)))
         choices: list[tuple[Form, ...]] = [(inputs,), (outputs,)]
         nodes: list[str | None] = [None, None]
-        ways: list[tuple[Way, ...]] = [(None,), (None,)]
+        operand_layouts: list[tuple[OperandLayout, ...]] = [(None,), (None,)]
         for node in self.graph.nodes:
-            if node.outputs and is_conversion(node, self.places):
+            if node.outputs and is_conversion(node, self.tiled):
                 continue
             forms = self._forms(node)
             choices.append(tuple(forms.values()))
             nodes.append(node.name)
-            ways.append(tuple(forms))
+            operand_layouts.append(tuple(forms))
         always = always_paid(self.graph, self.fixed, self.weigh)
         return BlockProblem(
-            IntegerProgram(tuple(choices), self.weights), tuple(nodes), tuple(ways), always, self.refused
+            IntegerProgram(tuple(choices), self.weights), tuple(nodes), tuple(operand_layouts), always, self.refused
         )
 
-    def _forms(self, node: Node) -> dict[Way, Form]:
+    def _forms(self, node: Node) -> dict[OperandLayout, Form]:
         """The forms from which the operator may choose: the one that the target demands, or all."""
-        own = layout_of_images(node, self.layouts)
-        written: dict[Way, Form] = {None: self._written(node)}
-        if own is None:
+        layout = layout_of_images(node, self.layouts)
+        written: dict[OperandLayout, Form] = {None: self._written_form(node)}
+        if layout is None:
             return written
         demanded = self.target.required_layouts.get(plain_op(node))
-        transposed = self._turned(node, own)
+        transposed = self._transposed_form(node, layout)
         if demanded is None:
-            blocked = self._blocked(node, own)
-            return _different(written | (blocked | transposed if self.target.block else transposed | blocked))
+            blocked = self._blocked_form(node, layout)
+            return _without_duplicates(written | (blocked | transposed if self.target.block else transposed | blocked))
         if block_of(demanded) is not None:
-            result = self._blocked(node, own)
-            if result:
-                return result
-        return written if side_of(own) == required_side(self.target, plain_op(node)) else transposed or written
+            only_blocked = self._blocked_form(node, layout)
+            if only_blocked:
+                return only_blocked
+        return written if side_of(layout) == required_side(self.target, plain_op(node)) else transposed or written
 
-    def _written(self, node: Node) -> Form:
+    def _written_form(self, node: Node) -> Form:
         gives = self._as_written(value for value in node.outputs if value)
         return Form(FREE, self._used(gives), self._used(self._as_written(node.operands)))
 
-    def _turned(self, node: Node, own: str) -> dict[Way, Form]:
+    def _transposed_form(self, node: Node, layout: str) -> dict[OperandLayout, Form]:
         """The form with channels last instead of first, or first instead of last, if there is one."""
-        _, perm = way_between(own)
+        _, perm = other_layout(layout)
         try:
-            carried = permuted_call(self.graph, node, perm, self.target)
+            call = permuted_call(self.graph, node, perm, self.target)
         except NotPermutable:
             return {}
-        if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
-            return {}  # its CNN operand supplies only a type or a bound, like the second of CastLike
-        orders = list(zip(node.outputs, carried.outputs, strict=False))
+        if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in call.inputs):
+            return {}  # the image operand supplies only a type or a bound, like the second of CastLike
+        orders = list(zip(node.outputs, call.outputs, strict=False))
         if any(value and order is not None and self.graph.rank_of(value) != len(order) for value, order in orders):
             return {}  # a result of unknown rank cannot be permuted
-        inputs: dict[int, Permutation] = dict.fromkeys(carried.inputs, perm)
-        inputs |= {i: lines_up(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in carried.lined_up}
+        inputs: dict[int, Permutation] = dict.fromkeys(call.inputs, perm)
+        inputs |= {i: alignment_of(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in call.lined_up}
         if plain_op(node) in KERNELS:
-            stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
+            stored, order = stored_weights(node), order_of_weight(node, call, self.target)
             if order != stored:
-                inputs[1] = weight_way(stored, order, len(perm))
+                inputs[1] = weight_reordering(stored, order, len(perm))
         transposed = {index: permuted(self._axes(node.inputs[index]), order) for index, order in inputs.items()}
         results = [
             self._axes(value) if order is None else permuted(self._axes(value), order) for value, order in orders
         ]
-        return {perm: self._changed(node, transposed, results)}
+        return {perm: self._changed_form(node, transposed, results)}
 
-    def _blocked(self, node: Node, own: str) -> dict[Way, Form]:
+    def _blocked_form(self, node: Node, layout: str) -> dict[OperandLayout, Form]:
         """The form on blocked images, if there is one."""
         if self.block == 1:
             return {}
         try:
-            form = blocked_form(self.graph, node, own, self.block)
+            form = blocked_form(self.graph, node, layout, self.block)
         except NotPermutable as error:
             if block_of(self.target.required_layouts.get(plain_op(node), "")) is not None:
                 self.refused[node.name] = str(error)
             return {}
         results = [v for v, is_blocked in zip(node.outputs, form.outputs, strict=False) if v and is_blocked]
         images = [*(node.inputs[index] for index in form.inputs), *results]
-        if any(value in self.fixed or self.layouts.get(value) != own for value in images):
+        if any(value in self.fixed or self.layouts.get(value) != layout for value in images):
             return {}
-        if not all(self.places[value].is_image for value in images):
+        if not all(self.tiled[value].is_image for value in images):
             return {}
         blocked = dict.fromkeys(form.inputs, BLOCKED)
-        return {BLOCK: self._changed(node, blocked, [BLOCKED if v in results else self._axes(v) for v in node.outputs])}
+        return {
+            BLOCK: self._changed_form(node, blocked, [BLOCKED if v in results else self._axes(v) for v in node.outputs])
+        }
 
-    def _changed(self, node: Node, transposed: dict[int, Axes], results: list[Axes]) -> Form:
+    def _changed_form(self, node: Node, transposed: dict[int, Axes], results: list[Axes]) -> Form:
         """The operator on operands with other axes, with these results."""
         needs = [
-            (self.places[value].root, transposed.get(index, self._axes(value)))
+            (self.tiled[value].root, transposed.get(index, self._axes(value)))
             for index, value in enumerate(node.inputs)
-            if value in self.places
+            if value in self.tiled
         ]
         needs += self._as_written(value for value in node.operands if value not in node.inputs)
         gives = [(value, axes) for value, axes in zip(node.outputs, results, strict=False) if value]
@@ -188,13 +191,13 @@ class _Builder:
 
     def _axes(self, value: str) -> Axes:
         """The axes of a value; those of a constant do not matter."""
-        place = self.places.get(value)
-        return tuple(map(str, identity(self.graph.rank_of(value) or 0))) if place is None else place.axes
+        tiled = self.tiled.get(value)
+        return tuple(map(str, identity(self.graph.rank_of(value) or 0))) if tiled is None else tiled.axes
 
-    def _as_written(self, values: Iterable[str]) -> list[_Placed]:
-        return [(self.places[value].root, self.places[value].axes) for value in values if value in self.places]
+    def _as_written(self, values: Iterable[str]) -> list[_Use]:
+        return [(self.tiled[value].root, self.tiled[value].axes) for value in values if value in self.tiled]
 
-    def _used(self, uses: list[_Placed]) -> tuple[OrderedValue, ...]:
+    def _used(self, uses: list[_Use]) -> tuple[OrderedValue, ...]:
         """The values as indices, without those that cost nothing."""
         counted = [(root, axes) for root, axes in uses if root in self.index]
         return tuple((self.index[root], letters_in_memory(axes, self.lengths[root])) for root, axes in counted)

@@ -19,7 +19,7 @@ from workbench.ir.permutation import is_identity
 from workbench.ir.types import Dim
 from workbench.layout.conversion.convert import Conversion, is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
-from workbench.layout.conversion.transpose_cleanup import Tidied
+from workbench.layout.conversion.transpose_cleanup import EditWithSentence
 from workbench.layout.problem.tiled_axes import (
     BLOCKED,
     Axes,
@@ -41,34 +41,34 @@ _SHAPE = "workbench.shape"  # metadata of nodes that compute the shape operand o
 
 
 def convert_to_blocks(
-    graph: Graph, node: Node, own: str, block: int, blocked: dict[str, str]
+    graph: Graph, node: Node, layout: str, block: int, blocked: dict[str, str]
 ) -> tuple[Conversion, str]:
     """The conversion of the node to blocked images; and what remains unblocked, for the sentence.
 
-    own:     the layout of its images in the graph.
+    layout:  the layout of its images in the graph.
     blocked: the blocked counterparts of values, by value; those that this edit creates are added.
     Raises NotPermutable with a sentence if the operator has no blocked form.
     """
-    form = blocked_form(graph, node, own, block)
-    work = _Work(graph, block)
-    inputs, result, moved = list(node.inputs), [], {}
+    form = blocked_form(graph, node, layout, block)
+    additions = _Additions(graph, block)
+    inputs, existing, moved = list(node.inputs), [], {}
     for index in form.inputs:
         value = node.inputs[index]
         if value in blocked and value not in moved:
-            result.append(value)
+            existing.append(value)
         elif value not in blocked:
-            blocked[value] = work.name(f"{value}_nchw{block}c")
-            moves = work.convert(value, graph.tensor_type(value), joined(own), BLOCKED, blocked[value])
-            moved[value] = _number_of(graph, value) if moves else 0
+            blocked[value] = additions.name(f"{value}_nchw{block}c")
+            moves = additions.convert(value, graph.tensor_type(value), joined(layout), BLOCKED, blocked[value])
+            moved[value] = _element_count(graph, value) if moves else 0
         inputs[index] = blocked[value]
     lined_up = {}
     for index, (op, numbers, shape) in form.lined_up.items():
-        inputs[index] = work.lined_up(node.inputs[index], op, numbers, shape)
+        inputs[index] = additions.lined_up(node.inputs[index], op, numbers, shape)
         lined_up[node.inputs[index]] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
     for index, tensor in form.constants.items():
-        inputs[index] = work.name(f"{node.inputs[index]}_nchw{block}c")
-        work.constants[inputs[index]] = tensor
-    before = len(work.nodes)
+        inputs[index] = additions.name(f"{node.inputs[index]}_nchw{block}c")
+        additions.constants[inputs[index]] = tensor
+    before = len(additions.nodes)
     outputs = []
     for value, is_blocked in zip(node.outputs, (*form.outputs, *[False] * len(node.outputs)), strict=False):
         if not value or not is_blocked:
@@ -76,36 +76,38 @@ def convert_to_blocks(
             continue
         type_ = graph.tensor_type(value)
         assert type_ is not None and type_.shape is not None  # otherwise there is no blocked form
-        dims = axis_lengths_of(type_.shape, joined(own), block)
-        blocked[value] = work.name(f"{value}_nchw{block}c")
+        dims = axis_lengths_of(type_.shape, joined(layout), block)
+        blocked[value] = additions.name(f"{value}_nchw{block}c")
         in_blocks = type_.with_shape(shape_of(BLOCKED, dims))
-        work.types[blocked[value]] = in_blocks
-        work.convert(blocked[value], in_blocks, BLOCKED, joined(own), value)
+        additions.types[blocked[value]] = in_blocks
+        additions.convert(blocked[value], in_blocks, BLOCKED, joined(layout), value)
         outputs.append(blocked[value])
-    changed = node.replace(
+    converted = node.replace(
         op_type=form.op_type or node.op_type,
         domain=form.domain or node.domain,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         attributes=node.attributes if form.attributes is None else form.attributes,
     )
-    read = {value for new in (*work.nodes, changed) for value in new.operands}
-    dead = [name for value in result if value not in read for name in _after(graph, node, value, blocked[value])]
+    read = {value for new in (*additions.nodes, converted) for value in new.operands}
+    dead = [
+        name for value in existing if value not in read for name in _restoring_nodes(graph, node, value, blocked[value])
+    ]
     edit = Edit(
         remove=(node.name, *dict.fromkeys(dead)),
-        insert=(*work.nodes[:before], changed, *work.nodes[before:]),
-        constants=work.constants,
-        types=work.types,
+        insert=(*additions.nodes[:before], converted, *additions.nodes[before:]),
+        constants=additions.constants,
+        types=additions.types,
     )
-    return Conversion(edit, moved, tuple(result), lined_up=lined_up), form.note
+    return Conversion(edit, moved, tuple(existing), lined_up=lined_up), form.note
 
 
-def _number_of(graph: Graph, value: str) -> int | None:
+def _element_count(graph: Graph, value: str) -> int | None:
     shape = bound_shape(graph, value)
     return None if shape is None else math.prod(shape)
 
 
-def _after(graph: Graph, node: Node, value: str, source: str) -> list[str]:
+def _restoring_nodes(graph: Graph, node: Node, value: str, source: str) -> list[str]:
     """The nodes that compute `value` from `source`; none if `value` has users other than this node."""
     removed: list[str] = []
     producer = graph.producer(value) if is_only_reader(graph, node, value) else None
@@ -126,7 +128,7 @@ def _shape_nodes(graph: Graph, node: Node) -> Iterator[str]:
             waiting.extend(producer.inputs[1:])
 
 
-class _Work:
+class _Additions:
     """Collects the nodes of conversions, with unique names."""
 
     def __init__(self, graph: Graph, block: int) -> None:
@@ -152,47 +154,51 @@ class _Work:
         self._node(op, (value, operand), result, type_.with_shape(shape))
         return result
 
-    def convert(self, source: str, type_: TensorType | None, given: Axes, wanted: Axes, result: str) -> bool:
+    def convert(self, source: str, type_: TensorType | None, source_axes: Axes, result_axes: Axes, result: str) -> bool:
         """Add the nodes that convert `source`, an image of that type, to `result`; returns whether elements move."""
         assert type_ is not None and type_.shape is not None  # every image has both
-        dims = axis_lengths_of(type_.shape, given, self.block)
-        shape = shape_of(wanted, dims)
-        target = reshape_to(shape) if letters_in_memory(given, dims) == letters_in_memory(wanted, dims) else None
+        dims = axis_lengths_of(type_.shape, source_axes, self.block)
+        shape = shape_of(result_axes, dims)
+        target = (
+            reshape_to(shape) if letters_in_memory(source_axes, dims) == letters_in_memory(result_axes, dims) else None
+        )
         if target is not None:
             self._node("Reshape", (source, self._constant(result, target)), result, type_.with_shape(shape))
             return False
-        apart, ends = tuple(letters_of(given)), tuple(letters_of(wanted))
-        if given != apart and wanted != ends:  # channels stay whole
-            apart, ends = given, wanted
-        if given != apart:
-            source = self._reshaped(source, given, apart, dims, type_, self.name(f"{result}_apart"))
-        perm = tuple(apart.index(letter) for letter in ends)
+        split, split_result = tuple(letters_of(source_axes)), tuple(letters_of(result_axes))
+        if source_axes != split and result_axes != split_result:  # channels stay whole
+            split, split_result = source_axes, result_axes
+        if source_axes != split:
+            source = self._reshaped(source, source_axes, split, dims, type_, self.name(f"{result}_apart"))
+        perm = tuple(split.index(letter) for letter in split_result)
         if not is_identity(perm):
-            transposed = result if ends == wanted else self.name(f"{result}_apart")
-            type_ends = type_.with_shape(shape_of(ends, dims))
+            transposed = result if split_result == result_axes else self.name(f"{result}_apart")
+            type_ends = type_.with_shape(shape_of(split_result, dims))
             self._node("Transpose", (source,), transposed, type_ends, perm=perm)
             source = transposed
-        if ends != wanted:
-            self._reshaped(source, ends, wanted, dims, type_, result)
-        return letters_in_memory(given, dims) != letters_in_memory(wanted, dims)
+        if split_result != result_axes:
+            self._reshaped(source, split_result, result_axes, dims, type_, result)
+        return letters_in_memory(source_axes, dims) != letters_in_memory(result_axes, dims)
 
     def _reshaped(
-        self, source: str, given: Axes, wanted: Axes, dims: Mapping[str, Dim], type_: TensorType, result: str
+        self, source: str, source_axes: Axes, result_axes: Axes, dims: Mapping[str, Dim], type_: TensorType, result: str
     ) -> str:
         """Split the channels into blocks, or join them; dims after them that are unknown are read at runtime."""
-        place = given.index("Cc" if "Cc" in given else "C")
-        after = place + (1 if "Cc" in given else 2)
-        shape = shape_of(wanted, dims)
+        channel_axis = source_axes.index("Cc" if "Cc" in source_axes else "C")
+        after = channel_axis + (1 if "Cc" in source_axes else 2)
+        shape = shape_of(result_axes, dims)
         numbers = [dim if isinstance(dim, int) else 0 for dim in shape]  # 0 copies the dim on the same axis
-        if all(isinstance(dim, int) for dim in shape_of(given, dims)[after:]):
+        if all(isinstance(dim, int) for dim in shape_of(source_axes, dims)[after:]):
             operand = self._constant(result, np.array(numbers, np.int64))
         else:
-            ahead = len(wanted) - (len(given) - after)
+            ahead = len(result_axes) - (len(source_axes) - after)
             front = self._constant(result, np.array(numbers[:ahead], np.int64))
-            mark = {_SHAPE: result}
+            metadata = {_SHAPE: result}
             rest, operand = self.name(f"{result}_rest"), self.name(f"{result}_dims")
-            self.nodes.append(Node("Shape", (source,), (rest,), {"start": after}, name=self.name(rest), metadata=mark))
-            concat = Node("Concat", (front, rest), (operand,), {"axis": 0}, name=self.name(operand), metadata=mark)
+            self.nodes.append(
+                Node("Shape", (source,), (rest,), {"start": after}, name=self.name(rest), metadata=metadata)
+            )
+            concat = Node("Concat", (front, rest), (operand,), {"axis": 0}, name=self.name(operand), metadata=metadata)
             self.nodes.append(concat)
         self._node("Reshape", (source, operand), result, type_.with_shape(shape))
         return result
@@ -212,8 +218,10 @@ class _Work:
 # ---- cleanup --------------------------------------------------------------------------------
 
 
-def one_conversion_a_layout(graph: Graph, layouts: Mapping[str, str], block: int, weigh: str) -> Iterator[Tidied]:
-    """Keeps one conversion of a value for each other layout in which it is read, if the value has more."""
+def one_conversion_per_layout(
+    graph: Graph, layouts: Mapping[str, str], block: int, weigh: str
+) -> Iterator[EditWithSentence]:
+    """Keep one conversion of a value for each other layout in which it is read, if it has more."""
     known = tiled_axes(graph, layouts, block)
     for root, nodes in list(conversions_of(graph, known)):
         if all(node.op == "Transpose" for node in nodes):
@@ -221,16 +229,18 @@ def one_conversion_a_layout(graph: Graph, layouts: Mapping[str, str], block: int
         members = {root: known[root].axes} | {node.outputs[0]: known[node.outputs[0]].axes for node in nodes}
         dims = lengths(graph, root, members, block, weigh)
         memory = {value: letters_in_memory(axes, dims) for value, axes in members.items()}
-        own = [node for node in nodes if node.op == "Transpose"]
-        moving = [node for node in own if memory[node.inputs[0]] != memory[node.outputs[0]]]
+        transposes = [node for node in nodes if node.op == "Transpose"]
+        moving = [node for node in transposes if memory[node.inputs[0]] != memory[node.outputs[0]]]
         read = [node.outputs[0] for node in nodes if _is_read(graph, node.outputs[0], known)]
-        wanted = {memory[value] for value in read} - {memory[root]}
-        if len(moving) <= len(wanted):
+        layouts_read = {memory[value] for value in read} - {memory[root]}
+        if len(moving) <= len(layouts_read):
             continue
-        moved = known_sum(moved_by_node(graph, node) for node in moving[len(wanted) :])
-        read_in = {0: "no other layout", 1: "1 other layout"}.get(len(wanted), f"{len(wanted)} other layouts")
+        moved = known_sum(moved_by_node(graph, node) for node in moving[len(layouts_read) :])
+        read_in = {0: "no other layout", 1: "1 other layout"}.get(
+            len(layouts_read), f"{len(layouts_read)} other layouts"
+        )
         times = "once" if len(moving) == 1 else f"{len(moving)} times"
-        enough = "; once for each" if wanted else ""
+        enough = "; once for each" if layouts_read else ""
         sentence = f"'{root}' is read in {read_in} and converted {times}{enough}; {elements(moved)} no longer moved"
         names = [name for node in nodes for name in (node.name, *_shape_nodes(graph, node))]
         yield _once_each(graph, root, read, members, memory, names, block), sentence, tuple(names)
@@ -251,17 +261,21 @@ def _once_each(
     block: int,
 ) -> Edit:
     """Convert the first value of each layout from the root, the others of that layout from the first."""
-    work = _Work(graph, block)
+    additions = _Additions(graph, block)
     first, replaced = {memory[root]: root}, {}
     for value in sorted(read, key=lambda value: not graph.is_output(value)):  # an output keeps its name
         source = first.setdefault(memory[value], value)
         source = root if source == value else source
         if axes[source] != axes[value]:
-            work.convert(source, graph.tensor_type(source), axes[source], axes[value], value)
+            additions.convert(source, graph.tensor_type(source), axes[source], axes[value], value)
         elif graph.is_output(value):
-            work.nodes.append(Node("Identity", (source,), (value,), name=work.name(f"same_{value}")))
+            additions.nodes.append(Node("Identity", (source,), (value,), name=additions.name(f"same_{value}")))
         else:
             replaced[value] = source
     return Edit(
-        remove=tuple(removed), insert=tuple(work.nodes), constants=work.constants, types=work.types, replace=replaced
+        remove=tuple(removed),
+        insert=tuple(additions.nodes),
+        constants=additions.constants,
+        types=additions.types,
+        replace=replaced,
     )

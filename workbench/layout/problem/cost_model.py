@@ -12,7 +12,7 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, moves_data, perm_of, permuted
 from workbench.layout.problem.times import OperatorTimes
-from workbench.metrics.transpose_cost import count, element_bytes, moved_by_node
+from workbench.metrics.transpose_cost import count_transposes, element_bytes, moved_by_node
 
 BYTES, COUNT, TIME = "bytes", "count", "time"
 DECIDES, _BREAKS_TIES = 2**96, 2**32  # larger than any sum of the lower fields
@@ -31,33 +31,33 @@ def tie_break(cost: int) -> int:
 class Prices:
     """Costs of the transposes and operators of one graph.
 
-    times:  the measured times, if the cost is time.
-    noting: only request from `times` what will be needed; all costs are then 0.
+    times:      the measured times, if the cost is time.
+    requesting: only request from `times` what will be needed; all costs are then 0.
     """
 
-    def __init__(self, graph: Graph, weigh: str, times: OperatorTimes | None = None, noting: bool = False) -> None:
+    def __init__(self, graph: Graph, weigh: str, times: OperatorTimes | None = None, requesting: bool = False) -> None:
         self.graph = graph
         self.weigh = weigh
         self.times = times
-        self.noting = noting
+        self.requesting = requesting
         self.complete = True  # whether everything that was needed was timed
 
-    def transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> int:
-        """A Transpose by `perm` of `value`, which was transposed by `way` before; free if no element moves."""
+    def transpose(self, value: str, perm: Permutation, applied: Permutation | None = None) -> int:
+        """A Transpose by `perm` of `value`, which was already transposed by `applied`; free if no element moves."""
         shape = bound_shape(self.graph, value)
         if shape is None or len(shape) != len(perm):
-            return self._cost(value, perm, way, None)
-        placed = shape if way is None else permuted(shape, way)
-        return self._cost(value, perm, way, math.prod(shape) if moves_data(perm, placed) else 0)
+            return self._cost(value, perm, applied, None)
+        permuted_shape = shape if applied is None else permuted(shape, applied)
+        return self._cost(value, perm, applied, math.prod(shape) if moves_data(perm, permuted_shape) else 0)
 
-    def as_written(self, node: Node) -> int:
-        """The Transpose `node` as written."""
+    def cost_as_written(self, node: Node) -> int:
+        """The cost of the Transpose `node` as written."""
         perm = perm_of(self.graph, node)
         return 0 if perm is None else self._cost(node.inputs[0], perm, None, moved_by_node(self.graph, node))
 
-    def in_bodies(self, node: Node) -> int:
-        """The transposes in the node's bodies, which stay; if the cost is time, only to break ties."""
-        counts = [count(body) for body in node.bodies.values()]
+    def cost_in_bodies(self, node: Node) -> int:
+        """The cost of the transposes in the node's bodies, which stay; if the cost is time, only to break ties."""
+        counts = [count_transposes(body) for body in node.bodies.values()]
         size, transposes = sum(c.bytes_moved for c in counts), sum(c.transposes for c in counts)
         if self.weigh == TIME:
             return size * _BREAKS_TIES
@@ -68,32 +68,32 @@ class Prices:
         """The node as written and on operands transposed by `perm`; 0 unless the cost is time."""
         if self.times is None:
             return 0, 0
-        if self.noting:
-            self.times.ask_operator(node, perm, layout)
+        if self.requesting:
+            self.times.request_operator(node, perm, layout)
             return 0, 0
         result = self.times.operator(node.name)
         self.complete &= result is not None
-        own, other = result or (0, 0)
-        return own * DECIDES, other * DECIDES
+        written, other = result or (0, 0)
+        return written * DECIDES, other * DECIDES
 
-    def both_ways(self, value: str, perm: Permutation) -> tuple[int, int]:
-        """`value` transposed by `perm`, and back."""
+    def both_directions(self, value: str, perm: Permutation) -> tuple[int, int]:
+        """The costs of transposing `value` by `perm`, and back."""
         return self.transpose(value, perm), self.transpose(value, inverse(perm), perm)
 
-    def _cost(self, value: str, perm: Permutation, way: Permutation | None, moved: int | None) -> int:
+    def _cost(self, value: str, perm: Permutation, applied: Permutation | None, moved: int | None) -> int:
         if moved == 0:
             return 0
         size = (moved or 0) * element_bytes(self.graph, value)
         if self.times is not None:
-            return self._time(value, perm, way) * DECIDES + size * _BREAKS_TIES
+            return self._time(value, perm, applied) * DECIDES + size * _BREAKS_TIES
         decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
         return decides * DECIDES + breaks_ties * _BREAKS_TIES
 
-    def _time(self, value: str, perm: Permutation, way: Permutation | None) -> int:
+    def _time(self, value: str, perm: Permutation, applied: Permutation | None) -> int:
         assert self.times is not None
-        if self.noting:
-            self.times.ask_transpose(value, perm, way)
+        if self.requesting:
+            self.times.request_transpose(value, perm, applied)
             return 0
-        result = self.times.transpose(value, perm, way)
+        result = self.times.transpose(value, perm, applied)
         self.complete &= result is not None
         return result or 0

@@ -3,8 +3,8 @@
 Values that differ only by Transposes are one value in several orders; Transposes are not operators here. The
 orders of an operator's operands are those of the graph's Transposes and of the target's layouts, propagated
 through the operators between. Orders that differ only in axes of size 1 are the same in memory. Inputs and
-outputs of the graph, values that bodies read, operators that cannot run on permuted operands, and operators of
-which the target demands a layout are fixed. Constants, and values computed from constants only, cost nothing.
+outputs of the graph and values that bodies read are fixed. So are operators that cannot run on permuted operands,
+and operators whose layout the target demands. Constants, and values computed from constants only, cost nothing.
 """
 
 from __future__ import annotations
@@ -17,29 +17,35 @@ from typing import Any
 
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
+from workbench.ir.permutation import Permutation, channels_first, channels_last, compose, identity, inverse, is_identity
 from workbench.layout.conversion.convert import order_of_weight, permuted_call
 from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, shape_that_counts, transpose_classes
-from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
+from workbench.layout.problem.two_layouts import layout_of_images, other_layout, required_side, side_of
 from workbench.layout.profile import Profile
-from workbench.metrics.transpose_cost import Counts, count, element_bytes, follow_from_constants, moved_by_node
+from workbench.metrics.transpose_cost import (
+    Counts,
+    computed_from_constants,
+    count_transposes,
+    element_bytes,
+    moved_by_node,
+)
 from workbench.ops import NotPermutable, layout_of
-from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
-from workbench.ops.permutation.kinds import PermutedCall, lines_up
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_reordering
+from workbench.ops.permutation.kinds import PermutedCall, alignment_of
 from workbench.ops.permutation.reshaping import AxisGroup, groups_of
 from workbench.solvers.integer_program import Cost, Form, IntegerProgram, OrderedValue
 
-MOST_ORDERS = 6  # new ones of one value, besides those that it has in the graph
-FREE: Cost = (0, 0, 0)  # bytes and transposes, the one to minimize first; then operators changed
+MAX_ORDERS = 6  # new orders of a value, besides those that it has in the graph
+FREE: Cost = (0, 0, 0)  # bytes and transposes, in the order in which they are minimized; then operators changed
 CHANGED: Cost = (0, 0, 1)
 _Ordered = tuple[str, Permutation]  # a root, and an order of its axes
 
 
 @dataclass(frozen=True)
 class _Uses:
-    """The values that an operator gives and needs, without those that cost nothing."""
+    """The values that an operator computes and reads, without those that cost nothing."""
 
     gives: list[_Ordered]
     needs: list[_Ordered]
@@ -52,7 +58,7 @@ class OrderProblem:
     nodes:    the operator of each choice; None for inputs and outputs.
     perms:    for each form of each choice, how the operands are permuted; None: not at all.
     always:   the cost of transposes that no choice affects.
-    complete: whether it has every order of every value; false if a value has more than MOST_ORDERS.
+    complete: whether it has every order of every value; false if a value has more than MAX_ORDERS.
     """
 
     problem: IntegerProgram
@@ -81,14 +87,14 @@ class _Orders:
         self.layouts = layouts
         self.target = target
         self.origins = transpose_classes(graph)
-        self.fixed = follow_from_constants(graph)
+        self.fixed = computed_from_constants(graph)
         self.members: dict[str, dict[str, Permutation]] = {}
         for value, origin in self.origins.items():
             self.members.setdefault(origin.root, {})[value] = origin.order
         self.shapes = {root: shape_that_counts(graph, root, members, weigh) for root, members in self.members.items()}
         self.orders: dict[str, dict[Permutation, Permutation]] = {root: {} for root in self.members}
         self.forms: dict[str, dict[Permutation | None, _Uses]] = {}
-        self.most: dict[str, int] = {}
+        self.limits: dict[str, int] = {}
         self.decided: set[str] = set()
         self.waiting: deque[_Ordered] = deque()
         self.complete = True
@@ -96,10 +102,10 @@ class _Orders:
     # ---- spreading -------------------------------------------------------------------
 
     def spread(self) -> None:
-        """Propagate orders through operators, breadth first, until nothing is new or values have too many."""
+        """Propagate orders through operators, breadth first, until nothing is new or values have too many orders."""
         for origin in self.origins.values():
             self._add(origin.root, origin.order)
-        self.most = {root: len(result) + MOST_ORDERS for root, result in self.orders.items()}
+        self.limits = {root: len(known) + MAX_ORDERS for root, known in self.orders.items()}
         for node in self.graph.nodes:
             if not is_relation(self.graph, node):
                 self._start(node)
@@ -107,12 +113,12 @@ class _Orders:
             root, order = self.waiting.popleft()
             for node in self._touching(root):
                 for perm in self._reaching(node, root, order):
-                    self._enter(node, perm)
+                    self._add_form(node, perm)
 
     def _start(self, node: Node) -> None:
-        """Enter only the form that the target demands; if none, that as written and, if there is one, channels last."""
+        """Add the form that the target demands; without one, the form as written and, if possible, channels last."""
         demanded = self._required(node)
-        if demanded is not None and self._enter(node, demanded):
+        if demanded is not None and self._add_form(node, demanded):
             self.decided.add(node.name)
             return
         self.forms[node.name] = {None: self._uses(node)}
@@ -120,12 +126,12 @@ class _Orders:
             self.decided.add(node.name)
         elif layout_of(node).kind == "sensitive":
             rank = self.graph.rank_of(node.inputs[0]) or 2
-            self._enter(node, channels_last(rank) if plain_op(node) == node.op else channels_first(rank))
+            self._add_form(node, channels_last(rank) if plain_op(node) == node.op else channels_first(rank))
 
     def _add(self, root: str, order: Permutation) -> None:
-        place = in_memory(order, self.shapes[root])
-        if root not in self.fixed and place not in self.orders[root]:
-            self.orders[root][place] = order
+        stored = in_memory(order, self.shapes[root])
+        if root not in self.fixed and stored not in self.orders[root]:
+            self.orders[root][stored] = order
             self.waiting.append((root, order))
 
     def _touching(self, root: str) -> Iterator[Node]:
@@ -138,30 +144,30 @@ class _Orders:
     def _reaching(self, node: Node, root: str, order: Permutation) -> Iterator[Permutation]:
         """Permutations of the operands with which the node reads or gives that order."""
         for value in node.inputs:
-            own = self.members[root].get(value)
-            if own is not None:
-                yield then(inverse(own), order)
+            known_order = self.members[root].get(value)
+            if known_order is not None:
+                yield compose(inverse(known_order), order)
         if root in node.outputs:
-            yield from filter(None, [_before(self.graph, node, root, order)])
+            yield from filter(None, [_operand_order(self.graph, node, root, order)])
 
-    def _enter(self, node: Node, perm: Permutation) -> bool:
-        """Enter the form on operands so permuted, if there is one and no value gets too many orders."""
+    def _add_form(self, node: Node, perm: Permutation) -> bool:
+        """Add the form on operands permuted by `perm`; False if there is none or a value would get too many orders."""
         forms = self.forms.setdefault(node.name, {})
         if node.name in self.decided or perm in forms or is_identity(perm):
             return False
         try:
-            carried = permuted_call(self.graph, node, perm, self.target)
+            call = permuted_call(self.graph, node, perm, self.target)
         except NotPermutable:
             return False
-        if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
-            return False  # its CNN operand supplies only a type or a bound, like the second of CastLike
-        uses = self._uses(node, perm, carried)
-        named = [*uses.gives, *uses.needs]
-        if not all(self._has_room(root, order) for root, order in named):
+        if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in call.inputs):
+            return False  # the image operand supplies only a type or a bound, like the second of CastLike
+        uses = self._uses(node, perm, call)
+        all_uses = [*uses.gives, *uses.needs]
+        if not all(self._has_room(root, order) for root, order in all_uses):
             self.complete = False
             return False
         forms[perm] = uses
-        for root, order in named:
+        for root, order in all_uses:
             self._add(root, order)
         return True
 
@@ -169,25 +175,27 @@ class _Orders:
         if len(self.origins[root].order) != len(order):  # its rank is unknown
             return False
         known = self.orders[root]
-        return in_memory(order, self.shapes[root]) in known or len(known) < self.most[root]
+        return in_memory(order, self.shapes[root]) in known or len(known) < self.limits[root]
 
     # ---- forms -----------------------------------------------------------------------
 
-    def _uses(self, node: Node, perm: Permutation | None = None, carried: PermutedCall | None = None) -> _Uses:
+    def _uses(self, node: Node, perm: Permutation | None = None, call: PermutedCall | None = None) -> _Uses:
         """The values that the operator gives and needs on operands permuted by `perm`, or as written."""
-        transposed, results = ((), ()) if carried is None else (carried.inputs, carried.outputs)
-        out_perms = dict(zip(node.outputs, results, strict=False))
+        permuted_operands, out_orders = ((), ()) if call is None else (call.inputs, call.outputs)
+        out_perms = dict(zip(node.outputs, out_orders, strict=False))
         gives = [(value, out_perms.get(value) or self.origins[value].order) for value in node.outputs if value]
-        needs = [self._needed(value, perm if index in transposed else None) for index, value in enumerate(node.inputs)]
-        if carried is not None and perm is not None:
-            for index in carried.lined_up:
+        needs = [
+            self._needed(value, perm if index in permuted_operands else None) for index, value in enumerate(node.inputs)
+        ]
+        if call is not None and perm is not None:
+            for index in call.lined_up:
                 value = node.inputs[index]
-                needs[index] = self._needed(value, lines_up(perm, self.graph.rank_of(value) or 0)[0])
+                needs[index] = self._needed(value, alignment_of(perm, self.graph.rank_of(value) or 0)[0])
         needs += [self._needed(value) for value in node.operands if value not in node.inputs]
-        if carried is not None and plain_op(node) in KERNELS:
-            stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
+        if call is not None and plain_op(node) in KERNELS:
+            stored, order = stored_weights(node), order_of_weight(node, call, self.target)
             if order != stored:
-                needs[1] = self._needed(node.inputs[1], weight_way(stored, order, len(perm or ())))
+                needs[1] = self._needed(node.inputs[1], weight_reordering(stored, order, len(perm or ())))
         return _Uses([use for use in gives if use[0] not in self.fixed], [use for use in needs if use is not None])
 
     def _needed(self, value: str, perm: Permutation | None = None) -> _Ordered | None:
@@ -195,29 +203,29 @@ class _Orders:
         origin = self.origins.get(value)
         if origin is None or origin.root in self.fixed:
             return None
-        return origin.root, origin.order if perm is None else then(origin.order, perm)
+        return origin.root, origin.order if perm is None else compose(origin.order, perm)
 
     def _required(self, node: Node) -> Permutation | None:
         """The permutation to the layout that the target demands of an operator on images; None if it demands none."""
-        demanded, own = required_side(self.target, plain_op(node)), layout_of_images(node, self.layouts)
-        if demanded is None or own is None:
+        demanded, layout = required_side(self.target, plain_op(node)), layout_of_images(node, self.layouts)
+        if demanded is None or layout is None:
             return None
-        return identity(len(own)) if side_of(own) == demanded else way_between(own)[1]
+        return identity(len(layout)) if side_of(layout) == demanded else other_layout(layout)[1]
 
 
-def _before(graph: Graph, node: Node, result: str, order: Permutation) -> Permutation | None:
+def _operand_order(graph: Graph, node: Node, result: str, order: Permutation) -> Permutation | None:
     """A permutation of the operands that may give the result in this order; None if axes are removed."""
     if node.op not in ("Squeeze", "Unsqueeze") and layout_of(node).kind != "reshape-like":
         return order if any(graph.rank_of(value) == len(order) for value in node.inputs) else None
     groups, shape = groups_of(graph, node), graph.shape(result)
     if groups is None or shape is None:
         return None
-    place = inverse(order)
+    position = inverse(order)
 
-    def stands(group: AxisGroup) -> int:
-        return min((place[axis] for axis in group.result if shape[axis] != 1), default=place[group.result[0]])
+    def first_position(group: AxisGroup) -> int:
+        return min((position[axis] for axis in group.result if shape[axis] != 1), default=position[group.result[0]])
 
-    return tuple(axis for group in sorted(groups, key=stands) for axis in group.operand)
+    return tuple(axis for group in sorted(groups, key=first_position) for axis in group.operand)
 
 
 # ---- the problem ---------------------------------------------------------------------
@@ -235,13 +243,13 @@ def _problem(graph: Graph, orders: _Orders, weigh: str) -> OrderProblem:
     nodes: list[str | None] = [None, None]
     perms: list[tuple[Permutation | None, ...]] = [(None,), (None,)]
     for name, forms in orders.forms.items():
-        different: dict[tuple[Any, ...], tuple[Form, Permutation | None]] = {}
+        distinct: dict[tuple[Any, ...], tuple[Form, Permutation | None]] = {}
         for perm, uses in forms.items():
             form = Form(FREE if perm is None else CHANGED, used(uses.gives), used(uses.needs))
-            different.setdefault((form.gives, form.needs), (form, perm))
-        choices.append(tuple(form for form, _ in different.values()))
+            distinct.setdefault((form.gives, form.needs), (form, perm))
+        choices.append(tuple(form for form, _ in distinct.values()))
         nodes.append(name)
-        perms.append(tuple(perm for _, perm in different.values()))
+        perms.append(tuple(perm for _, perm in distinct.values()))
     weights = tuple(weight_of(graph, root, orders.members[root], weigh) for root in roots)
     problem = IntegerProgram(tuple(choices), weights)
     return OrderProblem(problem, tuple(nodes), tuple(perms), always_paid(graph, orders.fixed, weigh), orders.complete)
@@ -259,7 +267,7 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
     """The cost of transposes that always stay: those in bodies, and of values of unknown rank."""
     total = 0
     for node in graph.nodes:
-        inner = [count(body) for body in node.bodies.values()]
+        inner = [count_transposes(body) for body in node.bodies.values()]
         total += sum(c.bytes_moved if weigh == BYTES else c.transposes for c in inner)
         if node.op == "Transpose" and node.inputs[0] not in fixed and not is_relation(graph, node):
             size = (moved_by_node(graph, node) or 0) * element_bytes(graph, node.inputs[0])
@@ -270,24 +278,24 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
 def proof(after: Counts, weigh: str, solved: SolvedProgram, *, over: str, incomplete: str = "") -> LayoutFacts:
     """The facts of a search: the bound, whether the resulting graph reaches it, and the gap.
 
-    over:       the class of choices that were searched, in words.
-    incomplete: why the problem lacks choices of that class, so that there is no bound, in words; "" if it has all.
+    over:       the class of choices that were searched, as a phrase.
+    incomplete: why the problem lacks choices of that class, so that there is no bound; "" if it has all.
 
     Transposes of unknown size count as 0 in the search. If the resulting graph has one, there is no bound.
     """
     solution = solved.solution
-    least = solution.lower_bound + solved.always
+    lower_bound = solution.lower_bound + solved.always
     reached = after.bytes_moved if weigh == BYTES else after.transposes
     unknown = after.unknown if weigh == BYTES else 0
-    inexact = incomplete or ("" if reached >= least else "the graph moves less than the cheapest choice")
-    known = not inexact and not unknown
+    inexact = incomplete or ("" if reached >= lower_bound else "the graph moves less than the cheapest choice")
+    has_bound = not inexact and not unknown
     return LayoutFacts(
         weigh=weigh,
         over=over,
         unknown=unknown,
         inexact=inexact,
-        lower_bound=least if known else None,
-        certified=known and solution.gap == 0 and reached == least,
+        lower_bound=lower_bound if has_bound else None,
+        certified=has_bound and solution.gap == 0 and reached == lower_bound,
         gap=solution.gap,
         solved=solved,
     )

@@ -37,9 +37,9 @@ class TiledAxes:
 
 def tiled_axes(graph: Graph, layouts: Mapping[str, str], block: int) -> dict[str, TiledAxes]:
     """The root and axes of every value that is not a constant."""
-    results = {value: _own(graph, value, layouts, block) for value in graph.inputs}
+    results = {value: _as_root(graph, value, layouts, block) for value in graph.inputs}
     for node in graph.nodes:
-        results.update({value: _own(graph, value, layouts, block) for value in node.outputs if value})
+        results.update({value: _as_root(graph, value, layouts, block) for value in node.outputs if value})
         source = results.get(node.inputs[0]) if node.inputs else None
         axes = None if source is None else _converted(graph, node, source, block)
         if source is not None and axes is not None:
@@ -52,7 +52,7 @@ def is_conversion(node: Node, known: Mapping[str, TiledAxes]) -> bool:
     return node.op in ("Transpose", "Reshape") and known[node.outputs[0]].root != node.outputs[0]
 
 
-def _own(graph: Graph, value: str, layouts: Mapping[str, str], block: int) -> TiledAxes:
+def _as_root(graph: Graph, value: str, layouts: Mapping[str, str], block: int) -> TiledAxes:
     layout, shape = layouts.get(value, ""), graph.shape(value) or ()
     if layout == f"NCHW{block}c" and len(shape) == 5:
         return TiledAxes(value, BLOCKED)
@@ -119,18 +119,20 @@ def letters_of(axes: Axes) -> tuple[str, ...]:
 
 
 def lengths(graph: Graph, root: str, members: Mapping[str, Axes], block: int, weigh: str) -> dict[str, Dim] | None:
-    """The length of each letter of `root`, as far as it tells those of 1; None if unknown."""
-    own = members[root]
-    transposed = {} if "c" in letters_of(own) else {value: tuple(map(int, axes)) for value, axes in members.items()}
+    """The length of each letter of `root`, exact enough to say which are 1; None if unknown."""
+    root_axes = members[root]
+    transposed = (
+        {} if "c" in letters_of(root_axes) else {value: tuple(map(int, axes)) for value, axes in members.items()}
+    )
     shape = shape_that_counts(graph, root, transposed, weigh)
-    return None if shape is None else axis_lengths_of(shape, own, block)
+    return None if shape is None else axis_lengths_of(shape, root_axes, block)
 
 
 def members_of(known: Mapping[str, TiledAxes]) -> dict[str, dict[str, Axes]]:
     """The values of each root, with their axes."""
     members: dict[str, dict[str, Axes]] = {}
-    for value, place in known.items():
-        members.setdefault(place.root, {})[value] = place.axes
+    for value, tiled in known.items():
+        members.setdefault(tiled.root, {})[value] = tiled.axes
     return members
 
 

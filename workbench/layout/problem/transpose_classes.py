@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Edit, Graph, Node
-from workbench.ir.permutation import Permutation, identity, inverse, perm_of, permuted, then
+from workbench.ir.permutation import Permutation, compose, identity, inverse, perm_of, permuted
 from workbench.layout.conversion.reshape import reshape_to
-from workbench.layout.conversion.transpose_cleanup import Tidied
+from workbench.layout.conversion.transpose_cleanup import EditWithSentence
 from workbench.layout.problem.cost_model import BYTES
 from workbench.metrics.transpose_cost import elements, known_sum, moved_by_node
 
@@ -32,18 +32,18 @@ def is_relation(graph: Graph, node: Node) -> bool:
 
 def transpose_classes(graph: Graph) -> dict[str, TransposeClass]:
     """The class of every value that is not a constant."""
-    results = {value: _own(graph, value) for value in graph.inputs}
+    results = {value: _as_root(graph, value) for value in graph.inputs}
     for node in graph.nodes:
         if is_relation(graph, node):
             source, perm = results[node.inputs[0]], perm_of(graph, node)
             assert perm is not None
-            results[node.outputs[0]] = TransposeClass(source.root, then(source.order, perm))
+            results[node.outputs[0]] = TransposeClass(source.root, compose(source.order, perm))
             continue
-        results.update({value: _own(graph, value) for value in node.outputs if value})
+        results.update({value: _as_root(graph, value) for value in node.outputs if value})
     return results
 
 
-def _own(graph: Graph, value: str) -> TransposeClass:
+def _as_root(graph: Graph, value: str) -> TransposeClass:
     return TransposeClass(value, identity(graph.rank_of(value) or 0))
 
 
@@ -59,9 +59,9 @@ def shape_of_root(graph: Graph, root: str, members: Mapping[str, Permutation]) -
 def shape_that_counts(
     graph: Graph, root: str, members: Mapping[str, Permutation], weigh: str
 ) -> tuple[int, ...] | None:
-    """A shape that tells which axes have size 1, with 0 for symbolic dims; None if no axis is free to move.
+    """A shape that says which axes have size 1, with 0 for symbolic dims; None if no axis moves at no cost.
 
-    Bytes are counted with the dims bound. In the count of transposes one is free only if a Reshape can replace it.
+    Bytes are counted with the dims bound. In the count of transposes, one costs nothing only if a Reshape replaces it.
     """
     if weigh == BYTES:
         return shape_of_root(graph, root, members)
@@ -76,8 +76,8 @@ def in_memory(order: Permutation, shape: tuple[int, ...] | None) -> Permutation:
     return order if shape is None else tuple(axis for axis in order if shape[axis] != 1)
 
 
-def one_transpose_an_order(graph: Graph, weigh: str) -> Iterator[Tidied]:
-    """Keeps one Transpose for each order in which a value is read, if the value has more."""
+def one_transpose_per_order(graph: Graph, weigh: str) -> Iterator[EditWithSentence]:
+    """Keep one Transpose of a value for each other order in which it is read, if it has more."""
     known = transpose_classes(graph)
     transposes: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -86,19 +86,19 @@ def one_transpose_an_order(graph: Graph, weigh: str) -> Iterator[Tidied]:
     for root, nodes in transposes.items():
         orders = {value: known[value].order for node in nodes for value in (node.inputs[0], node.outputs[0])}
         shape = shape_that_counts(graph, root, orders, weigh)
-        places = {value: in_memory(order, shape) for value, order in orders.items()}
-        moving = [node for node in nodes if places[node.inputs[0]] != places[node.outputs[0]]]
+        stored = {value: in_memory(order, shape) for value, order in orders.items()}
+        moving = [node for node in nodes if stored[node.inputs[0]] != stored[node.outputs[0]]]
         read = [node for node in nodes if _is_read(graph, node.outputs[0])]
-        wanted = {places[node.outputs[0]] for node in read} - {places[root]}
-        if len(moving) <= len(wanted):
+        orders_read = {stored[node.outputs[0]] for node in read} - {stored[root]}
+        if len(moving) <= len(orders_read):
             continue
-        moved = known_sum(moved_by_node(graph, node) for node in moving[len(wanted) :])
-        orders_read = f"{len(wanted)} other order{'' if len(wanted) == 1 else 's'}"
+        moved = known_sum(moved_by_node(graph, node) for node in moving[len(orders_read) :])
+        orders_text = f"{len(orders_read)} other order{'' if len(orders_read) == 1 else 's'}"
         sentence = (
-            f"'{root}' is read in {orders_read} and transposed {len(moving)} times; "
+            f"'{root}' is read in {orders_text} and transposed {len(moving)} times; "
             f"once for each, {elements(moved)} no longer moved"
         )
-        edit = _one_each(graph, nodes, read, known, shape)
+        edit = _derive_from_root(graph, nodes, read, known, shape)
         yield edit, sentence, tuple(node.name for node in nodes)
 
 
@@ -106,7 +106,7 @@ def _is_read(graph: Graph, value: str) -> bool:
     return graph.is_output(value) or any(not is_relation(graph, user) for user in graph.users(value))
 
 
-def _one_each(
+def _derive_from_root(
     graph: Graph,
     nodes: list[Node],
     read: list[Node],
@@ -116,17 +116,17 @@ def _one_each(
     """Compute the first value of each order from the root, the others of that order from the first."""
     root = known[nodes[0].outputs[0]].root
     first = {in_memory(known[root].order, shape): root}
-    made, replaced = [], {}
+    inserted, replaced = [], {}
     for node in sorted(read, key=lambda node: not graph.is_output(node.outputs[0])):  # an output keeps its name
         value, order = node.outputs[0], known[node.outputs[0]].order
         source = first.setdefault(in_memory(order, shape), value)
-        rest = order if source == value else then(inverse(known[source].order), order)
+        rest = order if source == value else compose(inverse(known[source].order), order)
         if source == value:
-            made.append(node.replace(inputs=(root,), attributes={**node.attributes, "perm": order}))
+            inserted.append(node.replace(inputs=(root,), attributes={**node.attributes, "perm": order}))
         elif rest != identity(len(rest)):
-            made.append(node.replace(inputs=(source,), attributes={**node.attributes, "perm": rest}))
+            inserted.append(node.replace(inputs=(source,), attributes={**node.attributes, "perm": rest}))
         elif graph.is_output(value):
-            made.append(Node("Identity", (source,), (value,), name=node.name))
+            inserted.append(Node("Identity", (source,), (value,), name=node.name))
         else:
             replaced[value] = source
-    return Edit(remove=tuple(node.name for node in nodes), insert=tuple(made), replace=replaced)
+    return Edit(remove=tuple(node.name for node in nodes), insert=tuple(inserted), replace=replaced)

@@ -2,9 +2,9 @@
 
 Values that differ by Transposes from channels first to channels last, or back,
 are one value: any of those Transposes may be kept or removed. A broadcast operand
-of lower rank is reshaped, or transposed once for all its readers. Inputs, outputs,
-Tensor operands, and operators whose contract has no form in the other layout are
-fixed, and so are operators of which the target demands a layout. All others may
+of lower rank is reshaped, or transposed once for all its readers. Inputs, outputs
+and operands without an image layout are fixed. So are operators whose contract has no form in the
+other layout, and operators whose layout the target demands. All others may
 run in either. If the cost is measured time, the target's demands are ignored.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, inverse, perm_of, then
+from workbench.ir.permutation import Permutation, compose, inverse, perm_of
 from workbench.layout.conversion.convert import permuted_call
 from workbench.layout.infer import PAIRS, perm_between
 from workbench.layout.problem.cost_model import BYTES, TIME, Prices
@@ -22,7 +22,7 @@ from workbench.layout.problem.times import OperatorTimes
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
-from workbench.ops.permutation.kinds import PermutedCall, lines_up
+from workbench.ops.permutation.kinds import PermutedCall, alignment_of
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 
 
@@ -30,15 +30,15 @@ from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProb
 class LayoutProblem:
     """problem: for `solve_cut`.
 
-    nodes:  the operator of each choice; None for inputs, outputs and fixed readers, which are not converted.
-    own:    the side of each choice in the graph as written.
-    always: the cost of transposes that no choice affects.
-    inexact: why the costs are not those of the graph, in words; "" if they are.
+    nodes:         the operator of each choice; None for inputs, outputs and fixed readers, which are not converted.
+    written_sides: the side of each choice in the graph as written.
+    always:        the cost of transposes that no choice affects.
+    inexact:       why the costs are not those of the graph, as a clause; "" if they are.
     """
 
     problem: CutProblem
     nodes: tuple[str | None, ...]
-    own: tuple[int, ...]
+    written_sides: tuple[int, ...]
     always: int
     inexact: str
 
@@ -51,17 +51,17 @@ def side_of(layout: str | None) -> int | None:
     return None
 
 
-def way_between(layout: str) -> tuple[str, Permutation]:
-    """The other layout of a value that is channels first or last, and the permutation to it."""
+def other_layout(layout: str) -> tuple[str, Permutation]:
+    """For a layout with channels first or last, the other of the two and the permutation to it."""
     first, last = next(pair for pair in PAIRS if layout in pair)
-    other = last if layout == first else first
-    return other, perm_between(layout, other)
+    result = last if layout == first else first
+    return result, perm_between(layout, result)
 
 
 def layout_of_images(node: Node, layouts: Mapping[str, str]) -> str | None:
-    """The layout of the first operand or result that is channels first or last; None if there is none."""
-    own = (layouts.get(value, "") for value in (*node.inputs, *node.outputs))
-    return next((layout for layout in own if side_of(layout) is not None), None)
+    """The layout of the first operand or result with channels first or last; None if there is none."""
+    known = (layouts.get(value, "") for value in (*node.inputs, *node.outputs))
+    return next((layout for layout in known if side_of(layout) is not None), None)
 
 
 def required_side(target: Profile, op: str) -> int | None:
@@ -70,7 +70,7 @@ def required_side(target: Profile, op: str) -> int | None:
     return None if layout is None else LAST_SIDE if layout.endswith("C") else FIRST_SIDE
 
 
-def is_between(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
+def converts_layout(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
     """Whether the node is a Transpose from channels first to channels last, or back."""
     if node.op != "Transpose" or node.inputs[0] in graph.constants:
         return False
@@ -90,8 +90,9 @@ def timed_problem(
 
     Raises UserError if nothing can be timed there.
     """
-    _Builder(graph, layouts, target, Prices(graph, TIME, times, noting=True)).build()
-    times.take(device, dtype)
+    # This first build only records which times are needed.
+    _Builder(graph, layouts, target, Prices(graph, TIME, times, requesting=True)).build()
+    times.measure(device, dtype)
     return _Builder(graph, layouts, target, Prices(graph, TIME, times)).build()
 
 
@@ -105,18 +106,22 @@ class _Builder:
         self.prices = prices
         self.choices: list[Choice] = []
         self.nodes: list[str | None] = []
-        self.own: list[int] = []
-        self.as_written = tuple(self._enter(None, side, _only(side, 0)) for side in (FIRST_SIDE, LAST_SIDE))
-        self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the operator runs in the value's layout
+        self.written_sides: list[int] = []
+        self.fixed = tuple(self._add_choice(None, side, _only(side, 0)) for side in (FIRST_SIDE, LAST_SIDE))
+        self.choice_of: dict[
+            tuple[str, str], int
+        ] = {}  # by node and value: the choice on which the value's layout depends
         self.also_as_written: set[tuple[str, str]] = set()  # by node and value: an operand that keeps its axes
-        self.lined_up: dict[tuple[str, Permutation, int], list[int]] = {}  # possible readers of the value so permuted
+        self.lined_up: dict[
+            tuple[str, Permutation, int], list[int]
+        ] = {}  # by value, permutation and side: choices that may read it permuted
         self.inexact = ""
 
     def build(self) -> LayoutProblem:
         always = 0
         for node in self.graph.nodes:
-            always += self.prices.in_bodies(node)
-            if is_between(self.graph, node, self.layouts):
+            always += self.prices.cost_in_bodies(node)
+            if converts_layout(self.graph, node, self.layouts):
                 continue
             chooses = self._choose(node)
             if node.op == "Transpose" and node.inputs[0] not in self.graph.constants:
@@ -130,12 +135,12 @@ class _Builder:
         values += [self._lined_up(*key, tuple(result)) for key, result in self.lined_up.items()]
         problem = CutProblem(tuple(self.choices), tuple(values))
         inexact = self.inexact or ("" if self.prices.complete else "not every operator could be timed")
-        return LayoutProblem(problem, tuple(self.nodes), tuple(self.own), always, inexact)
+        return LayoutProblem(problem, tuple(self.nodes), tuple(self.written_sides), always, inexact)
 
-    def _enter(self, name: str | None, own: int, choice: Choice) -> int:
+    def _add_choice(self, name: str | None, written_side: int, choice: Choice) -> int:
         self.choices.append(choice)
         self.nodes.append(name)
-        self.own.append(own)
+        self.written_sides.append(written_side)
         return len(self.choices) - 1
 
     def _side(self, value: str) -> int | None:
@@ -146,67 +151,74 @@ class _Builder:
         image = next((v for v in (*node.inputs, *node.outputs) if v and self._side(v) is not None), None)
         if image is None:
             return False
-        _, perm = way_between(self.layouts[image])
+        _, perm = other_layout(self.layouts[image])
         try:
-            carried = permuted_call(self.graph, node, perm, self.target)
+            call = permuted_call(self.graph, node, perm, self.target)
         except NotPermutable:
             return False
-        operands = [node.inputs[index] for index in carried.inputs]
-        results = [v for v, p in zip(node.outputs, carried.outputs, strict=False) if v and self._follows(v, p)]
-        follow = [v for v in (*operands, *results) if v not in self.graph.constants]
-        sides = {self._side(value) for value in follow}
-        own = self._side(image)
-        if own is None or sides != {own}:
+        operands = [node.inputs[index] for index in call.inputs]
+        results = [v for v, p in zip(node.outputs, call.outputs, strict=False) if v and self._follows(v, p)]
+        following = [v for v in (*operands, *results) if v not in self.graph.constants]
+        sides = {self._side(value) for value in following}
+        side = self._side(image)
+        if side is None or sides != {side}:
             return False
-        index = self._enter(node.name, own, self._choice(node, own, image, perm, carried))
-        self.choice_of.update({(node.name, value): index for value in follow})
-        others = [v for i, v in enumerate(node.inputs) if i not in carried.inputs]
-        self.also_as_written.update((node.name, value) for value in others)
-        for value in {node.inputs[i] for i in carried.lined_up}:
-            order, _ = lines_up(perm, self.graph.rank_of(value) or 0)
-            self.lined_up.setdefault((value, order, own), []).append(index)
+        index = self._add_choice(node.name, side, self._choice(node, side, image, perm, call))
+        self.choice_of.update({(node.name, value): index for value in following})
+        unpermuted = [v for i, v in enumerate(node.inputs) if i not in call.inputs]
+        self.also_as_written.update((node.name, value) for value in unpermuted)
+        for value in {node.inputs[i] for i in call.lined_up}:
+            order, _ = alignment_of(perm, self.graph.rank_of(value) or 0)
+            self.lined_up.setdefault((value, order, side), []).append(index)
         return True
 
     def _follows(self, result: str, perm: Permutation | None) -> bool:
         """Whether `perm` changes the result from one of the two layouts to the other."""
-        return self._side(result) is not None and perm == way_between(self.layouts[result])[1]
+        return self._side(result) is not None and perm == other_layout(self.layouts[result])[1]
 
-    def _choice(self, node: Node, own: int, image: str, perm: Permutation, carried: PermutedCall) -> Choice:
-        moves = node.op == "Transpose"
-        here, there = (0, 0) if moves else self.prices.operator(node, perm, way_between(self.layouts[image])[0])
-        there += 1  # among equal costs, change the fewest operators
-        for result, out in zip(node.outputs, carried.outputs, strict=False):
-            if result and out is not None and not self._follows(result, out):  # it has fewer axes, and must be restored
-                there += self.prices.transpose(result, inverse(out), out)
+    def _choice(self, node: Node, side: int, image: str, perm: Permutation, call: PermutedCall) -> Choice:
+        is_transpose = node.op == "Transpose"
+        cost_written, cost_other = (
+            (0, 0) if is_transpose else self.prices.operator(node, perm, other_layout(self.layouts[image])[0])
+        )
+        cost_other += 1  # among equal costs, change the fewest operators
+        for result, out_perm in zip(node.outputs, call.outputs, strict=False):
+            if (
+                result and out_perm is not None and not self._follows(result, out_perm)
+            ):  # it has other axes, and a Transpose restores it
+                cost_other += self.prices.transpose(result, inverse(out_perm), out_perm)
                 if any(user.op == "Transpose" for user in self.graph.users(result)):
                     self.inexact = f"a Transpose after {node} would merge with the one that restores its result"
-        if moves:
-            here = self.prices.as_written(node)
-            there = 1 + self.prices.transpose(image, (carried.attributes or {})["perm"], perm)
+        if is_transpose:
+            cost_written = self.prices.cost_as_written(node)
+            cost_other = 1 + self.prices.transpose(image, (call.attributes or {})["perm"], perm)
         demanded = self._required(node)
         if demanded is None:
-            return Choice((here, there) if own == FIRST_SIDE else (there, here))
-        return _only(demanded, here if demanded == own else there)
+            return Choice((cost_written, cost_other) if side == FIRST_SIDE else (cost_other, cost_written))
+        return _only(demanded, cost_written if demanded == side else cost_other)
 
     def _choose_result(self, node: Node, chooses: bool) -> int:
         """Let a Transpose give the result in either layout. Returns its cost if that is not part of a choice."""
         value, result = node.inputs[0], node.outputs[0]
-        own, perm = self._side(result), perm_of(self.graph, node)
-        written = self.prices.as_written(node)
-        if own is None or perm is None:
+        side, perm = self._side(result), perm_of(self.graph, node)
+        written = self.prices.cost_as_written(node)
+        if side is None or perm is None:
             return 0 if chooses else written
-        _, way = way_between(self.layouts[result])
-        other = self.prices.transpose(value, then(perm, way))
+        _, to_other = other_layout(self.layouts[result])
+        other = self.prices.transpose(value, compose(perm, to_other))
         if not chooses:
-            costs = (written, other) if own == FIRST_SIDE else (other, written)
-            self.choice_of[node.name, result] = self._enter(None, own, Choice(costs))
+            costs = (written, other) if side == FIRST_SIDE else (other, written)
+            self.choice_of[node.name, result] = self._add_choice(None, side, Choice(costs))
             return 0
-        _, back = way_between(self.layouts[value])
-        from_other = {self.prices.transpose(value, then(inverse(back), p), back) for p in (perm, then(perm, way))}
+        _, from_value = other_layout(self.layouts[value])
+        from_other = {
+            self.prices.transpose(value, compose(inverse(from_value), p), from_value)
+            for p in (perm, compose(perm, to_other))
+        }
         if len({written, other, *from_other}) == 1:
-            self.choice_of[node.name, result] = self._enter(None, own, Choice())
+            self.choice_of[node.name, result] = self._add_choice(None, side, Choice())
         else:  # four different costs may not be representable as a cut
-            self.inexact = f"{node} gives a third order of axes, between two values that may both change"
+            self.inexact = f"{node} converts to neither layout, and both its operand and its result may change"
         return 0
 
     def _required(self, node: Node) -> int | None:
@@ -216,7 +228,7 @@ class _Builder:
     def _root(self, value: str) -> str:
         """The value at which a chain of Transposes between the two layouts starts."""
         producer = self.graph.producer(value)
-        while producer is not None and is_between(self.graph, producer, self.layouts):
+        while producer is not None and converts_layout(self.graph, producer, self.layouts):
             value = producer.inputs[0]
             producer = self.graph.producer(value)
         return value
@@ -225,30 +237,30 @@ class _Builder:
         side = self._side(value)
         assert side is not None
         for user in self.graph.users(value):
-            if is_between(self.graph, user, self.layouts):
+            if converts_layout(self.graph, user, self.layouts):
                 continue
-            yield self.choice_of.get((user.name, value), self.as_written[side])
+            yield self.choice_of.get((user.name, value), self.fixed[side])
             if (user.name, value) in self.also_as_written:
-                yield self.as_written[side]
+                yield self.fixed[side]
         if self.graph.is_output(value):
-            yield self.as_written[side]
+            yield self.fixed[side]
 
     def _shared(self, root: str, readers: tuple[int, ...]) -> SharedValue:
         side = self._side(root)
         assert side is not None
         source = self.graph.producer(root)
         producer = None if source is None else self.choice_of.get((source.name, root))
-        _, perm = way_between(self.layouts[root])
-        there, back = self.prices.both_ways(root, perm)
-        weights = (there, back) if side == FIRST_SIDE else (back, there)
-        return SharedValue(self.as_written[side] if producer is None else producer, readers, *weights)
+        _, perm = other_layout(self.layouts[root])
+        to_other, from_other = self.prices.both_directions(root, perm)
+        weights = (to_other, from_other) if side == FIRST_SIDE else (from_other, to_other)
+        return SharedValue(self.fixed[side] if producer is None else producer, readers, *weights)
 
-    def _lined_up(self, value: str, order: Permutation, own: int, readers: tuple[int, ...]) -> SharedValue:
-        """A broadcast operand of lower rank, as used by readers that are not in the layout `own`."""
+    def _lined_up(self, value: str, order: Permutation, side: int, readers: tuple[int, ...]) -> SharedValue:
+        """A broadcast operand of lower rank, as read by choices on the side opposite to `side`."""
         weight = self.prices.transpose(value, order)
-        if weight and self._side(value) is not None:  # a choice may also permute it so
+        if weight and self._side(value) is not None:  # a choice may also permute it
             self.inexact = f"'{value}', which is broadcast, may be permuted by two choices"
-        return SharedValue(self.as_written[own], readers, weight)
+        return SharedValue(self.fixed[side], readers, weight)
 
 
 def _only(side: int, cost: int) -> Choice:

@@ -10,7 +10,7 @@ from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import permuted_call
 from workbench.layout.infer import infer_layouts, is_cnn
-from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import Profile, load_profile
 from workbench.ops import NotPermutable
 from workbench.ops.blocked import block_of
@@ -23,10 +23,12 @@ from workbench.rewrite.core.rule import Example
 class LayoutStrategy(Pass):
     """Base of the layout strategies, of which a pipeline runs one: `layout{strategy=optimal}`.
 
-    strategy: its name there and for `--layout`.
+    strategy:        its name in the text of a pipeline and for `--layout`.
+    times_operators: whether it runs operators of the model on this machine, which takes seconds.
     """
 
     strategy: ClassVar[str] = ""
+    times_operators: ClassVar[bool] = False
     live_only: ClassVar[bool] = True
 
     def prepare(self, graph: Graph) -> bool:
@@ -39,20 +41,25 @@ class LayoutStrategy(Pass):
         """Operators whose results are images in another layout than the target's, and what their contracts say."""
         target = context.get(Profile)
         if block_of(target.layout):
-            return  # blocked channels are no permutation
+            return  # blocked channels are not a permutation
         layouts = infer_layouts(graph)
         nodes: Iterable[Node] = graph.nodes if names is None else filter(None, map(graph.find, names))
         for node in nodes:
             layout = layouts.get(node.outputs[0], "") if node.outputs else ""
-            wanted = target.layout_for(len(layout)) if is_cnn(layout) else None
-            if not wanted or layout == wanted or sorted(layout) != sorted(wanted) or node.op == "Transpose":
+            target_layout = target.layout_for(len(layout)) if is_cnn(layout) else None
+            if (
+                not target_layout
+                or layout == target_layout
+                or sorted(layout) != sorted(target_layout)
+                or node.op == "Transpose"
+            ):
                 continue
             try:
-                permuted_call(graph, node, tuple(map(layout.index, wanted)), target)
+                permuted_call(graph, node, tuple(map(layout.index, target_layout)), target)
             except NotPermutable as error:
                 yield node.name, str(error)
             else:
-                yield node.name, f"{node} could run in {wanted}, and the strategy left it in {layout}"
+                yield node.name, f"{node} could run in {target_layout}, and the strategy left it in {layout}"
 
 
 def example_context(example: Example) -> PassContext:

@@ -1,4 +1,4 @@
-"""Offsets told as a story: what is allocated, reused and freed at each step."""
+"""Offsets as actions: what is allocated, reused and freed at each step."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class _Segment:
     block: int
 
 
-def played(packing: Packing, offsets: Sequence[int], labels: Sequence[int] | None = None) -> tuple[Action, ...]:
-    """The actions that these offsets mean, in order of steps; at a step blocks are freed before others are placed.
+def actions_of(packing: Packing, offsets: Sequence[int], labels: Sequence[int] | None = None) -> tuple[Action, ...]:
+    """The actions of a plan with these offsets, in order of steps; at a step, blocks are freed before any is placed.
 
-    labels: of blocks, if the planner gives them.
+    labels: by block, the number of its colour or buffer, if the planner gives blocks such numbers.
     """
     blocks = packing.blocks
     events = [(block.dies, 0, i) for i, block in enumerate(blocks)] + [(b.born, 1, i) for i, b in enumerate(blocks)]
-    held: list[_Segment] = []
+    segments: list[_Segment] = []
     actions = []
-    for step, placed, i in sorted(events):
+    for step, is_placed, i in sorted(events):
         block, offset, label = blocks[i], offsets[i], None if labels is None else labels[i]
         where = f"bytes {offset:,} to {offset + block.bytes:,}" + ("" if label is None else f", label {label}")
-        if not placed:
+        if not is_placed:
             actions.append(
                 Action(step, "free", i, offset, f"'{block.name}' is not read any more: {where} are free", label)
             )
             continue
-        before = [one for one in held if one.begin < offset + block.bytes and offset < one.end]
-        held = [*_outside(held, offset, offset + block.bytes), _Segment(offset, offset + block.bytes, i)]
-        if before:
-            names = ", ".join(f"'{blocks[one.block].name}'" for one in before[:3]) + (
-                ", ..." if len(before) > 3 else ""
+        overwritten = [segment for segment in segments if segment.begin < offset + block.bytes and offset < segment.end]
+        segments = [*_outside(segments, offset, offset + block.bytes), _Segment(offset, offset + block.bytes, i)]
+        if overwritten:
+            names = ", ".join(f"'{blocks[segment.block].name}'" for segment in overwritten[:3]) + (
+                ", ..." if len(overwritten) > 3 else ""
             )
             actions.append(Action(step, "reuse", i, offset, f"'{block.name}' gets {where}, where {names} lay", label))
         else:
@@ -49,15 +49,15 @@ def played(packing: Packing, offsets: Sequence[int], labels: Sequence[int] | Non
 
 def _outside(segments: Sequence[_Segment], begin: int, end: int) -> Iterator[_Segment]:
     """The parts of the segments outside of these bytes."""
-    for one in segments:
-        if one.begin < min(one.end, begin):
-            yield _Segment(one.begin, min(one.end, begin), one.block)
-        if max(one.begin, end) < one.end:
-            yield _Segment(max(one.begin, end), one.end, one.block)
+    for segment in segments:
+        if segment.begin < min(segment.end, begin):
+            yield _Segment(segment.begin, min(segment.end, begin), segment.block)
+        if max(segment.begin, end) < segment.end:
+            yield _Segment(max(segment.begin, end), segment.end, segment.block)
 
 
-def in_sequence(packing: Packing, born: Callable[[int], None], dies: Callable[[int], None]) -> None:
-    """Calls `dies` and `born` with blocks in execution order; at a step blocks die before others are born."""
+def follow_lifetimes(packing: Packing, born: Callable[[int], None], dies: Callable[[int], None]) -> None:
+    """Call `dies` and `born` with blocks in execution order; at a step, blocks die before others are born."""
     blocks = packing.blocks
     events = [(block.dies, 0, i) for i, block in enumerate(blocks)] + [(b.born, 1, i) for i, b in enumerate(blocks)]
     for _, is_born, i in sorted(events):
@@ -65,12 +65,12 @@ def in_sequence(packing: Packing, born: Callable[[int], None], dies: Callable[[i
 
 
 def labels_of(packed: Packed) -> dict[int, int]:
-    """By block, the label that the planner gave it; empty for a planner that gives none."""
+    """For each block, the label that the planner gave it; empty for a planner that gives none."""
     return {action.block: action.label for action in packed.actions if action.label is not None}
 
 
 def free_labels(packed: Packed, step: int) -> list[int]:
-    """The labels that were given and are free at a step, before whose end others may have been given."""
+    """The labels that are free at the end of a step."""
     free: dict[int, None] = {}
     for action in packed.actions:
         if action.label is None or action.step > step:

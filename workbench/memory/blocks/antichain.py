@@ -1,8 +1,8 @@
-"""The heaviest blocks of memory of which any two may be in use together, if operators run side by side.
+"""The heaviest set of memory blocks that may all be in use at once, if independent operators run side by side.
 
-Blocks are in a partial order: of two that are never in use together, all that uses the one has ended before anything
-uses the other. The heaviest antichain weighs as much as the lightest chains that hold each block as often as it has
-bytes (Dilworth's theorem with weights), and is found by a minimum cut: Möhring, "Algorithmic Aspects of Comparability
+Blocks are in a partial order: if two are never in use together, everything that uses one ends before anything uses the
+other. The heaviest antichain weighs as much as the fewest chains that together contain each block as often as it has
+bytes (Dilworth's theorem with weights). A minimum cut finds it: Möhring, "Algorithmic Aspects of Comparability
 Graphs and Interval Graphs", 1985, section 2.
 """
 
@@ -13,39 +13,43 @@ from collections.abc import Collection, Sequence
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue, solve_cut
 
 
-def heaviest_antichain(weights: Sequence[int], together: Collection[tuple[int, int]]) -> tuple[int, ...]:
-    """Elements of which any two are in `together`, as heavy as can be, if the other pairs, the lower number first, are
-    a partial order; of another relation such elements, but maybe not the heaviest.
+def heaviest_antichain(weights: Sequence[int], overlapping: Collection[tuple[int, int]]) -> tuple[int, ...]:
+    """The heaviest set of elements in which any two are in `overlapping`, if all other pairs, the lower number first,
+    form a partial order; otherwise such a set, perhaps not the heaviest.
 
-    weights: 0 or more. together: pairs of elements, lower first.
+    weights: 0 or more. overlapping: pairs of elements, lower first.
     """
-    count, too_much = len(weights), sum(weights) + 1
+    count, infinite = len(weights), sum(weights) + 1
+    # Element i is two choices. If choice i is on the first side and choice count + i on the last, the element is
+    # chosen, at no cost; else one of them costs its weight. A value of infinite weight with back=0 forbids its producer
+    # on the first side with a reader on the last. So if count + i is on the first side, i is too; and if i is,
+    # count + j is for each successor j, which is then not chosen.
     choices = [Choice((0, weight)) for weight in weights] + [Choice((weight, 0)) for weight in weights]
-    values = [SharedValue(count + i, (i,), too_much, back=0) for i in range(count)]
-    for i, following in enumerate(_immediate(count, together)):
+    values = [SharedValue(count + i, (i,), infinite, back=0) for i in range(count)]
+    for i, following in enumerate(_immediate_successors(count, overlapping)):
         if following:
-            values.append(SharedValue(i, tuple(count + j for j in following), too_much, back=0))
+            values.append(SharedValue(i, tuple(count + j for j in following), infinite, back=0))
     sides = solve_cut(CutProblem(tuple(choices), tuple(values))).sides
     results = [i for i in range(count) if sides[i] == FIRST_SIDE and sides[count + i] == LAST_SIDE]
-    held: list[int] = []
+    antichain: list[int] = []
     for i in results:
-        if all((j, i) in together for j in held):
-            held.append(i)
-    return tuple(held)
+        if all((j, i) in overlapping for j in antichain):
+            antichain.append(i)
+    return tuple(antichain)
 
 
-def _immediate(count: int, together: Collection[tuple[int, int]]) -> list[list[int]]:
-    """For each element those that come after it, with none in between."""
-    beside = [0] * count
-    for i, j in together:
-        beside[i] |= 1 << j
-    after = [((1 << count) - (2 << i)) & ~beside[i] for i in range(count)]
+def _immediate_successors(count: int, overlapping: Collection[tuple[int, int]]) -> list[list[int]]:
+    """For each element those that come after it without an element between."""
+    unordered = [0] * count
+    for i, j in overlapping:
+        unordered[i] |= 1 << j
+    after = [((1 << count) - (2 << i)) & ~unordered[i] for i in range(count)]
     results: list[list[int]] = []
     for i in range(count):
-        left, nearest = after[i], []
-        while left:
-            j = (left & -left).bit_length() - 1
+        remaining, nearest = after[i], []
+        while remaining:
+            j = (remaining & -remaining).bit_length() - 1
             nearest.append(j)
-            left &= ~(after[j] | 1 << j)
+            remaining &= ~(after[j] | 1 << j)
         results.append(nearest)
     return results

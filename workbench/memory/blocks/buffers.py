@@ -1,4 +1,4 @@
-"""Buffers that blocks share one after the other, laid one after the other in the arena."""
+"""Buffers in an arena; the blocks of a buffer are in use at different times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.memory.blocks.packing import Packing
 
 
 def offsets_of_buffers(packing: Packing, labels: Sequence[int]) -> tuple[int, ...]:
-    """The offset of each block, if those of one label share a buffer as large as the largest of them."""
+    """The offset of each block, if blocks of one label share a buffer as large as the largest of them."""
     sizes = [0] * (max(labels, default=-1) + 1)
     for block, label in zip(packing.blocks, labels, strict=True):
         sizes[label] = max(sizes[label], block.bytes)

@@ -1,4 +1,4 @@
-"""Placing blocks one by one beside those that conflict with them."""
+"""Places blocks one by one, each apart from placed blocks that conflict with it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from workbench.memory.blocks.packing import Packing
 
 
-def placed_in_turn(packing: Packing, order: Iterable[int]) -> tuple[int, ...]:
-    """Offsets of blocks placed in that order, each in the smallest gap between conflicting blocks that holds it, else
-    after them.
+def place_in_order(packing: Packing, order: Iterable[int]) -> tuple[int, ...]:
+    """Offsets of blocks placed in the order, each in the smallest gap between conflicting blocks that is large enough,
+    else after them.
 
     Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020
     (https://arxiv.org/abs/2001.03288), section 5.

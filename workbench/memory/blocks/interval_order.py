@@ -1,7 +1,7 @@
-"""Blocks of a partial order as if operators ran one after the other, where that says the same.
+"""Steps for blocks of a partial order, if operators that run one after the other can have the same conflicts.
 
-It does if and only if what has ended before a block begins, or before another, is nested (an interval order: Fishburn,
-"Intransitive Indifference with Unequal Indifference Intervals", 1970).
+They can if and only if the sets of blocks that have ended before each block begins are nested (an interval order:
+Fishburn, "Intransitive Indifference with Unequal Indifference Intervals", 1970).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from workbench.memory.blocks.packing import Packing
 
 
 def interval_steps(packing: Packing) -> list[tuple[int, int]] | None:
-    """For each block half-open steps, such that those of two blocks overlap if they may be in use together; None if
-    there are none."""
+    """For each block half-open steps, which overlap for two blocks if and only if they may be in use together; None if
+    there are no such steps."""
     if packing.partial_order is None:
         return [(block.born, block.dies) for block in packing.blocks]
     count = len(packing.blocks)

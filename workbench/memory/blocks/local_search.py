@@ -1,4 +1,4 @@
-"""A smaller arena by small changes of the order in which blocks are placed."""
+"""A local search for a smaller arena: it changes the order in which blocks are placed."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ import random
 import time
 from collections.abc import Sequence
 
-from workbench.memory.blocks.gaps import placed_in_turn
+from workbench.memory.blocks.gaps import place_in_order
 from workbench.memory.blocks.packing import Packing
 
 
 def improved(packing: Packing, offsets: Sequence[int], seconds: float) -> tuple[int, ...]:
-    """Offsets of an arena that is no larger: a block that reaches its end is placed earlier, and the change is kept
-    unless the arena grows, until it is as small as the lower bound or the time is over. The same changes in each run.
+    """Offsets of an arena that is at most as large as that of `offsets`.
+
+    In each round a block that reaches the end of the arena moves to an earlier place in the order in which blocks are
+    placed; the change is kept unless the arena grows. The search stops at the lower bound or after `seconds`. Its
+    random numbers are the same in each run.
     """
-    begun, draw = time.perf_counter(), random.Random(0)
+    began, rng = time.perf_counter(), random.Random(0)
     sizes = [block.bytes for block in packing.blocks]
     order = sorted(range(len(sizes)), key=lambda i: (offsets[i], -sizes[i]))
-    result = placed_in_turn(packing, order)
-    best = min(tuple(offsets), result, key=lambda one: _total(sizes, one))
-    while _total(sizes, best) > packing.lower_bound and time.perf_counter() - begun < seconds:
-        total = _total(sizes, result)
-        highest = draw.choice([place for place, i in enumerate(order) if result[i] + sizes[i] == total])
+    current = place_in_order(packing, order)
+    best = min(tuple(offsets), current, key=lambda candidate: _total(sizes, candidate))
+    while _total(sizes, best) > packing.lower_bound and time.perf_counter() - began < seconds:
+        total = _total(sizes, current)
+        place = rng.choice([position for position, i in enumerate(order) if current[i] + sizes[i] == total])
         changed = list(order)
-        block = changed.pop(highest)
-        changed.insert(draw.randrange(highest or len(order)), block)
-        placed = placed_in_turn(packing, changed)
+        block = changed.pop(place)
+        changed.insert(rng.randrange(place or len(order)), block)
+        placed = place_in_order(packing, changed)
         if _total(sizes, placed) <= total:
-            order, result = changed, placed
-            best = min(best, result, key=lambda one: _total(sizes, one))
+            order, current = changed, placed
+            best = min(best, current, key=lambda candidate: _total(sizes, candidate))
     return best
 
 

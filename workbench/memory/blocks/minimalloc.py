@@ -21,7 +21,7 @@ _LATEST = 10**7  # steps
 
 
 def read_packing(path: str) -> Packing:
-    """The blocks of a file. Raises UserError, with the line, for what is no such file."""
+    """The blocks of a file. Raises UserError, with the line, for any other file."""
     with reading(f"'{path}'", UserError, f"write it as CSV with the columns {_listed()}"):
         return _read(path)
 
@@ -30,7 +30,7 @@ def _read(path: str) -> Packing:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise UserError(f"'{path}' is no text in UTF-8; write it as CSV with the columns {_listed()}.") from None
+        raise UserError(f"'{path}' is not text in UTF-8; write it as CSV with the columns {_listed()}.") from None
     except OSError as error:
         raise UserError(f"'{path}' cannot be read: {error.strerror}.") from None
     rows = csv.reader(io.StringIO(text))
@@ -38,13 +38,13 @@ def _read(path: str) -> Packing:
         header = [name.strip() for name in next(rows, [])]
         lines = [(rows.line_num, row) for row in rows if row]
     except csv.Error as error:
-        raise UserError(f"'{path}', line {rows.line_num}: this is no CSV: {error}.") from None
+        raise UserError(f"'{path}', line {rows.line_num}: this is not CSV: {error}.") from None
     missing = [name for name in _COLUMNS if name not in header]
     if missing:
         raise UserError(f"'{path}' has no column '{missing[0]}'; its first line must name {_listed()}.")
     unknown = [name for name in header if name not in (*_COLUMNS, "offset")]
     if unknown:
-        raise UserError(f"'{path}' has a column '{unknown[0]}', which is not planned for; remove it.")
+        raise UserError(f"'{path}' has a column '{unknown[0]}', which is unknown; remove it.")
     results: dict[str, MemoryBlock] = {}
     for line, row in lines:
         block = _block(f"'{path}', line {line}", header, row)

@@ -31,9 +31,9 @@ class MemoryBlock:
 class Packing:
     """Blocks to be placed.
 
-    partial_order: the pairs of blocks, by index and lower first, that may be in use at the same time, if operators do
-    not run one after the other; None: the blocks whose steps overlap. Of any other pair, the first has ended before the
-    second is used.
+    partial_order: the pairs of blocks that may be in use at the same time if operators run concurrently, by index and
+    lower first. In any other pair, the first has ended before the second is used. None: operators run one after the
+    other, and blocks whose steps overlap are in use at the same time.
     """
 
     blocks: tuple[MemoryBlock, ...]
@@ -56,16 +56,16 @@ class Packing:
         for block in self.blocks:
             change[block.born] += block.bytes
             change[block.dies] -= block.bytes
-        in_use, held = [], 0
+        in_use, current = [], 0
         for difference in change[:-1]:
-            held += difference
-            in_use.append(held)
+            current += difference
+            in_use.append(current)
         return tuple(in_use)
 
     @cached_property
     def lower_bound(self) -> int:
-        """Bytes that every arena must hold: the most in use at once; if operators run side by side, the most in blocks
-        of which any two may be in use together."""
+        """Bytes that every arena must hold: the most in use at once. If operators run side by side, the most bytes in a
+        set of blocks in which any two may be in use together."""
         if self.partial_order is None:
             return max(self.in_use, default=0)
         sizes = [block.bytes for block in self.blocks]
@@ -88,12 +88,12 @@ class Packing:
 def check_offsets(packing: Packing, offsets: Sequence[int]) -> None:
     """Raises OverlapError if two blocks that may be in use together share bytes."""
     for i, others in enumerate(packing.conflicts):
-        one = packing.blocks[i]
+        block = packing.blocks[i]
         for j in others:
             other = packing.blocks[j]
-            if i < j and offsets[i] < offsets[j] + other.bytes and offsets[j] < offsets[i] + one.bytes:
+            if i < j and offsets[i] < offsets[j] + other.bytes and offsets[j] < offsets[i] + block.bytes:
                 raise OverlapError(
-                    f"'{one.name}' at bytes {offsets[i]:,} to {offsets[i] + one.bytes:,} and '{other.name}' at"
+                    f"'{block.name}' at bytes {offsets[i]:,} to {offsets[i] + block.bytes:,} and '{other.name}' at"
                     f" {offsets[j]:,} to {offsets[j] + other.bytes:,} are in use at the same time; give them disjoint"
                     " bytes."
                 )

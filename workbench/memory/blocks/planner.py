@@ -1,4 +1,4 @@
-"""What a planner of memory is given and returns."""
+"""The interface of memory planners: a function from blocks to offsets, and its results."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from workbench.memory.blocks.packing import Packing, check_offsets
 
 @dataclass(frozen=True)
 class Action:
-    """What a planner does with a block, for playing it step by step.
+    """What a planner does with a block at one step, for showing the plan step by step; offsets alone decide it.
 
-    step:     of the execution order, at which it does so.
+    step:     the step of the execution order at which it acts.
     does:     "allocate" (new bytes), "reuse" (bytes of blocks that died) or "free".
     block:    its index.
     offset:   in bytes, of the arena.
-    label:    number of the colour or buffer that the planner gives it, if it gives any.
+    label:    the number of the colour or buffer that the planner gives to the block, if any.
     sentence: why, with numbers.
     """
 
@@ -31,10 +31,22 @@ class Action:
 
 
 @dataclass(frozen=True)
+class PlannedOffsets:
+    """What a planner returns: the offset of each block in bytes, and how it got there.
+
+    is_minimal: whether the planner has proved that no arena is smaller.
+    """
+
+    offsets: tuple[int, ...]
+    actions: tuple[Action, ...]
+    is_minimal: bool = False
+
+
+@dataclass(frozen=True)
 class Packed:
     """Where blocks lie: their offsets in bytes in an arena of `total` bytes.
 
-    certified: whether no arena is smaller. seconds: that planning took.
+    certified: whether no arena is smaller. seconds: the time of planning.
     """
 
     planner: str
@@ -53,34 +65,35 @@ class Packed:
 
 @dataclass(frozen=True)
 class Planner:
-    """A way to choose offsets.
+    """A method that chooses offsets.
 
-    title:       in a few words. explanation: how it decides, with its source, and what it is not good for.
-    place:       offsets and actions of a packing, within so many seconds, and whether they are proven minimal.
-    in_sequence: whether it follows operators one after the other, and so cannot plan for a partial order.
+    title:         in a few words. explanation: how it decides, with its source, and its weaknesses.
+    place:         from blocks and a limit in seconds to their offsets.
+    needs_total_order: whether it follows one execution order, so that it cannot plan for operators side by side.
     """
 
     name: str
     title: str
     explanation: str
-    place: Callable[[Packing, float], tuple[tuple[int, ...], tuple[Action, ...], bool]]
-    in_sequence: bool = False
+    place: Callable[[Packing, float], PlannedOffsets]
+    needs_total_order: bool = False
 
 
 def pack(packing: Packing, planner: Planner, seconds: float = 20) -> Packed:
-    """The planner's offsets, checked; an arena as small as the lower bound is certified, whoever found it.
+    """The planner's offsets, checked; an arena as small as the lower bound is certified.
 
     Raises UserError if the planner cannot plan for a partial order, OverlapError if its offsets overlap.
     """
-    if planner.in_sequence and packing.partial_order is not None:
+    if planner.needs_total_order and packing.partial_order is not None:
         raise UserError(
             f"The planner '{planner.name}' follows operators one after the other, and these run side by side; choose"
             " another planner."
         )
-    begun = time.perf_counter()
-    offsets, actions, proven = planner.place(packing, seconds)
-    taken = time.perf_counter() - begun
-    check_offsets(packing, offsets)
-    total = max((start + block.bytes for start, block in zip(offsets, packing.blocks, strict=True)), default=0)
+    began = time.perf_counter()
+    planned = planner.place(packing, seconds)
+    elapsed = time.perf_counter() - began
+    check_offsets(packing, planned.offsets)
+    total = max((start + block.bytes for start, block in zip(planned.offsets, packing.blocks, strict=True)), default=0)
     bound = packing.lower_bound
-    return Packed(planner.name, offsets, total, bound, proven or total == bound, taken, actions)
+    certified = planned.is_minimal or total == bound
+    return Packed(planner.name, planned.offsets, total, bound, certified, elapsed, planned.actions)

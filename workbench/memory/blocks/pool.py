@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from workbench.memory.blocks.actions import in_sequence
+from workbench.memory.blocks.actions import follow_lifetimes
 from workbench.memory.blocks.packing import Packing
 
+# From the free pieces that are large enough, as (offset, size) in order of offsets, to the one that is used.
 Choose = Callable[[list[tuple[int, int]]], tuple[int, int]]
 
 
 @dataclass
 class Pool:
-    """free: the pieces, as offset and size, in order of offsets. end: where the pool ends."""
+    """free: the free pieces as (offset, size), in order of offsets. end: the size of the pool."""
 
     free: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
 
     def take(self, size: int, choose: Choose) -> int:
-        """The offset of a piece of that size: from a free piece by `choose`, else at the end, which grows."""
+        """The offset of a piece of that size: in the free piece that `choose` returns, else at the end of the pool."""
         fits = [piece for piece in self.free if piece[1] >= size]
         if fits:
             begin, length = choose(fits)
@@ -46,7 +47,7 @@ class Pool:
         self.free = sorted([*self.free, (begin, size)])
 
 
-def pooled(packing: Packing, choose: Choose) -> tuple[int, ...]:
+def pool_offsets(packing: Packing, choose: Choose) -> tuple[int, ...]:
     """Offsets of blocks that are taken from a pool in execution order."""
     pool, offsets = Pool(), [0] * len(packing.blocks)
 
@@ -58,5 +59,5 @@ def pooled(packing: Packing, choose: Choose) -> tuple[int, ...]:
         if packing.blocks[i].bytes:
             pool.give_back(offsets[i], packing.blocks[i].bytes)
 
-    in_sequence(packing, born, dies)
+    follow_lifetimes(packing, born, dies)
     return tuple(offsets)

@@ -1,4 +1,4 @@
-"""Planners of memory: one per file, discovered as passes are.
+"""Memory planners: one per file, discovered like passes.
 
 Each file of this folder defines `PLANNER`, a `Planner` with the name of the file. There is no list to edit.
 """

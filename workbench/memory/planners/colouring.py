@@ -1,32 +1,32 @@
-"""The conflict graph is coloured; a colour is a buffer."""
+"""Colours the conflict graph; each colour is a buffer."""
 
 from __future__ import annotations
 
-from workbench.memory.blocks.actions import played
+from workbench.memory.blocks.actions import actions_of
 from workbench.memory.blocks.buffers import offsets_of_buffers
 from workbench.memory.blocks.packing import Packing
-from workbench.memory.blocks.planner import Action, Planner
+from workbench.memory.blocks.planner import PlannedOffsets, Planner
 
 
-def coloured(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
+def coloured(packing: Packing, seconds: float) -> PlannedOffsets:
     colours: dict[int, int] = {}
     for i in sorted(range(len(packing.blocks)), key=lambda i: -packing.blocks[i].bytes):
         taken = {colours[j] for j in packing.conflicts[i] if j in colours}
         colours[i] = next(colour for colour in range(len(taken) + 1) if colour not in taken)
     labels = [colours[i] for i in range(len(packing.blocks))]
     offsets = offsets_of_buffers(packing, labels)
-    return offsets, played(packing, offsets, labels), False
+    return PlannedOffsets(offsets, actions_of(packing, offsets, labels))
 
 
 PLANNER = Planner(
     name="colouring",
     title="Colouring of the conflict graph",
     explanation=(
-        "Blocks are the nodes of a graph, with an edge between those that are in use together, as variables are in "
-        "a register allocator. Blocks of one colour share a buffer. Here the largest block is coloured first, each "
-        "with the first colour that no neighbour has. To use the fewest colours is NP-complete for graphs in "
-        "general; where operators run one after the other it is easy, in order of birth, but the fewest buffers "
-        "need not be the fewest bytes. Source: Chaitin et al., Register Allocation via Coloring, 1981."
+        "Blocks are the nodes of a graph, with an edge between those that are in use together, like variables in "
+        "a register allocator. Blocks of one colour share a buffer. The largest block is coloured first; each gets "
+        "the first colour that no neighbour has. Using the fewest colours is NP-complete for general graphs. If "
+        "operators run one after the other, it is easy, in order of birth, but the fewest buffers need not be the "
+        "fewest bytes. Source: Chaitin et al., Register Allocation via Coloring, 1981."
     ),
     place=coloured,
 )

@@ -1,18 +1,18 @@
-"""The blocks of the operator with the most bytes in use first."""
+"""Places the blocks of the operator with the most bytes in use first."""
 
 from __future__ import annotations
 
-from workbench.memory.blocks.actions import played
-from workbench.memory.blocks.gaps import placed_in_turn
+from workbench.memory.blocks.actions import actions_of
+from workbench.memory.blocks.gaps import place_in_order
 from workbench.memory.blocks.packing import Packing
-from workbench.memory.blocks.planner import Action, Planner
+from workbench.memory.blocks.planner import PlannedOffsets, Planner
 
 
-def broadest_first(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
+def broadest_first(packing: Packing, seconds: float) -> PlannedOffsets:
     blocks, in_use = packing.blocks, packing.in_use
     breadth = [max(in_use[block.born : block.dies], default=0) for block in blocks]
-    offsets = placed_in_turn(packing, sorted(range(len(blocks)), key=lambda i: (-breadth[i], -blocks[i].bytes)))
-    return offsets, played(packing, offsets), False
+    offsets = place_in_order(packing, sorted(range(len(blocks)), key=lambda i: (-breadth[i], -blocks[i].bytes)))
+    return PlannedOffsets(offsets, actions_of(packing, offsets))
 
 
 PLANNER = Planner(

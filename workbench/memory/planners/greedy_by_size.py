@@ -1,16 +1,16 @@
-"""The largest block first."""
+"""Places the largest block first."""
 
 from __future__ import annotations
 
-from workbench.memory.blocks.actions import played
-from workbench.memory.blocks.gaps import placed_in_turn
+from workbench.memory.blocks.actions import actions_of
+from workbench.memory.blocks.gaps import place_in_order
 from workbench.memory.blocks.packing import Packing
-from workbench.memory.blocks.planner import Action, Planner
+from workbench.memory.blocks.planner import PlannedOffsets, Planner
 
 
-def largest_first(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
-    offsets = placed_in_turn(packing, sorted(range(len(packing.blocks)), key=lambda i: -packing.blocks[i].bytes))
-    return offsets, played(packing, offsets), False
+def largest_first(packing: Packing, seconds: float) -> PlannedOffsets:
+    offsets = place_in_order(packing, sorted(range(len(packing.blocks)), key=lambda i: -packing.blocks[i].bytes))
+    return PlannedOffsets(offsets, actions_of(packing, offsets))
 
 
 PLANNER = Planner(
@@ -18,8 +18,8 @@ PLANNER = Planner(
     title="Greedy by size",
     explanation=(
         "The largest block is placed first, each in the smallest gap between the blocks that are in use with it, "
-        "whatever the execution order. Often the least possible. Source: Pisarchyk and Lee, Efficient Memory "
-        "Management for Deep Neural Net Inference, 2020, section 5; TensorFlow Lite plans so."
+        "whatever the execution order. Its arena is often the smallest. Source: Pisarchyk and Lee, Efficient Memory "
+        "Management for Deep Neural Net Inference, 2020, section 5; TensorFlow Lite uses it."
     ),
     place=largest_first,
 )

@@ -1,25 +1,25 @@
-"""Every block for itself."""
+"""Gives every block bytes of its own."""
 
 from __future__ import annotations
 
 from itertools import accumulate
 
 from workbench.memory.blocks.packing import Packing
-from workbench.memory.blocks.planner import Action, Planner
+from workbench.memory.blocks.planner import Action, PlannedOffsets, Planner
 
 
-def separate_offsets(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
+def separate_offsets(packing: Packing, seconds: float) -> PlannedOffsets:
     ends = list(accumulate((block.bytes for block in packing.blocks), initial=0))
     actions = [
         Action(block.born, "allocate", i, ends[i], f"'{block.name}' gets {block.bytes:,} bytes of its own")
         for i, block in enumerate(packing.blocks)
     ]
-    return tuple(ends[:-1]), tuple(actions), False
+    return PlannedOffsets(tuple(ends[:-1]), tuple(actions))
 
 
 PLANNER = Planner(
     name="no_reuse",
     title="No reuse",
-    explanation="Every block gets bytes of its own, which nothing reuses: the most that an arena can need.",
+    explanation="Every block gets bytes of its own, which nothing reuses: the largest arena of all planners.",
     place=separate_offsets,
 )

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from workbench.memory.blocks.actions import played
+from workbench.memory.blocks.actions import actions_of
 from workbench.memory.blocks.packing import Packing
-from workbench.memory.blocks.planner import Action, Planner
-from workbench.memory.blocks.pool import pooled
+from workbench.memory.blocks.planner import PlannedOffsets, Planner
+from workbench.memory.blocks.pool import pool_offsets
 
 
-def best_fit(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
-    offsets = pooled(packing, lambda fits: min(fits, key=lambda piece: piece[1]))
-    return offsets, played(packing, offsets), False
+def best_fit(packing: Packing, seconds: float) -> PlannedOffsets:
+    offsets = pool_offsets(packing, lambda large_enough: min(large_enough, key=lambda piece: piece[1]))
+    return PlannedOffsets(offsets, actions_of(packing, offsets))
 
 
 PLANNER = Planner(
     name="pool_best_fit",
     title="Pool, best fit",
     explanation=(
-        "As the pool by first fit, but a block gets the smallest free piece that is large enough, so that large "
-        "pieces stay whole. The arena is not the least possible either: what is left of pieces may fit nothing. "
+        "Like the pool by first fit, but a block gets the smallest free piece that is large enough, so that large "
+        "pieces stay whole. The arena is not minimal either: the rests of pieces may be too small for any block. "
         "Source: Knuth, The Art of Computer Programming, volume 1, section 2.5."
     ),
     place=best_fit,
-    in_sequence=True,
+    needs_total_order=True,
 )

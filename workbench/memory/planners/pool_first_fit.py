@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from workbench.memory.blocks.actions import played
+from workbench.memory.blocks.actions import actions_of
 from workbench.memory.blocks.packing import Packing
-from workbench.memory.blocks.planner import Action, Planner
-from workbench.memory.blocks.pool import pooled
+from workbench.memory.blocks.planner import PlannedOffsets, Planner
+from workbench.memory.blocks.pool import pool_offsets
 
 
-def first_fit(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
-    offsets = pooled(packing, lambda fits: fits[0])
-    return offsets, played(packing, offsets), False
+def first_fit(packing: Packing, seconds: float) -> PlannedOffsets:
+    offsets = pool_offsets(packing, lambda large_enough: large_enough[0])
+    return PlannedOffsets(offsets, actions_of(packing, offsets))
 
 
 PLANNER = Planner(
@@ -18,10 +18,10 @@ PLANNER = Planner(
     title="Pool, first fit",
     explanation=(
         "A pool follows the execution order: a block gets the first free piece that is large enough, else the pool "
-        "grows; freed pieces merge with free neighbours. The most that the pool ever held is the arena. It is not "
-        "the least possible: free bytes may lie in pieces too small for the next block (fragmentation). Source: "
+        "grows; freed pieces merge with free neighbours. The arena is the pool at its largest. It is not minimal: "
+        "free bytes may be in pieces too small for the next block (fragmentation). Source: "
         "Knuth, The Art of Computer Programming, volume 1, section 2.5."
     ),
     place=first_fit,
-    in_sequence=True,
+    needs_total_order=True,
 )

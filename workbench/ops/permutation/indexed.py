@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse
 from workbench.ops.permutation.kinds import (
-    NONE,
+    NO_OPERAND,
     Layout,
     NotPermutable,
     PermutedCall,
@@ -25,20 +25,22 @@ def _propagate_gather(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
     if node.inputs[0] in graph.constants and indices == len(perm):
         return PermutedCall((1,), (_in_place_of(axis, perm, data),))
     check_rank(graph, node, perm)
-    place = inverse(perm)[axis]
     out: list[int] = []
-    for own in perm:
-        if own == axis:
+    for data_axis in perm:
+        if data_axis == axis:
             out.extend(range(axis, axis + indices))
         else:
-            out.append(own if own < axis else own + indices - 1)
-    return PermutedCall((0,), (or_none(tuple(out)),), with_attributes(node, axis=place))
+            out.append(data_axis if data_axis < axis else data_axis + indices - 1)
+    return PermutedCall((0,), (or_none(tuple(out)),), with_attributes(node, axis=inverse(perm)[axis]))
 
 
 def _in_place_of(axis: int, perm: Permutation, rank: int) -> Permutation | None:
-    """The result's axes: those of the data in order, with the permuted axes of the indices in place of `axis`."""
+    """The result's permutation: the axes of the data in order, and in place of `axis` the permuted axes of the indices.
+
+    rank: the rank of the data.
+    """
     after = range(axis + len(perm), rank - 1 + len(perm))
-    return or_none((*range(axis), *(axis + own for own in perm), *after))
+    return or_none((*range(axis), *(axis + index_axis for index_axis in perm), *after))
 
 
 def _propagate_gather_nd(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
@@ -46,13 +48,13 @@ def _propagate_gather_nd(graph: Graph, node: Node, perm: Permutation) -> Permute
     indices = graph.shape(node.inputs[1])
     if not indices or not isinstance(indices[-1], int):
         raise NotPermutable(f"the number of axes that {node} indexes is not known")
-    looked_up = node.attr("batch_dims") + indices[-1]
-    if perm[:looked_up] != tuple(range(looked_up)):
-        raise NotPermutable(f"{node} indexes the first {looked_up} axes")
-    ahead = len(indices) - 1
-    out = (*range(ahead), *(own - looked_up + ahead for own in perm[looked_up:]))
+    indexed = node.attr("batch_dims") + indices[-1]
+    if perm[:indexed] != tuple(range(indexed)):
+        raise NotPermutable(f"{node} indexes the first {indexed} axes")
+    leading = len(indices) - 1
+    out = (*range(leading), *(axis - indexed + leading for axis in perm[indexed:]))
     return PermutedCall((0,), (or_none(out),))
 
 
 GATHER = Layout("remapped", _propagate_gather)
-GATHER_ND = remapped(_propagate_gather_nd, NONE)
+GATHER_ND = remapped(_propagate_gather_nd, NO_OPERAND)

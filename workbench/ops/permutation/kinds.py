@@ -1,13 +1,12 @@
 """The layout part of a contract: what an operator computes on permuted operands.
 
-`propagate_permutation` returns the node that computes the same on operands
-permuted by `perm`, and how its results are permuted. It combines the four
-methods of OneFlow's NCHWCompatible interface with the three classes of TVM's
+`propagate_permutation` returns the node that computes the same on operands permuted by `perm`, and how its results are
+permuted. It combines the four methods of OneFlow's NCHWCompatible interface with the three classes of TVM's
 ConvertLayout.
 
-This file has the types, barriers and agnostic operators; remapped.py has
-operators whose attributes are permuted, indexed.py those that select by index,
-products.py matrix products, images.py layout-sensitive ones, reshaping.py Reshape.
+This file has the types, barriers and agnostic operators; permuted_attributes.py has operators whose attributes are
+permuted, indexed.py those that select by index, products.py matrix products, reshaping.py Reshape and Flatten, and
+../permuted_images.py layout-sensitive operators.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from workbench.ir import Constant, Graph, Node, constant, constant_shape, lazy_constant
 from workbench.ir.permutation import Permutation, is_identity, permuted
 
-ALL, FIRST, NONE = "all", "first", "none"
+ALL_OPERANDS, FIRST_OPERAND, NO_OPERAND = "all", "first", "none"
 
 
 class NotPermutable(ValueError):
@@ -32,11 +31,11 @@ class NotPermutable(ValueError):
 class PermutedCall:
     """The equivalent node on permuted operands.
 
-    inputs:     operands that must be permuted by the given permutation.
-    lined_up:   broadcast operands of lower rank, which must be given all axes, permuted (`lines_up`).
+    inputs:     indices of the operands that must be permuted by the given permutation.
+    lined_up:   indices of broadcast operands of lower rank, which must get all axes, permuted (`alignment_of`).
     outputs:    the permutation of each result; None if it is unchanged.
-    constants:  constants that replace operands, or are added for omitted ones.
-    picks:      which elements of the node's result, in which order, are the result, if not all as they come.
+    constants:  constants that replace operands, or are added for omitted ones, by index.
+    picks:      indices of the elements to gather from the node's result; None: it is right as it is.
     """
 
     inputs: tuple[int, ...]
@@ -57,32 +56,32 @@ class Layout:
     """How an operator behaves on permuted operands.
 
     kind:   agnostic, remapped, sensitive, reshape-like or barrier (see docs/architecture.md).
-    shares: which operands of the result's rank have the result's axes: ALL, the FIRST or NONE;
-            layouts are propagated between these.
+    shares: which operands of the result's rank have the result's axes: ALL_OPERANDS, the FIRST_OPERAND or NO_OPERAND.
+            Layouts are propagated between these and the result.
     """
 
     kind: str
     propagate_permutation: Propagate
-    shares: str = FIRST
+    shares: str = FIRST_OPERAND
 
 
-def remapped(propagate_permutation: Propagate, shares: str = FIRST) -> Layout:
+def remapped(propagate_permutation: Propagate, shares: str = FIRST_OPERAND) -> Layout:
     """The layout of an operator whose attributes and small operands are permuted with its first operand."""
 
-    def propagate_that_rank(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    def propagate_if_rank_agrees(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
         check_rank(graph, node, perm)
         return propagate_permutation(graph, node, perm)
 
-    return Layout("remapped", propagate_that_rank, shares)
+    return Layout("remapped", propagate_if_rank_agrees, shares)
 
 
 # ---- helpers of propagate_permutation -----------------------------------------------
 
 
 def check_rank(graph: Graph, node: Node, perm: Permutation) -> None:
-    """Refuse a permutation that is not of the first operand's axes."""
+    """Refuse a permutation that does not have the first operand's rank."""
     if graph.rank_of(node.inputs[0]) != len(perm):
-        raise NotPermutable(f"operand '{node.inputs[0]}' of {node} has other axes")
+        raise NotPermutable(f"operand '{node.inputs[0]}' of {node} has another rank than the permutation")
 
 
 def with_attributes(node: Node, **attributes: Any) -> dict[str, Any]:
@@ -114,10 +113,10 @@ def int64(values: Sequence[int]) -> Constant:
 
 
 def without_axes(perm: Permutation, removed: set[int]) -> Permutation | None:
-    """`perm` without the original axes `removed`; None if the rest is not permuted."""
-    kept = [axis for axis in perm if axis not in removed]
-    order = sorted(kept)
-    return or_none(tuple(order.index(axis) for axis in kept))
+    """`perm` without the axes `removed`, as numbered before it; None if the others are not permuted."""
+    others = [axis for axis in perm if axis not in removed]
+    order = sorted(others)
+    return or_none(tuple(order.index(axis) for axis in others))
 
 
 def or_none(perm: Permutation) -> Permutation | None:
@@ -126,7 +125,7 @@ def or_none(perm: Permutation) -> Permutation | None:
 
 
 def aligned(tensor: Constant, perm: Permutation) -> Constant | None:
-    """A broadcast constant, permuted with all axes; None if it can stay as it is."""
+    """A broadcast constant with all axes, permuted; None if it can stay as it is."""
     shape = constant_shape(tensor)
     if len(shape) > len(perm):
         raise NotPermutable(f"a constant of rank {len(shape)} raises the rank of the result")
@@ -138,14 +137,14 @@ def aligned(tensor: Constant, perm: Permutation) -> Constant | None:
     )
 
 
-def lines_up(perm: Permutation, rank: int) -> tuple[Permutation, tuple[int, ...]]:
+def alignment_of(perm: Permutation, rank: int) -> tuple[Permutation, tuple[int, ...]]:
     """How to align a broadcast operand of `rank` axes with operands permuted by `perm`, which has more.
 
-    The permutation of its own axes, and where an Unsqueeze then inserts axes of size 1.
+    Returns the permutation of the operand's axes, and the axes that an Unsqueeze then inserts.
     """
-    ahead = len(perm) - rank
-    own = tuple(axis - ahead for axis in perm if axis >= ahead)
-    return own, tuple(place for place, axis in enumerate(perm) if axis < ahead)
+    missing = len(perm) - rank
+    operand_perm = tuple(axis - missing for axis in perm if axis >= missing)
+    return operand_perm, tuple(index for index, axis in enumerate(perm) if axis < missing)
 
 
 # ---- barrier ------------------------------------------------------------------------
@@ -155,14 +154,14 @@ def _refuse(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     raise NotPermutable(f"{node} depends on the order of its axes")
 
 
-BARRIER = Layout("barrier", _refuse, NONE)
+LAYOUT_BARRIER = Layout("barrier", _refuse, NO_OPERAND)
 
 
 # ---- agnostic -----------------------------------------------------------------------
 
 
 def _propagate_elementwise(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Any permutation is possible; operands of lower rank are aligned by the caller, constants here."""
+    """Any permutation is possible. Constants are aligned here, other operands of lower rank by the caller."""
     rank = len(perm)
     inputs, lined_up, constants = [], [], {}
     for index, value in enumerate(node.inputs):
@@ -170,16 +169,18 @@ def _propagate_elementwise(graph: Graph, node: Node, perm: Permutation) -> Permu
             continue
         tensor = graph.constant(value)
         if tensor is not None:
-            moved = aligned(tensor, perm)
-            if moved is not None:
-                constants[index] = moved
+            aligned_tensor = aligned(tensor, perm)
+            if aligned_tensor is not None:
+                constants[index] = aligned_tensor
             continue
-        own = graph.rank_of(value)
-        if own is None:
+        operand_rank = graph.rank_of(value)
+        if operand_rank is None:
             raise NotPermutable(f"the rank of '{value}', an operand of {node}, is not known")
-        if own > rank:
-            raise NotPermutable(f"operand '{value}' of {node} has rank {own}, and raises the rank of the result")
-        if own == rank:
+        if operand_rank > rank:
+            raise NotPermutable(
+                f"operand '{value}' of {node} has rank {operand_rank}, and raises the rank of the result"
+            )
+        if operand_rank == rank:
             inputs.append(index)
         elif not _stays(graph, value, perm):
             lined_up.append(index)
@@ -189,10 +190,10 @@ def _propagate_elementwise(graph: Graph, node: Node, perm: Permutation) -> Permu
 
 
 def _stays(graph: Graph, value: str, perm: Permutation) -> bool:
-    """Whether an operand of lower rank can stay: its axes, except those of size 1, keep their places."""
+    """Whether an operand of lower rank can stay as it is: only axes of size 1 would move."""
     shape = graph.shape(value) or ()
-    ahead = len(perm) - len(shape)
-    return all(dim == 1 or perm[ahead + axis] == ahead + axis for axis, dim in enumerate(shape))
+    missing = len(perm) - len(shape)
+    return all(dim == 1 or perm[missing + axis] == missing + axis for axis, dim in enumerate(shape))
 
 
 def _propagate_first(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
@@ -202,7 +203,7 @@ def _propagate_first(graph: Graph, node: Node, perm: Permutation) -> PermutedCal
 
 
 def _propagate_dropout(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """In training, random numbers depend on the position."""
+    """Refused in training, where random numbers depend on the position."""
     if has_operand(node, 2) and constant_operand(graph, node, 2) != np.array(False):
         raise NotPermutable(f"{node} drops elements at random by position")
     return _propagate_first(graph, node, perm)
@@ -214,13 +215,13 @@ def _propagate_with_scalars(graph: Graph, node: Node, perm: Permutation) -> Perm
     return PermutedCall((0,), (perm, *(None for _ in node.outputs[1:])))
 
 
-def _propagate_count(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+def _propagate_size(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     check_rank(graph, node, perm)
     return PermutedCall((0,), (None,))
 
 
-AGNOSTIC = Layout("agnostic", _propagate_elementwise, ALL)
-AGNOSTIC_FIRST = Layout("agnostic", _propagate_first, ALL)
-DROPOUT = Layout("agnostic", _propagate_dropout, ALL)
-AGNOSTIC_WITH_SCALARS = Layout("agnostic", _propagate_with_scalars, ALL)
-SIZE = Layout("agnostic", _propagate_count, NONE)
+AGNOSTIC = Layout("agnostic", _propagate_elementwise, ALL_OPERANDS)
+AGNOSTIC_FIRST = Layout("agnostic", _propagate_first, ALL_OPERANDS)
+DROPOUT = Layout("agnostic", _propagate_dropout, ALL_OPERANDS)
+AGNOSTIC_WITH_SCALARS = Layout("agnostic", _propagate_with_scalars, ALL_OPERANDS)
+SIZE = Layout("agnostic", _propagate_size, NO_OPERAND)

@@ -1,10 +1,9 @@
 """Reshape and Flatten on permuted operands, which are possible if the dims factor.
 
-The axes of operand and result form groups of equal product: an axis is kept,
-split into several, or several are merged. A permutation that keeps the axes of
-each group adjacent and in order permutes the groups of the result likewise. So a
-channel shuffle (C split into groups) and a tokens view (H and W merged) stay
-channels-last. Axes of size 1 may be in any group.
+The axes of operand and result form groups of equal product: an axis is kept, or split into several, or several are
+merged. If a permutation leaves the axes of each group adjacent and in order, it permutes the groups of the result
+likewise. So a channel shuffle (C split into groups) and a view as tokens (H and W merged) stay channels-last. Axes of
+size 1 may be in any group.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 
 from workbench.ir import Constant, Graph, Node, constant
 from workbench.ir.permutation import Permutation, moves_data, permuted
-from workbench.ops.permutation.kinds import NONE, Layout, NotPermutable, PermutedCall, check_rank, or_none
+from workbench.ops.permutation.kinds import NO_OPERAND, Layout, NotPermutable, PermutedCall, check_rank, or_none
 
 Dims = Sequence[int | str]
 
@@ -33,7 +32,7 @@ class AxisGroup:
 def axis_groups(operand: Dims, result: Dims) -> list[AxisGroup] | None:
     """The smallest groups, in order; None if the shapes do not determine them."""
     groups: list[AxisGroup] = []
-    i = k = 0
+    i = k = 0  # the next axes of operand and result
     while i < len(operand) and k < len(result):
         group, left, right = AxisGroup([i], [k]), _Product(operand[i]), _Product(result[k])
         i, k = i + 1, k + 1
@@ -57,7 +56,7 @@ def axis_groups(operand: Dims, result: Dims) -> list[AxisGroup] | None:
 
 
 class _Product:
-    """A product of dims, numbers and symbols."""
+    """A product of dims, which are numbers or symbols."""
 
     def __init__(self, *dims: int | str) -> None:
         self.dims = dims
@@ -67,20 +66,18 @@ class _Product:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Product) and (self.number, self.symbols) == (other.number, other.symbols)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def times(self, dim: int | str) -> _Product:
         return _Product(*self.dims, dim)
 
     def lacks(self, other: _Product) -> bool:
-        """Whether it needs another dim to become equal to the other."""
+        """Whether this product needs a further dim to become equal to the other."""
         return self.number < other.number or len(self.symbols) < len(other.symbols)
 
 
 def _propagate_reshape(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     check_rank(graph, node, perm)
-    operand = _known(graph, node, node.inputs[0])
-    result = _known(graph, node, node.outputs[0], operand)
+    operand = _known_dims(graph, node, node.inputs[0])
+    result = _known_dims(graph, node, node.outputs[0], operand)
     groups = axis_groups(operand, result)
     if groups is None or 0 in (*operand, *result):
         raise NotPermutable(f"{node} depends on the order of its axes")
@@ -106,19 +103,21 @@ def _group_position(group: AxisGroup, position: dict[int, int], perm: Permutatio
 def groups_of(graph: Graph, node: Node) -> list[AxisGroup] | None:
     """The groups of a Reshape; None if its shapes do not determine them."""
     try:
-        operand = _known(graph, node, node.inputs[0])
-        return axis_groups(operand, _known(graph, node, node.outputs[0], operand))
+        operand = _known_dims(graph, node, node.inputs[0])
+        return axis_groups(operand, _known_dims(graph, node, node.outputs[0], operand))
     except NotPermutable:
         return None
 
 
-def _known(graph: Graph, node: Node, value: str, operand: Dims = ()) -> tuple[int | str, ...]:
-    """The dims of `value`; a single unknown dim of a result is the operand's symbol if the other dims agree."""
+def _known_dims(graph: Graph, node: Node, value: str, operand: Dims = ()) -> tuple[int | str, ...]:
+    """The dims of `value`. operand: of the Reshape, whose single symbol is the result's single unknown dim, if the
+    products of the other dims are equal.
+    """
     type_ = graph.tensor_type(value)
     dims = () if type_ is None or type_.shape is None else type_.shape
     symbols = [dim for dim in operand if isinstance(dim, str)]
-    open_ = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
-    if len(symbols) == len(open_) == 1 and _static_product(operand) == _static_product(dims):
+    not_fixed = [dim for dim in dims if not isinstance(dim, int)]
+    if len(symbols) == len(not_fixed) == 1 and _static_product(operand) == _static_product(dims):
         return tuple(dim if isinstance(dim, int) else symbols[0] for dim in dims)
     if not dims or None in dims:
         raise NotPermutable(f"the shape of '{value}', which {node} reshapes, is not known")
@@ -130,7 +129,7 @@ def _static_product(dims: Sequence[int | str | None]) -> int:
 
 
 def _shape(node: Node, operand: Dims, result: Dims) -> Constant:
-    """The shape operand: a symbolic dim that keeps its place is copied with 0, one other may be -1."""
+    """The shape operand: 0 for a symbolic dim that the operand has at the same axis, -1 for one other."""
     numbers = []
     for index, dim in enumerate(result):
         if isinstance(dim, int):
@@ -143,7 +142,7 @@ def _shape(node: Node, operand: Dims, result: Dims) -> Constant:
 
 
 def _propagate_flatten(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """It stays if it flattens the same axes in the same order; otherwise it becomes a Reshape."""
+    """A Flatten stays if it flattens the same axes in the same order; otherwise it becomes a Reshape."""
     check_rank(graph, node, perm)
     shape = graph.shape(node.inputs[0]) or ()
     axis = node.attr("axis")
@@ -155,5 +154,5 @@ def _propagate_flatten(graph: Graph, node: Node, perm: Permutation) -> PermutedC
     return replace(reshaped, attributes={}, op_type="Reshape")
 
 
-RESHAPE = Layout("reshape-like", _propagate_reshape, NONE)
-FLATTEN = Layout("reshape-like", _propagate_flatten, NONE)
+RESHAPE = Layout("reshape-like", _propagate_reshape, NO_OPERAND)
+FLATTEN = Layout("reshape-like", _propagate_flatten, NO_OPERAND)

@@ -1,1 +1,1 @@
-"""What several passes ask of a graph before they change it: shared guards and facts of operators."""
+"""Analyses that passes share: preconditions, and properties of operators and values."""

@@ -1,4 +1,4 @@
-"""What patterns of attention share: `query` is [batch, heads, queries, size], `split` [batch, keys, heads, size]."""
+"""Shared by patterns of attention: `query` is [batch, heads, queries, size], `split` [batch, keys, heads, size]."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ def heads_of(match: Match) -> int:
 
 
 def scale_of_scores(match: Match) -> float:
-    """By which the scores are multiplied: in numbers written out, or as ONNX's Attention has it in `others`, by default
-    the reciprocal root of a head's size."""
+    """The factor of the scores: the product of the scales in the pattern, or the scale of ONNX's Attention in `others`.
+
+    The default of Attention is the reciprocal root of a head's size.
+    """
     if "others" not in match.data:
         return float(match.data["scale"] * match.data["scale_of_query"] * match.data["scale_of_key"])
     size = (match.graph.shape(match["query"]) or (1,))[-1]
@@ -33,7 +35,7 @@ def has_a_scale(match: Match) -> None:
 
 
 def has_whole_mask(match: Match) -> None:
-    """A mask, if there is one, has a number for each query and key, of one or all texts, of one or all heads."""
+    """Raises NoMatch unless the mask, if any, has a number for each query and key, for one or all batches and heads."""
     if match.get("mask") is None:
         return
     mask, query, split = (match.graph.shape(match[name]) or () for name in ("mask", "query", "split"))
@@ -41,4 +43,4 @@ def has_whole_mask(match: Match) -> None:
     if None in (*mask, *query):
         raise NoMatch(f"sizes of mask '{match['mask']}' or of '{match['query']}' are not known")
     if len(mask) != 4 or mask[0] not in (1, batch) or mask[1] not in (1, heads) or mask[2:] != (queries, split[1]):
-        raise NoMatch(f"mask '{match['mask']}' does not hold a number for every query and key")
+        raise NoMatch(f"mask '{match['mask']}' is not known to hold a number for every query and key")

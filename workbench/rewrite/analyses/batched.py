@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from workbench.errors import counted
-from workbench.inference.sizes import contents_of
+from workbench.inference.sizes import symbolic_value_of
 from workbench.ir import Constant, Graph, Node, TensorType, constant
 from workbench.rewrite.core.rule import NoMatch
 
@@ -22,10 +22,12 @@ _EXPANDED = ("Concat", *_STATES)
 class Batched:
     """A call for a batch of any size.
 
-    nodes:  take its place. constants, types: of their operands that are new, the types at the other batch.
-    done:   in words; "" if the call stays as it is.
-    others: how many other axes the batch may as well lie on.
-    inner:  of its result, as in `Sized`; None: as operands have it.
+    nodes:     replace it.
+    constants: new operands of these nodes.
+    done:      the change as a sentence; "" if the call stays as it is.
+    types:     the types of the new values, for the larger batch.
+    others:    the number of further axes on which the batch may lie.
+    inner:     the inner sizes of its result, as in `Sized`; None: as in the operands.
     """
 
     nodes: tuple[Node, ...]
@@ -38,10 +40,12 @@ class Batched:
 
 @dataclass(frozen=True)
 class Sized:
-    """A graph whose types have the sizes of a batch that is `times` as large.
+    """A graph with the types for a batch that is `times` as large.
 
-    before: the graph as it was; old: the sizes of its values; counted: an input and its axis, whose size is the batch;
-    inner: by value, the part of the axis of the batch that lies within each element of the batch, as of [N*8, 3].
+    before:  the graph with the original batch.
+    old:     the sizes of its values.
+    counted: an input and its axis, whose size is the batch.
+    inner:   by value, the part of the batch axis that belongs to each element of the batch: 8 of [N*8, 3].
     """
 
     graph: Graph
@@ -53,31 +57,34 @@ class Sized:
 
     @property
     def batch(self) -> int:
-        """Its size before."""
+        """The original size of the batch."""
         value, axis = self.counted
         return self.old[value][axis]
 
     def stride(self, value: str, axis: int) -> int:
-        """Elements between one of the batch and the next, the batch along this axis."""
+        """The number of elements of `value` per element of a batch along this axis."""
         old = self.old[value]
         return math.prod(old[axis + 1 :]) * self.inner.get(value, old[axis] // self.batch)
 
     def inner_of(self, value: str, operands: Sequence[str]) -> int | None:
-        """The batch lies within an axis of a result as it does within the axis of an operand that is as long."""
+        """The `inner` of a result: that of the first operand whose batch axis is as long; None if there is none."""
         for operand in filter(self.old.__contains__, operands):
-            axis, own = self._grown(value), self._grown(operand)
-            if len(axis) == len(own) == 1 and self.old[value][axis[0]] == self.old[operand][own[0]]:
-                return self.inner.get(operand, self.old[operand][own[0]] // self.batch)
+            axes, operand_axes = self._grown_axes(value), self._grown_axes(operand)
+            if len(axes) != 1 or len(operand_axes) != 1:
+                continue
+            size = self.old[operand][operand_axes[0]]
+            if self.old[value][axes[0]] == size:
+                return self.inner.get(operand, size // self.batch)
         return None
 
-    def _grown(self, value: str) -> list[int]:
+    def _grown_axes(self, value: str) -> list[int]:
         """The axes along which the value is longer than it was."""
         old, new = self.old[value], self.graph.shape(value)
         return [axis for axis, (a, b) in enumerate(zip(old, new or (), strict=False)) if a != b]
 
     def larger(self, value: str, axis: int) -> tuple[int, ...]:
-        """Its sizes at the other batch, the batch along this axis."""
-        return tuple(size * self.times if place == axis else size for place, size in enumerate(self.old[value]))
+        """The sizes of the value for the larger batch, with the batch along this axis."""
+        return tuple(size * self.times if index == axis else size for index, size in enumerate(self.old[value]))
 
     def new(self, value: str, node: Node) -> tuple[int, ...]:
         shape = self.graph.shape(value)
@@ -86,17 +93,17 @@ class Sized:
             raise NoMatch(f"the sizes of '{value}', which {node} reads, are not known for another batch")
         return sizes
 
-    def held(self, node: Node, place: int) -> list[int] | None:
-        """The numbers of an operand such as a shape, if they are the same for every batch and all other symbols."""
-        value = node.inputs[place]
-        before, after = contents_of(self.before, value), contents_of(self.graph, value)
+    def fixed_numbers(self, node: Node, index: int) -> list[int] | None:
+        """The numbers of an operand such as a shape, if they depend on no batch and no symbol; else None."""
+        value = node.inputs[index]
+        before, after = symbolic_value_of(self.before, value), symbolic_value_of(self.graph, value)
         numbers = None if before is None else before.known
         return list(numbers) if numbers is not None and after == before else None
 
     def batch_axis(self, value: str, node: Node) -> int | None:
         """The axis along which the value grew with the batch; None if it did not grow."""
         new = self.new(value, node)
-        old, grown = self.old[value], self._grown(value)
+        old, grown = self.old[value], self._grown_axes(value)
         if len(old) != len(new):
             raise NoMatch(f"'{value}', which {node} reads, has other axes for another batch")
         if not grown:
@@ -107,9 +114,9 @@ class Sized:
 
 
 def batched(sized: Sized, node: Node, choice: int = 0) -> Batched | None:
-    """The call for a batch of any size; None if it is that as it stands. Raises NoMatch with one sentence.
+    """The call for a batch of any size; None if the node is one already. Raises NoMatch.
 
-    choice: which of the axes that a Reshape may give the batch.
+    choice: the index of the axis on which a Reshape puts the batch, the likeliest first.
     """
     if node.op == "Reshape":
         return _reshape(sized, node, choice)
@@ -121,7 +128,7 @@ def batched(sized: Sized, node: Node, choice: int = 0) -> Batched | None:
 
 
 def element_sizes(sized: Sized, node: Node) -> dict[str, tuple[int, ...]]:
-    """The sizes of an element that a SequenceAt takes out of a SplitToSequence along another axis than the batch's."""
+    """The sizes of an element of a SplitToSequence along another axis than the batch, which a SequenceAt takes out."""
     split = sized.graph.producer(node.inputs[0]) if node.op == "SequenceAt" else None
     if split is None or split.op != "SplitToSequence":
         return {}
@@ -132,9 +139,9 @@ def element_sizes(sized: Sized, node: Node) -> dict[str, tuple[int, ...]]:
 
 
 def _reshape(sized: Sized, node: Node, choice: int) -> Batched | None:
-    wanted = sized.held(node, 1)
-    if wanted is None:
-        return None  # computed from sizes, so that it follows
+    numbers = sized.fixed_numbers(node, 1)
+    if numbers is None:
+        return None  # computed from sizes
     source = sized.batch_axis(node.inputs[0], node)
     if source is None:
         return None
@@ -145,25 +152,25 @@ def _reshape(sized: Sized, node: Node, choice: int) -> Batched | None:
         raise NoMatch(f"{node} mixes the batch, axis {source} of '{node.inputs[0]}', with other axes")
     axis = axes[choice]
     copies = axis == source and before[axis] == after[axis] and not node.attr("allowzero")
-    if not copies and wanted[axis] != -1 and -1 in wanted:
-        other, shape = wanted.index(-1), sized.before.shape(node.outputs[0])
+    if not copies and numbers[axis] != -1 and -1 in numbers:
+        other, shape = numbers.index(-1), sized.before.shape(node.outputs[0])
         if shape is None or not isinstance(shape[other], int):
             raise NoMatch(f"{node} computes axis {other} from the size of its operand")
-        wanted[other] = after[other]
+        numbers[other] = after[other]
     others = len(axes) - 1 - choice
     inner = stride // math.prod(after[axis + 1 :])
-    if wanted[axis] == -1 or (copies and wanted[axis] == 0):
+    if numbers[axis] == -1 or (copies and numbers[axis] == 0):
         return Batched((node,), {}, "", others=others, inner=inner)
-    wanted[axis] = 0 if copies else -1
-    done = f"Reshape '{node.name}' takes axis {axis} as it comes"
-    return replace(_with_operand(sized.graph, node, 1, wanted, done), others=others, inner=inner)
+    numbers[axis] = 0 if copies else -1
+    done = f"Reshape '{node.name}' no longer fixes axis {axis}"
+    return replace(_with_operand(sized.graph, node, 1, numbers, done), others=others, inner=inner)
 
 
 def _axes_of_batch(before: tuple[int, ...], after: tuple[int, ...], source: int, stride: int, batch: int) -> list[int]:
-    """The axes of a reshaped value on which the batch may lie, which was on axis `source`; the likeliest is the first.
+    """The axes of a reshaped value on which the batch may lie, the likeliest first; it was on axis `source`.
 
-    Unlikely are axes ahead of it and after it that stay as they were; an axis of the batch alone is likelier than one
-    that it shares. stride: elements between one of the batch and the next.
+    Axes before and after it that keep their sizes are unlikely. An axis of the batch alone is likelier than an axis
+    that the batch shares. stride: as in `Sized.stride`.
     """
     results = []
     for axis in range(len(after)):
@@ -176,71 +183,73 @@ def _axes_of_batch(before: tuple[int, ...], after: tuple[int, ...], source: int,
 
 
 def _equal(first: tuple[int, ...], second: tuple[int, ...]) -> int:
-    """How many sizes both begin with."""
+    """The number of equal sizes at the beginning of both."""
     pairs = zip(first, second, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _expand(sized: Sized, node: Node) -> Batched | None:
-    wanted = sized.held(node, 1)
-    if wanted is None:
+    numbers = sized.fixed_numbers(node, 1)
+    if numbers is None:
         return None
     source = sized.batch_axis(node.inputs[0], node)
     if source is None:
         return None
-    place = source - len(sized.old[node.inputs[0]]) + len(wanted)
-    if place < 0 or wanted[place] == 1:
+    index = source - len(sized.old[node.inputs[0]]) + len(numbers)
+    if index < 0 or numbers[index] == 1:
         return None
-    wanted[place] = 1  # an axis of another size keeps it
-    return _with_operand(sized.graph, node, 1, wanted, f"Expand '{node.name}' takes axis {place} as it comes")
+    numbers[index] = 1  # Expand keeps the operand's size there
+    return _with_operand(sized.graph, node, 1, numbers, f"Expand '{node.name}' no longer fixes axis {index}")
 
 
 def _resize(sized: Sized, node: Node) -> Batched | None:
-    sizes, source = sized.held(node, 3), sized.batch_axis(node.inputs[0], node)
+    sizes, source = sized.fixed_numbers(node, 3), sized.batch_axis(node.inputs[0], node)
     if sizes is None or source is None:
         return None
     axes = list(node.attr("axes", range(len(sizes))))
     rank = len(sized.old[node.inputs[0]])
-    kept = [(axis, size) for axis, size in zip(axes, sizes, strict=True) if axis % rank != source]
-    if len(kept) == len(axes):
+    remaining = [(axis, size) for axis, size in zip(axes, sizes, strict=True) if axis % rank != source]
+    if len(remaining) == len(axes):
         return None
-    result = _with_operand(sized.graph, node, 3, [size for _, size in kept], f"Resize '{node.name}' leaves the batch")
+    result = _with_operand(
+        sized.graph, node, 3, [size for _, size in remaining], f"Resize '{node.name}' leaves the batch"
+    )
     (new,) = result.nodes
-    attributes = {**new.attributes, "axes": tuple(axis for axis, _ in kept)}
+    attributes = {**new.attributes, "axes": tuple(axis for axis, _ in remaining)}
     return Batched((new.replace(attributes=attributes),), result.constants, result.done)
 
 
-def _with_operand(graph: Graph, node: Node, place: int, numbers: Sequence[int], done: str) -> Batched:
-    name = graph.fresh(f"{node.inputs[place]}_of_any_batch")
-    inputs = tuple(name if index == place else value for index, value in enumerate(node.inputs))
+def _with_operand(graph: Graph, node: Node, index: int, numbers: Sequence[int], done: str) -> Batched:
+    name = graph.fresh(f"{node.inputs[index]}_of_any_batch")
+    inputs = tuple(name if i == index else value for i, value in enumerate(node.inputs))
     return Batched((node.replace(inputs=inputs),), {name: constant(np.array(numbers, np.int64))}, done)
 
 
 def _with_expanded_operands(sized: Sized, node: Node) -> Batched | None:
-    """Operands of one row, which do not come from the inputs, get as many rows as the batch has."""
-    places = _joined(sized, node) if node.op == "Concat" else _STATES[node.op]
+    """Expand operands of one row, which do not depend on the batch, to as many rows as the batch has."""
+    axes = _joined(sized, node) if node.op == "Concat" else _STATES[node.op]
     if all(sized.batch_axis(value, node) is None for value in filter(None, node.inputs)):
         return None
     taken: set[str] = set()
     inputs, nodes = list(node.inputs), list[Node]()
     constants: dict[str, Constant] = {}
     types: dict[str, TensorType] = {}
-    for place, axis in places.items():
-        value = node.inputs[place] if place < len(node.inputs) else ""
+    for index, axis in axes.items():
+        value = node.inputs[index] if index < len(node.inputs) else ""
         if not value or sized.batch_axis(value, node) is not None:
             continue
         if sized.old[value][axis] != 1:
             raise NoMatch(f"'{value}', which {node} reads, has {sized.old[value][axis]:,} rows of its own for a batch")
         expanded = _expanded(sized, value, axis, taken)
-        inputs[place] = expanded.nodes[-1].outputs[0]
+        inputs[index] = expanded.nodes[-1].outputs[0]
         nodes += expanded.nodes
         constants |= expanded.constants
         types |= expanded.types
     if not nodes:
         return None
     changed = sum(a != b for a, b in zip(inputs, node.inputs, strict=True))
-    words = f"{counted(changed, 'operand')} of {node.op} '{node.name}' get{'s' * (changed == 1)} the rows of the batch"
-    return Batched((*nodes, node.replace(inputs=tuple(inputs))), constants, words, types)
+    done = f"{counted(changed, 'operand')} of {node.op} '{node.name}' get{'s' * (changed == 1)} the rows of the batch"
+    return Batched((*nodes, node.replace(inputs=tuple(inputs))), constants, done, types)
 
 
 def _joined(sized: Sized, node: Node) -> dict[int, int]:

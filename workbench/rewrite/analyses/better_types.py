@@ -1,11 +1,11 @@
-"""Types that follow from a graph as it is now, where its own say less: passes make more known, as loading would see."""
+"""Types inferred from a graph as it is now that say more than its present types, since passes make more known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from workbench.inference.open_sizes import types_with_open_sizes
-from workbench.inference.shapes import infer_types, is_made_up
+from workbench.inference.shapes import infer_types, is_generated_symbol
 from workbench.ir import Edit, Graph, Node, TensorType
 from workbench.ir.types import Dim
 from workbench.rewrite.core.bodies import closed_body, opened_body, with_body
@@ -45,13 +45,15 @@ def _is_computed(graph: Graph, value: str) -> bool:
 
 
 def _common_names(graph: Graph, results: Mapping[str, TensorType]) -> dict[str, str]:
-    """The graph's own name of each size that has only symbols of inference, by its present symbols and by the found."""
+    """The name of each size that has only symbols that an inference generated, by all such symbols, present and new."""
     names: dict[str, str] = {}
     for value, type_ in results.items():
         known = graph.tensor_type(value)
-        for dim, own in _pairs(type_, known):
-            if isinstance(dim, str) and is_made_up(dim) and isinstance(own, str) and is_made_up(own):
-                first, second = _root(names, own), _root(names, dim)
+        for dim, present in _pairs(type_, known):
+            if not (isinstance(dim, str) and isinstance(present, str)):
+                continue
+            if is_generated_symbol(dim) and is_generated_symbol(present):
+                first, second = _root(names, present), _root(names, dim)
                 if first != second:
                     names[second] = first
     return {symbol: _root(names, symbol) for symbol in names}
@@ -73,13 +75,14 @@ def _merged(tensor_type: TensorType, known: TensorType | None, names: Mapping[st
     if tensor_type.shape is None:
         return tensor_type if known is None else known
     pairs = _pairs(tensor_type, known) or [(dim, None) for dim in tensor_type.shape]
-    return tensor_type.with_shape(tuple(_better(dim, own, names) for dim, own in pairs))
+    return tensor_type.with_shape(tuple(_better(dim, present, names) for dim, present in pairs))
 
 
-def _better(result: Dim, own: Dim, names: Mapping[str, str]) -> Dim:
-    """A number says more than a symbol of the inputs, and that more than one of inference."""
-    if isinstance(result, int) or isinstance(own, int):
-        return result if isinstance(result, int) else own
-    given = next((dim for dim in (own, result) if dim is not None and not is_made_up(dim)), None)
-    symbol = given or own or result
+def _better(result: Dim, present: Dim, names: Mapping[str, str]) -> Dim:
+    """The dim that says more: a number, then a symbol of the inputs, then a symbol of inference."""
+    if isinstance(result, int) or isinstance(present, int):
+        return result if isinstance(result, int) else present
+    dims = [dim for dim in (present, result) if dim is not None]
+    symbol_of_inputs = next((dim for dim in dims if not is_generated_symbol(dim)), None)
+    symbol = symbol_of_inputs or present or result
     return None if symbol is None else names.get(symbol, symbol)

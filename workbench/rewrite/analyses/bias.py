@@ -1,4 +1,4 @@
-"""What rules about the Add of a bias share: is one operand a bias along an axis, and of which?"""
+"""Shared by rules about the Add of a bias: conditions on the bias, and its axis."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from workbench.rewrite.patterns.matching import Match
 
 
 def is_bias(match: Match) -> None:
-    """`bias` of the pattern has one axis, of the size of an axis of `a`; a constant may have others of size 1."""
+    """Raises NoMatch unless `bias` has one axis, as long as an axis of `a`; a constant may have others of size 1."""
     axes, bias = _axes_beside(match).size + 1, match["bias"]
     if axes > 1 and match.graph.constant(bias) is None:
         raise NoMatch(f"'{bias}' of {match.nodes[0]} is computed, and has {axes} axes; a bias has one")
 
 
 def is_computed_with_axes_of_one(match: Match) -> None:
-    """`bias` of the pattern is no constant, and has axes of size 1 beside the one of the size of an axis of `a`."""
+    """Raises NoMatch unless `bias` is computed, and has axes of size 1 beside one as long as an axis of `a`."""
     if not _axes_beside(match).size or match.graph.constant(match["bias"]) is not None:
         raise NoMatch(f"'{match['bias']}' of {match.nodes[0]} is a constant or has one axis; another rule covers it")
 
@@ -42,10 +42,10 @@ def axes_of_one(match: Match) -> np.ndarray:
 def axis_of_bias(match: Match) -> int:
     """The axis of `a` along which `bias` lies, counted from the front."""
     shape, small = match.graph.shape(match["a"]) or (), match.graph.shape(match["bias"]) or ()
-    return len(shape) - len(small) + next(place for place, dim in enumerate(small) if dim != 1)
+    return len(shape) - len(small) + next(axis for axis, dim in enumerate(small) if dim != 1)
 
 
 def bias_of_one_axis(match: Match) -> str | np.ndarray:
-    """The bias; a constant of several axes without those of size 1."""
+    """The name of the bias, or its array with one axis if it is a constant with several."""
     tensor = match.graph.constant(match["bias"])
     return match["bias"] if tensor is None or match.graph.rank_of(match["bias"]) == 1 else tensor.numpy().reshape(-1)

@@ -7,7 +7,8 @@ from onnx import defs
 
 from workbench.ir import DataType, Graph
 
-_DIGITS = {DataType.BFLOAT16: 8, DataType.FLOAT16: 11, DataType.FLOAT: 24, DataType.DOUBLE: 53}  # of the significand
+# Digits of the significand.
+_DIGITS = {DataType.BFLOAT16: 8, DataType.FLOAT16: 11, DataType.FLOAT: 24, DataType.DOUBLE: 53}
 _WIDER = {
     DataType.BFLOAT16: (DataType.FLOAT, DataType.DOUBLE),
     DataType.FLOAT16: (DataType.FLOAT, DataType.DOUBLE),
@@ -19,7 +20,10 @@ _WHOLE = (DataType.BOOL, *_INTEGERS)
 
 
 def element_type(graph: Graph, value: str) -> DataType | None:
-    """The element type; if none was inferred, as after most ai.onnx.ml operators, the one that the schema allows."""
+    """The element type; None if unknown.
+
+    If none was inferred, as after most ai.onnx.ml operators, it is the only type that the schema allows.
+    """
     known = graph.tensor_type(value)
     node = graph.producer(value)
     if known is not None or node is None:
@@ -28,8 +32,8 @@ def element_type(graph: Graph, value: str) -> DataType | None:
     if not defs.has(node.op_type, version, node.domain):
         return None
     outputs = defs.get_schema(node.op_type, version, node.domain).outputs
-    place = node.outputs.index(value)
-    allowed = outputs[place].types if place < len(outputs) else set()
+    index = node.outputs.index(value)
+    allowed = outputs[index].types if index < len(outputs) else set()
     names = [name.removeprefix("tensor(").removesuffix(")").upper() for name in allowed]
     return DataType.__members__.get(names[0]) if len(names) == 1 else None
 

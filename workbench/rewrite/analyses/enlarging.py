@@ -1,4 +1,4 @@
-"""What passes share that enlarge weights by zeros: more FLOPs, for fewer bytes and kernels."""
+"""Shared by passes that pad weights with zeros: more FLOPs, for fewer bytes and kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ZERO_TIMES_INFINITY = "the weight 0 makes NaN of an infinity"
 
 @dataclass(frozen=True)
 class Enlarging(Pass):
-    """Base of these passes, with the options that say what it may cost. Starting a kernel counts nothing."""
+    """Base of these passes, with options for the accepted cost. The time to start a kernel is not counted."""
 
     flops_per_byte: int = option(
         _FLOPS_PER_BYTE,
@@ -45,23 +45,23 @@ def taps(graph: Graph, conv: Node) -> int:
     return math.prod(constant_shape(constant_weights(graph, conv))[2:])
 
 
-def require_gain(flops: int | None, saved: int | None, what: str, options: Enlarging) -> None:
+def require_gain(flops: int | None, saved: int | None, what: str, pass_: Enlarging) -> None:
     """Raises NoMatch if the FLOPs cost more than is saved.
 
-    flops: how many more. saved: bytes that are not moved. what: takes those FLOPs, as the beginning of a sentence.
+    flops: additional FLOPs. saved: bytes that are no longer moved. what: subject of the sentence, "merging ...".
     """
-    if options.force:
+    if pass_.force:
         return
     if flops is None or saved is None:
         raise NoMatch(f"{what} takes FLOPs whose number is not known; the option force does it nevertheless")
-    if flops > saved * options.flops_per_byte:
+    if flops > saved * pass_.flops_per_byte:
         raise NoMatch(
-            f"{what} takes {flops:,} FLOPs more and moves {saved:,} bytes less, which pays up to "
-            f"{saved * options.flops_per_byte:,} FLOPs; the option force does it nevertheless"
+            f"{what} takes {flops:,} FLOPs more and moves {saved:,} bytes less, which is worth at most "
+            f"{saved * pass_.flops_per_byte:,} FLOPs; the option force does it nevertheless"
         )
 
 
 def more_flops(flops: Sequence[int | None]) -> str:
-    """The sum of these FLOPs, in words."""
+    """The sum of these FLOPs as text, "256 FLOPs more"."""
     known = [count for count in flops if count is not None]
     return f"{sum(known):,} FLOPs more" if len(known) == len(flops) else "FLOPs whose number is not known"

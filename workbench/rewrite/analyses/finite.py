@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.ir import Constant, Graph, Node
 
-# Operators whose results of finite numbers are finite, unless they overflow. Of divisions only those by something that
-# cannot be 0 belong here, as in Softmax, and in LayerNormalization with an epsilon.
+# Operators whose results of finite numbers are finite, unless they overflow. Operators that divide belong here only if
+# the divisor cannot be 0, as in Softmax, and in LayerNormalization with an epsilon.
 _CLOSED = frozenset(
     (
         "Abs", "Add", "AveragePool", "Cast", "Ceil", "Clip", "Concat", "Conv", "Cos", "Elu", "Erf", "Exp", "Expand",
@@ -29,9 +29,9 @@ def why_not_finite(graph: Graph, value: str) -> str | None:
     waiting, seen = [value], {value}
     while waiting:
         value = waiting.pop()
-        held = graph.constant(value)
-        if held is not None:
-            if not _is_finite(held):
+        tensor = graph.constant(value)
+        if tensor is not None:
+            if not _is_finite(tensor):
                 return f"constant '{value}' holds NaN or an infinity"
             continue
         type_ = graph.tensor_type(value)
@@ -39,7 +39,7 @@ def why_not_finite(graph: Graph, value: str) -> str | None:
             continue
         node = graph.producer(value)
         if node is None:
-            return f"'{value}' is given, and may hold NaN or an infinity"
+            return f"'{value}' is an input, and may hold NaN or an infinity"
         if node.op not in _CLOSED or (node.op in _DIVIDED and not _epsilon(node) > 0):
             return f"{node} may make NaN or an infinity of finite numbers"
         new = [operand for operand in node.inputs if operand and operand not in seen]
@@ -52,9 +52,9 @@ def _epsilon(node: Node) -> float:
     return float(node.attr("epsilon"))
 
 
-def _is_finite(held: Constant) -> bool:
-    if not held.dtype.is_floating_point():
+def _is_finite(tensor: Constant) -> bool:
+    if not tensor.dtype.is_floating_point():
         return True
-    if held not in _known:
-        _known[held] = bool(np.isfinite(held.numpy().astype(np.float32, copy=False)).all())
-    return _known[held]
+    if tensor not in _known:
+        _known[tensor] = bool(np.isfinite(tensor.numpy().astype(np.float32, copy=False)).all())
+    return _known[tensor]

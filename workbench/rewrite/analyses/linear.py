@@ -14,11 +14,11 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 @dataclass(frozen=True)
 class Scaled:
-    """A linear operator with scale and shift folded in. numbers: how many its weights have."""
+    """A linear operator with scale and shift folded in. weight_count: the number of elements of its weights."""
 
     node: Node
     constants: dict[str, Constant]
-    numbers: int
+    weight_count: int
 
 
 def channel_axis(graph: Graph, node: Node) -> int | None:
@@ -57,7 +57,7 @@ def scaled(graph: Graph, node: Node, factor: np.ndarray, shift: np.ndarray) -> S
     limit = float(np.finfo(dtype).max)
     largest = float(np.abs(weight.numpy()).max(initial=0.0)) * float(np.abs(factor).max(initial=0.0))
     if not (np.isfinite(new_bias).all() and np.isfinite(factor).all() and largest <= limit):
-        raise NoMatch(f"the weights of {node} times the factors exceed what {weight.dtype.name.lower()} holds")
+        raise NoMatch(f"the weights of {node} times the factors overflow {weight.dtype.name.lower()}")
     name, constants = node.inputs[1], dict[str, Constant]()
     if (factor != 1).any():
         name = graph.fresh(f"{name}_folded")
@@ -71,8 +71,8 @@ def scaled(graph: Graph, node: Node, factor: np.ndarray, shift: np.ndarray) -> S
     if node.op == "Gemm":
         attributes["beta"] = 1.0
     op = "Gemm" if node.op == "MatMul" and len(inputs) == 3 else node.op
-    numbers = int(np.prod(constant_shape(weight)))
-    return Scaled(node.replace(op_type=op, inputs=inputs, attributes=attributes), constants, numbers)
+    weight_count = int(np.prod(constant_shape(weight)))
+    return Scaled(node.replace(op_type=op, inputs=inputs, attributes=attributes), constants, weight_count)
 
 
 def _weight(graph: Graph, node: Node) -> Constant:
@@ -102,16 +102,16 @@ def _scaled_weight(weight: Constant, factor: np.ndarray, node: Node) -> Constant
     """The weights of each output channel times its factor; computed when read, to take no memory until then."""
     shape = constant_shape(weight)
     if node.op == "Conv":
-        channel = factor.reshape(-1, *(1,) * (len(shape) - 1))
+        weight_factor = factor.reshape(-1, *(1,) * (len(shape) - 1))
     elif node.op == "ConvTranspose":  # [C, M/group, ...]; channels of a group are adjacent on the first axis
         groups = node.attr("group")
         by_group = np.repeat(factor.reshape(groups, -1), shape[0] // groups, axis=0)
-        channel = by_group.reshape(*shape[:2], *(1,) * (len(shape) - 2))
+        weight_factor = by_group.reshape(*shape[:2], *(1,) * (len(shape) - 2))
     else:
-        channel = factor.reshape(-1, 1) if node.op == "Gemm" and node.attr("transB") else factor
+        weight_factor = factor.reshape(-1, 1) if node.op == "Gemm" and node.attr("transB") else factor
 
     def compute() -> np.ndarray:
         array = weight.numpy()
-        return (array * channel.astype(np.float64)).astype(array.dtype)
+        return (array * weight_factor.astype(np.float64)).astype(array.dtype)
 
     return lazy_constant(compute, weight.dtype, shape)

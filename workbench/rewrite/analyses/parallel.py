@@ -45,32 +45,32 @@ def require_mergeable(graph: Graph, node: Node) -> None:
         raise NoMatch(f"the shape of '{node.inputs[0]}' is not known")
     rank = len(weight.shape or ())
     if node.op == "Conv" and node.attr("group") != 1:
-        raise NoMatch(f"{node} has {node.attr('group')} groups, each of which reads other channels")
+        raise NoMatch(f"{node} has {node.attr('group')} groups, each of which reads different channels")
     if node.op != "Conv" and (rank != 2 or node.attr("transA")):
         raise NoMatch(f"{node} is not a product of rows with a matrix")
     bias = bias_of(node)
     if not bias:
         return
-    held, count = graph.constant(bias), (weight.shape or ())[output_axis(node)]
-    if held is None or constant_shape(held) != (count,):
+    constant_bias, count = graph.constant(bias), (weight.shape or ())[output_axis(node)]
+    if constant_bias is None or constant_shape(constant_bias) != (count,):
         raise NoMatch(f"the bias '{bias}' of {node} is not a constant with one number for each of its channels")
 
 
-def readers_alike(
-    graph: Graph, node: Node, refuse_unlike: Callable[[Graph, Node, Node], None], which: str = "other"
+def mergeable_readers(
+    graph: Graph, node: Node, refuse_unlike: Callable[[Graph, Node, Node], None], described_as: str = "other"
 ) -> list[Node]:
     """Other nodes with the node's operator and first operand that may be merged with it.
 
     refuse_unlike: raises NoMatch if the third argument cannot be merged with the second.
-    which:         a word for these nodes, for the sentence if there are none.
+    described_as:  an adjective for these nodes, for the sentence if there are none.
     Raises NoMatch, with the reason of the first refusal, if there are none.
     """
     others = [user for user in graph.users(node.inputs[0]) if user.op == node.op and user.name != node.name]
     others = [other for other in others if other.inputs[0] == node.inputs[0]]
     if not others:
-        raise NoMatch(f"no {which} {node.op} reads '{node.inputs[0]}'")
+        raise NoMatch(f"no {described_as} {node.op} reads '{node.inputs[0]}'")
     require_mergeable(graph, node)
-    alike, reason = [], ""
+    mergeable, reason = [], ""
     for other in others:
         try:
             require_mergeable(graph, other)
@@ -78,16 +78,17 @@ def readers_alike(
         except NoMatch as refusal:
             reason = reason or str(refusal)
             continue
-        alike.append(other)
-    if not alike:
+        mergeable.append(other)
+    if not mergeable:
         raise NoMatch(reason)
-    return alike
+    return mergeable
 
 
 def merge_edit(graph: Graph, merged: Sequence[Node], like: Node, weights: Sequence[Constant]) -> Edit:
     """One operator in place of these, with the attributes of `like`, and a Split of its output channels.
 
-    weights: of each; they differ in the number of output channels alone. Biases: all nodes have one, or none.
+    weights: the weights of each node; they differ only in the number of output channels. Either all nodes have a bias
+    or none has.
     """
     first, axis = merged[0], output_axis(like)
     counts = [constant_shape(weight)[axis] for weight in weights]
@@ -132,6 +133,6 @@ def merge_sentence(graph: Graph, merged: Sequence[Node], counts: Sequence[int], 
     size = bytes_of_value(graph, value)
     read = "" if size is None else f", {(len(merged) - 1) * size:,} bytes less"
     return (
-        f"{len(merged)} kernels, {kernels}, become 1 of {' + '.join(map(str, counts))} = {sum(counts)} "
-        f"output channels with a Split after it; {len(merged)} reads of '{value}' become 1{read}"
+        f"{len(merged)} kernels, {kernels}, become one kernel with {sum(counts)} ({' + '.join(map(str, counts))}) "
+        f"output channels, followed by a Split; {len(merged)} reads of '{value}' become 1{read}"
     )

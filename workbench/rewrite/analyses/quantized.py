@@ -1,4 +1,4 @@
-"""What rules demand of DequantizeLinear and QuantizeLinear around an operator, and what they take from them."""
+"""Shared by rules for an operator between DequantizeLinear and QuantizeLinear: conditions and operands."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 from workbench.ir import DataType, Graph, Node
 from workbench.rewrite.core.exactness import Exactness
-from workbench.rewrite.core.guards import refuse_other_readers, require_constant
+from workbench.rewrite.core.guards import require_constant, require_no_other_users
 from workbench.rewrite.core.rule import Example, NoMatch, Refusal, Rule
 from workbench.rewrite.patterns.building import Constraint
 from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 
 EIGHT_BITS = (DataType.UINT8, DataType.INT8)
-_LARGEST = 2.0**40  # of scales; a product of two, divided by a third, neither overflows nor underflows
+_MAX_SCALE = 2.0**40  # with larger scales a product of two, divided by a third, may overflow or underflow
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """scale * (integer - zero). axis: along which there are several scales; None if there is one."""
+    """A number is scale * (integer - zero). axis: the axis with a scale per index; None if there is one scale."""
 
     dtype: DataType
     scale: np.ndarray
@@ -36,7 +36,10 @@ class Quantization:
 
 
 def quantization_of(graph: Graph, node: Node) -> Quantization:
-    """That of a DequantizeLinear or a QuantizeLinear. Raises NoMatch if it is not of constants, or not to float32."""
+    """The quantization of a DequantizeLinear or a QuantizeLinear.
+
+    Raises NoMatch unless scale and zero point are constants and the floats are float32.
+    """
     integers, floats = node.inputs[0], node.outputs[0]
     if node.op == "QuantizeLinear":
         integers, floats = floats, integers
@@ -51,38 +54,38 @@ def quantization_of(graph: Graph, node: Node) -> Quantization:
     zeros = require_constant(graph, zero, node) if zero else np.zeros(scale.shape, dtype.numpy())
     if scale.ndim > 1 or zeros.ndim > 1:
         raise NoMatch(f"scale or zero point of {node} has several axes")
-    if not ((scale >= 1 / _LARGEST) & (scale <= _LARGEST)).all():
+    if not ((scale >= 1 / _MAX_SCALE) & (scale <= _MAX_SCALE)).all():
         raise NoMatch(f"a scale of {node} is not between 2 ** -40 and 2 ** 40")
     if scale.size == 1:
         return Quantization(dtype, scale, zeros, None)
     axis, rank = node.attr("axis"), graph.rank_of(integers)
     if axis < 0 and rank is None:
-        raise NoMatch(f"the rank of '{integers}' is not known, of which {node} counts the axis from the end")
+        raise NoMatch(f"{node} counts its axis from the end, and the rank of '{integers}' is not known")
     return Quantization(dtype, scale, zeros, axis + (rank or 0) if axis < 0 else axis)
 
 
 def in_one_kernel(source: str) -> str:
-    """The sentence of a rewrite that gives this value of the pattern to one kernel of integers."""
+    """The sentence of a rewrite that computes with one integer kernel from this value of the pattern."""
     return (
-        "{nodes[0]} to {root}, {count} nodes, are one kernel of ONNX Runtime on integers, {new} of"
-        f" '{{{source}}}'; {{fewer}} less"
+        "{nodes[0]} to {root} ({count} nodes) become one kernel of ONNX Runtime on integers, {new} of"
+        f" '{{{source}}}'; {{fewer}} fewer"
     )
 
 
 def _refuse_two_shapes(node: Node, quantization: Quantization) -> None:
-    """Kernels of ONNX Runtime compare them."""
+    """Raises NoMatch unless scale and zero point have one shape: kernels of ONNX Runtime require it."""
     if quantization.scale.shape != quantization.zero.shape:
         shapes = f"{list(quantization.scale.shape)} and {list(quantization.zero.shape)}"
         raise NoMatch(f"scale and zero point of {node} have the shapes {shapes}")
 
 
 def quantization_at(match: Match, name: str) -> Quantization:
-    """That of the node of this name in the pattern."""
+    """The quantization of the node of this name in the pattern."""
     return quantization_of(match.graph, match.node(name))
 
 
 def one_scale_of_8_bits(match: Match, name: str) -> Quantization:
-    """That of the node of this name. Raises NoMatch unless it has one scale, and integers of 8 bits."""
+    """The quantization of the node of this name. Raises NoMatch unless it has one scale and 8-bit integers."""
     result, node = quantization_at(match, name), match.node(name)
     if result.dtype not in EIGHT_BITS:
         raise NoMatch(f"the integers of {node} are {result.dtype.name.lower()}, not uint8 or int8")
@@ -92,43 +95,43 @@ def one_scale_of_8_bits(match: Match, name: str) -> Quantization:
     return result
 
 
-def of_one_type(*names: str) -> Constraint:
-    """The nodes of these names have one scale each, and integers of the same 8-bit type."""
+def have_one_scale_and_type(*names: str) -> Constraint:
+    """The constraint that the nodes of these names have one scale each, and the same 8-bit type."""
 
-    def demand(match: Match) -> None:
+    def check(match: Match) -> None:
         first, *others = (one_scale_of_8_bits(match, name) for name in names)
         for name, other in zip(names[1:], others, strict=True):
             if other.dtype != first.dtype:
                 types = f"{first.dtype.name.lower()} and {other.dtype.name.lower()}"
                 raise NoMatch(f"{match.node(names[0])} and {match.node(name)} have integers of two types, {types}")
 
-    return demand
+    return check
 
 
-def read_here_alone(*names: str) -> Constraint:
-    """Nothing outside the match reads the results of these names; those of DequantizeLinear may be read elsewhere."""
+def read_in_match_only(*names: str) -> Constraint:
+    """The constraint that only the match reads the results of these names."""
 
-    def demand(match: Match) -> None:
+    def check(match: Match) -> None:
         for name in names:
-            refuse_other_readers(match.graph, match.node(name), match.nodes)
+            require_no_other_users(match.graph, match.node(name), match.nodes)
 
-    return demand
+    return check
 
 
 def zero_point(name: str) -> Callable[[Match], str | np.ndarray]:
     """The zero point of the node of this name: its operand, or zeros in the shape of the scale."""
 
-    def found(match: Match) -> str | np.ndarray:
+    def operand_of(match: Match) -> str | np.ndarray:
         node = match.node(name)
         return node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else quantization_at(match, name).zero
 
-    return found
+    return operand_of
 
 
 def require_weights(match: Match, name: str, axis: int, activation: DataType) -> Quantization:
-    """That of weights beside activations of a type. Raises NoMatch where the kernels of ONNX Runtime do not take it.
+    """The quantization of weights. Raises NoMatch if ONNX Runtime has no kernel for it and this type of activations.
 
-    axis: along which there may be several scales.
+    axis: the only axis along which there may be several scales.
     """
     result, node = quantization_at(match, name), match.node(name)
     if result.dtype not in EIGHT_BITS or (activation == DataType.INT8 and result.dtype != DataType.INT8):
@@ -143,23 +146,23 @@ def require_weights(match: Match, name: str, axis: int, activation: DataType) ->
 
 
 def require_bias(match: Match, name: str, unit: np.ndarray) -> None:
-    """Raises NoMatch unless the bias of this name, if there is one, counts the unit in int32."""
+    """Raises NoMatch unless the bias of this name, if there is one, is int32 with the scale `unit`."""
     if match.get(name) is None:
         return
     result, node = quantization_at(match, name), match.node(name)
     if result.dtype != DataType.INT32 or result.zero.any() or match.graph.rank_of(match[name]) != 1:
         raise NoMatch(f"{node}, the bias, is not a vector of int32 with the zero point 0")
     scale = result.scale.ravel()
-    wanted = unit.ravel()
-    if scale.size not in (1, wanted.size) or not np.allclose(scale, wanted, rtol=1e-5, atol=0):
+    expected = unit.ravel()
+    if scale.size not in (1, expected.size) or not np.allclose(scale, expected, rtol=1e-5, atol=0):
         raise NoMatch(f"the scale of {node}, the bias, is not the product of the other operands' scales")
 
 
 def rule_of_one_operand(
     name: str,
     op: str,
-    given: str,
-    kept: str,
+    attributes_before: str,
+    attributes_after: str,
     example: Example,
     refusals: Sequence[Refusal],
     where: Sequence[Constraint] = (),
@@ -167,22 +170,22 @@ def rule_of_one_operand(
 ) -> Rule:
     """The operator between a DequantizeLinear and a QuantizeLinear becomes com.microsoft.QLinear of it.
 
-    given, kept: attributes in the pattern and in what takes its place, each after a comma. where, computed: in
-    addition to what holds for all of them.
+    attributes_before, attributes_after: text of attributes in the pattern and in its replacement, each after a comma.
+    where, computed: as in `graph_rule`, added to those of all such rules.
     """
     return graph_rule(
         name,
         f"""
         operand = DequantizeLinear(x, sx, zx | None, **of_operand)
-        c = {op}(operand{given})
+        c = {op}(operand{attributes_before})
         y = QuantizeLinear(c, sy, zy | None, **of_result)
         """,
-        f"y = com.microsoft.QLinear{op}(x, sx, operand_zero, sy, result_zero{kept})",
+        f"y = com.microsoft.QLinear{op}(x, sx, operand_zero, sy, result_zero{attributes_after})",
         in_one_kernel("x"),
         example,
         refusals=tuple(refusals),
         constants=("sx", "zx", "sy", "zy"),
-        where=(read_here_alone("c"), of_one_type("operand", "y"), *where),
+        where=(read_in_match_only("c"), have_one_scale_and_type("operand", "y"), *where),
         computed={"operand_zero": zero_point("operand"), "result_zero": zero_point("y"), **(computed or {})},
         shared=True,
         exactness=Exactness.STEP,

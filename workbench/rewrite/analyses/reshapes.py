@@ -41,10 +41,13 @@ def shape_operand(source: Shape, result: Shape) -> tuple[int, ...] | None:
     return tuple(dim if isinstance(dim, int) else 0 for dim in result)
 
 
-def resolve_zeros(wanted: Sequence[int], source: Shape, between: Shape) -> tuple[int, ...] | None:
-    """The shape operand for `source` equivalent to that for `between`; None if its zeros prevent it."""
+def resolve_zeros(numbers: Sequence[int], source: Shape, between: Shape) -> tuple[int, ...] | None:
+    """The shape operand with which a Reshape of `source` does the same as `numbers` does for `between`.
+
+    A 0 copies a size. None if `source` does not have the size and it is not known as a number.
+    """
     entries = []
-    for axis, number in enumerate(wanted):
+    for axis, number in enumerate(numbers):
         dim = None if between is None or axis >= len(between) else between[axis]
         if number == 0 and not _copied(source, axis, dim):
             if not isinstance(dim, int) or dim == 0:

@@ -1,4 +1,4 @@
-"""Signs of values, as far as the graph tells them."""
+"""Signs of values, as far as they follow from the graph."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _NEVER_NEGATIVE = (
     *("Abs", "Exp", "Relu", "Sigmoid", "Softmax", "Softplus", "Sqrt"),
     *("ReduceL1", "ReduceL2", "ReduceSumSquare"),
 )
-_AS_THEIR_OPERANDS = ("Add", "Div", "Max", "Mul", "ReduceMax", "ReduceMean", "ReduceSum")
-_DEEPEST = 4  # operators that are looked through
+_NEVER_NEGATIVE_LIKE_OPERANDS = ("Add", "Div", "Max", "Mul", "ReduceMax", "ReduceMean", "ReduceSum")
+_MAX_DEPTH = 4  # the most operators between the value and those that decide
 
 
-def is_never_negative(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
-    """Whether no element is known to be below 0, from the operators that compute it or from its constant."""
+def is_never_negative(graph: Graph, value: str, depth: int = _MAX_DEPTH) -> bool:
+    """Whether it is known that no element is below 0, from the constant or the operators that compute it."""
     tensor, node = graph.constant(value), graph.producer(value)
     if tensor is not None:
         return bool((tensor.numpy() >= 0).all())
@@ -22,9 +22,9 @@ def is_never_negative(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
     if _is_even_power(graph, node):
         return True
     operands = node.inputs if len(node.inputs) == 2 and not node.op.startswith("Reduce") else node.inputs[:1]
-    return node.op in _NEVER_NEGATIVE or (
-        node.op in _AS_THEIR_OPERANDS and all(is_never_negative(graph, operand, depth - 1) for operand in operands)
-    )
+    if node.op in _NEVER_NEGATIVE_LIKE_OPERANDS:
+        return all(is_never_negative(graph, operand, depth - 1) for operand in operands)
+    return node.op in _NEVER_NEGATIVE
 
 
 def _is_even_power(graph: Graph, node: Node) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from workbench.ir import Constant, Graph, Node
 from workbench.rewrite.patterns.standard import has_negative_zero
 
-_DEEPEST = 8  # longest chain of nodes that is followed
+_MAX_DEPTH = 8  # longest chain of nodes that is followed
 _POSITIVE = ("Abs", "Exp", "Softmax")
 _ADDING_BIAS = (
     *("Conv", "ConvTranspose", "Gemm"),
@@ -16,7 +16,7 @@ _ADDING_BIAS = (
 MOVING = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile")
 
 
-def holds_no_negative_zero(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
+def holds_no_negative_zero(graph: Graph, value: str, depth: int = _MAX_DEPTH) -> bool:
     """Whether it is known that no element is -0.0.
 
     A sum is -0.0 only if both summands are, a difference only for -0.0 - 0.0. In ONNX Runtime, Relu of -0.0 is
@@ -52,7 +52,7 @@ def _has_no_zero(tensor: Constant | None) -> bool:
     return tensor is not None and bool(np.asarray(tensor.numpy()).all())
 
 
-def is_zero(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
+def is_zero(graph: Graph, value: str, depth: int = _MAX_DEPTH) -> bool:
     """Whether every element is known to be 0, and none -0.0."""
     tensor = graph.constant(value)
     if tensor is not None:

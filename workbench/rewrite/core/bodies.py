@@ -9,7 +9,7 @@ from workbench.ir import Edit, Graph, Node
 
 
 def opened_body(outside: Graph, body: Graph) -> Graph:
-    """A mutable copy of the body, with captured values as inputs and captured constants as constants."""
+    """A mutable copy of the body; captured values are its inputs, captured constants are its constants."""
     captured = body.captured
     constants = {value: outside.constants[value] for value in captured if value in outside.constants}
     values = [value for value in captured if value not in constants]
@@ -33,15 +33,15 @@ def opened_body(outside: Graph, body: Graph) -> Graph:
 
 
 def closed_body(inside: Graph, body: Graph, outside: Graph) -> Graph:
-    """The opened body as a body again, with values from outside captured."""
-    own = {value: tensor for value, tensor in inside.constants.items() if not outside.has_value(value)}
+    """The opened body as a body again, which captures the values from outside."""
+    constants_inside = {value: tensor for value, tensor in inside.constants.items() if not outside.has_value(value)}
     types = {value: type_ for value, type_ in inside.types.items() if not outside.has_value(value)}
     return Graph(
         name=body.name,
         inputs=body.inputs,
         outputs=inside.outputs,
         nodes=inside.nodes,
-        constants=own,
+        constants=constants_inside,
         types=types,
         opset_imports=body.opset_imports,
         functions=body.functions,
@@ -51,11 +51,11 @@ def closed_body(inside: Graph, body: Graph, outside: Graph) -> Graph:
 
 def with_body(node: Node, key: str, body: Graph) -> Node:
     """The node with the body under `key` (see `Node.bodies`) replaced."""
-    name, _, place = key.partition("[")
-    held: Any = node.attributes[name]
-    if place:
-        index = int(place.rstrip("]"))
-        held = (*held[:index], body, *held[index + 1 :])
+    name, _, rest = key.partition("[")
+    value: Any = node.attributes[name]
+    if rest:
+        index = int(rest.rstrip("]"))
+        value = (*value[:index], body, *value[index + 1 :])
     else:
-        held = body
-    return node.replace(attributes={**node.attributes, name: held})
+        value = body
+    return node.replace(attributes={**node.attributes, name: value})

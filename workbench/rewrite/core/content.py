@@ -1,4 +1,4 @@
-"""What constants and attributes hold, as keys that are equal where the content is."""
+"""Keys of constants and attributes; two keys are equal exactly if the contents are equal."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _PLAIN = (int, float, str)
 
 
 def elements_key(tensor: Constant) -> Hashable:
-    """Of a constant: its element type, shape and elements."""
+    """The key of a constant: its element type, shape and elements."""
     return tensor.dtype, constant_shape(tensor), _elements(tensor)
 
 
 def _elements(tensor: Constant) -> Hashable:
-    if tensor.dtype == DataType.STRING:  # which has no bytes
+    if tensor.dtype == DataType.STRING:  # strings have no fixed size in bytes
         return tuple(tensor.numpy().ravel().tolist())
     data = tensor.tobytes()
     return data if len(data) <= _SHORT else hashlib.sha256(data).digest()
 
 
 def attribute_key(attribute: Any) -> Hashable:
-    """Of an attribute: a body as its text, a tensor as its elements."""
+    """The key of an attribute: of a body its text, of a tensor its elements."""
     if isinstance(attribute, tuple) and attribute and not isinstance(attribute[0], _PLAIN):
         return tuple(map(attribute_key, attribute))
     if isinstance(attribute, Graph):

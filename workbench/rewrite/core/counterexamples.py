@@ -1,4 +1,4 @@
-"""Counterexamples: numbers for which a rule is not exact, or an equation is no law."""
+"""Counterexamples: numbers for which a rule is not exact, or an equation is not a law."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Counterexample:
 
     def __str__(self) -> str:
         result = f"the result is {self.before:g} before and {self.after:g} after"
-        after = f" (in {' '.join(self.graph.split())})" if self.graph else ""
-        return f"with {_given(self.inputs)} {result}, since {self.because}{after}"
+        in_graph = f" (in {' '.join(self.graph.split())})" if self.graph else ""
+        return f"with {_assignments(self.inputs)} {result}, since {self.because}{in_graph}"
 
 
 @dataclass(frozen=True)
 class WrongLaw:
     """An equation that resembles a rule's law and is wrong.
 
-    numbers: for which its sides differ.
-    sides:   what they are.
+    numbers: by variable; the sides of the equation differ for them.
+    sides:   the values of both sides.
     about:   a sentence: where it is printed, or what it overlooks.
     """
 
@@ -47,13 +47,13 @@ class WrongLaw:
     def __str__(self) -> str:
         equation = self.law.rpartition(": ")[2]
         left, right = self.sides
-        return f"{equation} is wrong: with {_given(self.numbers)} it says {left:g} == {right:g}. {self.about}"
+        return f"{equation} is wrong: with {_assignments(self.numbers)} it says {left:g} == {right:g}. {self.about}"
 
 
-def _given(numbers: Mapping[str, Numbers]) -> str:
-    *most, last = [f"{name} = {_written(number)}" for name, number in numbers.items()]
-    return f"{', '.join(most)} and {last}" if most else last
+def _assignments(numbers: Mapping[str, Numbers]) -> str:
+    *others, last = [f"{name} = {_formatted(number)}" for name, number in numbers.items()]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
-def _written(number: Numbers) -> str:
-    return f"{number:g}" if isinstance(number, float | int) else f"[{', '.join(map(_written, number))}]"
+def _formatted(number: Numbers) -> str:
+    return f"{number:g}" if isinstance(number, float | int) else f"[{', '.join(map(_formatted, number))}]"

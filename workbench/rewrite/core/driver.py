@@ -11,7 +11,7 @@ from workbench.ir import Graph, check
 from workbench.metrics import Measurements, measurements_of
 from workbench.rewrite.core.history import PassFacts, Step
 from workbench.rewrite.core.identity import RewriteId
-from workbench.rewrite.core.leave_out import LeaveOut
+from workbench.rewrite.core.leave_out import LeftOutRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.rule import AppliedRewrite, Rewrite
@@ -31,7 +31,7 @@ def run_pass(
 ) -> Step:
     """Run the pass with the rewrites that the context's mode allows; `graph` is changed in place.
 
-    The graph is checked after the pass, in tests after each rewrite.
+    The graph is checked after the pass, and with `check_each` after each rewrite.
 
     on_rewrite: is called with each rewrite and may raise to stop; the graph is then as after that rewrite.
     leave_out: rewrites to leave out. Rules continue without them; a pass without rules, whose rewrites build on
@@ -42,9 +42,9 @@ def run_pass(
     before = before or measurements_of(graph)
     started = time.perf_counter()
     rewrites: list[AppliedRewrite] = []
-    since = started
+    previous = started
     facts: list[PassFacts] = []
-    left_out = LeaveOut(leave_out)
+    left_out = LeftOutRewrites(leave_out)
     for proposed in _with_named_faults(pass_, graph, _with_facts(pass_.run(graph, context, left_out), facts)):
         if proposed in left_out:
             break
@@ -58,13 +58,13 @@ def run_pass(
                 proposed.nodes,
                 proposed.edit,
                 inverse,
-                now - since,
+                now - previous,
                 proposed.by,
                 proposed.exactness or pass_.exactness,
                 left_out.add_done(proposed),
             )
         )
-        since = now
+        previous = now
         if check_each:
             check(graph)
         if on_rewrite is not None:
@@ -73,7 +73,6 @@ def run_pass(
     if rewrites:
         check(graph)
     after = measurements_of(graph) if rewrites else before
-    last = facts[0] if facts else None
     options = pass_.options()
     return Step(
         pass_.name,
@@ -83,7 +82,7 @@ def run_pass(
         before,
         after,
         seconds,
-        last,
+        facts[0] if facts else None,
         pass_=pass_,
         left_out=tuple(leave_out),
     )
@@ -100,15 +99,15 @@ def _with_named_faults(pass_: Pass, graph: Graph, rewrites: Iterator[Rewrite]) -
     except (UserError, MemoryError):
         raise
     except Exception as error:
-        words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        message = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise BrokenPassError(
-            f"pass {pass_.name} failed on model '{graph.name}' ({words}); "
+            f"pass {pass_.name} failed on model '{graph.name}' ({message}); "
             "leave that pass out, and report the model to the developers"
         ) from error
 
 
 def _with_facts(rewrites: Iterator[Rewrite], facts: list[PassFacts]) -> Iterator[Rewrite]:
     """The rewrites; what the pass returns after the last one, if anything, is stored in `facts`."""
-    message: Any = yield from rewrites  # type: ignore[func-returns-value]
-    if message is not None:
-        facts.append(message)
+    result: Any = yield from rewrites  # type: ignore[func-returns-value]
+    if result is not None:
+        facts.append(result)

@@ -8,15 +8,15 @@ from enum import Enum
 class Exactness(Enum):
     """What may differ in the results; integers and booleans never do, except quantized integers under STEP.
 
-    The bits of a NaN do not count, since no runtime preserves them. ROUNDING holds for numbers that do not overflow in
-    between: in float32, x * 2 * 0.5 is infinity for 3e38 and x is not, and operators that square their operands, such
-    as LayerNormalization, overflow from 1.8e19 on.
+    The bits of a NaN do not count, since no runtime preserves them. ROUNDING holds if no intermediate result
+    overflows. In float32, x * 2 * 0.5 is infinity for x = 3e38. Operators that square their operands, such as
+    LayerNormalization, overflow above 1.8e19.
     """
 
-    BITS = "equal to the last bit"
+    BIT_EXACT = "equal to the last bit"
     ROUNDING = "equal up to rounding; NaN, infinities and -0.0 are kept, except where an intermediate result overflows"
     STEP = "equal up to rounding, which may take a quantized value to the next integer"
-    SIGNS = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
+    FAST_MATH = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
 
     def runs_in(self, mode: str) -> bool:
         """Whether the mode allows it."""
@@ -25,8 +25,8 @@ class Exactness(Enum):
 
 EXACT = "exact"
 MODES = {
-    EXACT: frozenset({Exactness.BITS}),
-    "ieee": frozenset({Exactness.BITS, Exactness.ROUNDING, Exactness.STEP}),
+    EXACT: frozenset({Exactness.BIT_EXACT}),
+    "ieee": frozenset({Exactness.BIT_EXACT, Exactness.ROUNDING, Exactness.STEP}),
     "fast": frozenset(Exactness),
 }
 DEFAULT_MODE = "ieee"

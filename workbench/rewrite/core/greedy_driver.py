@@ -15,12 +15,12 @@ from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
 from workbench.rewrite.core.value_types import with_inferred_types
 
 IsAllowed = Callable[[Graph, Rewrite], bool]
-_MOST_REWRITES_A_NODE = 20  # beyond this, a pass has two rules that undo each other
-_MOST_READERS = 64  # of a value, revisited when it changes; with more, n users would be tried n times each
+_MAX_REWRITES_PER_NODE = 20  # beyond this, a pass has two rules that undo each other
+_MAX_USERS = 64  # with more, users are not revisited when their value changes: n of them would be tried n times each
 
 
-class Options(Protocol):
-    """What rules are given besides the graph: a pass, whose options they read and whose name errors give."""
+class PassLike(Protocol):
+    """The pass, as rules see it: rules read its options, errors name it."""
 
     @property
     def name(self) -> str: ...
@@ -31,49 +31,49 @@ class RunawayError(UserError):
 
 
 def follow_rules(
-    rules: Sequence[Rule], graph: Graph, options: Options, is_allowed: IsAllowed = lambda *_: True
+    rules: Sequence[Rule], graph: Graph, pass_: PassLike, is_allowed: IsAllowed = lambda *_: True
 ) -> Iterator[Rewrite]:
     """Try the rules on every node in topological order, and again around each change; then in bodies."""
-    yield from _in_graph(rules, graph, options, is_allowed)
+    yield from _in_graph(rules, graph, pass_, is_allowed)
     while graph.with_bodies:
         changed = False
         for name in [node.name for node in graph.with_bodies]:
-            for result in _in_bodies(rules, graph, name, options, is_allowed):
+            for result in _in_bodies(rules, graph, name, pass_, is_allowed):
                 changed = True
                 yield result
         if not changed:
             return
-        yield from _in_graph(rules, graph, options, is_allowed)  # a value that a body captured may have lost its user
+        yield from _in_graph(rules, graph, pass_, is_allowed)  # a value that a body captured may have lost its user
 
 
-def _in_graph(rules: Sequence[Rule], graph: Graph, options: Options, is_allowed: IsAllowed) -> Iterator[Rewrite]:
+def _in_graph(rules: Sequence[Rule], graph: Graph, pass_: PassLike, is_allowed: IsAllowed) -> Iterator[Rewrite]:
     candidates = _by_operator(rules)
     operators = {op for rule in rules for op in rule.operators}
     queue = deque(node.name for node in (graph.nodes if "*" in operators else graph.nodes_of(operators)))
     waiting = set(queue)
-    left = _MOST_REWRITES_A_NODE * len(graph) + 100
+    budget = _MAX_REWRITES_PER_NODE * len(graph) + 100
     while queue:
         name = queue.popleft()
         waiting.remove(name)
         node = graph.find(name)
-        result = None if node is None else _first_match(candidates(node.op), graph, node, options, is_allowed)
+        result = None if node is None else _first_match(candidates(node.op), graph, node, pass_, is_allowed)
         if result is None:
             continue
-        growth = len(result.edit.insert) - len(result.edit.remove)  # nodes of an inlined function are to be visited too
-        left += _MOST_REWRITES_A_NODE * max(growth, 0) - 1
-        if left < 0:
-            raise RunawayError(f"pass {options.name} does not come to an end; last: {result.sentence}")
-        gone = [graph.node(removed) for removed in result.edit.remove]
+        growth = len(result.edit.insert) - len(result.edit.remove)  # nodes of an inlined function have a budget too
+        budget += _MAX_REWRITES_PER_NODE * max(growth, 0) - 1
+        if budget < 0:
+            raise RunawayError(f"pass {pass_.name} does not end; its last rewrite: {result.sentence}")
+        removed_nodes = [graph.node(removed) for removed in result.edit.remove]
         changed = [reader.name for value in result.edit.replace for reader in graph.users(value)]
         yield result
-        for near in (*(name for name in changed if name in graph), *_around(graph, result, gone)):
-            if near not in waiting:
-                waiting.add(near)
-                queue.append(near)
+        for neighbour in (*(name for name in changed if name in graph), *_around(graph, result, removed_nodes)):
+            if neighbour not in waiting:
+                waiting.add(neighbour)
+                queue.append(neighbour)
 
 
 def _in_bodies(
-    rules: Sequence[Rule], graph: Graph, name: str, options: Options, is_allowed: IsAllowed
+    rules: Sequence[Rule], graph: Graph, name: str, pass_: PassLike, is_allowed: IsAllowed
 ) -> Iterator[Rewrite]:
     """Rewrites inside the node's bodies, each as a replacement of the node."""
     for key in graph.node(name).bodies:
@@ -81,38 +81,38 @@ def _in_bodies(
         inside = opened_body(graph, body)
         where = f"in {key} of {graph.node(name)}: "
 
-        def outside(inner: Rewrite, where: str = where, path: str = f"{name}/{key}") -> Rewrite:
+        def as_outer(inner: Rewrite, where: str = where, path: str = f"{name}/{key}") -> Rewrite:
             return replace(inner, sentence=where + inner.sentence, matched_at=f"{path}/{inner.root}")
 
         def is_allowed_inside(graph: Graph, inner: Rewrite) -> bool:
-            return is_allowed(graph, outside(inner))
+            return is_allowed(graph, as_outer(inner))
 
-        for inner in follow_rules(rules, inside, options, is_allowed_inside):
+        for inner in follow_rules(rules, inside, pass_, is_allowed_inside):
             inside.apply(inner.edit)
             node = graph.node(name)
             changed = with_body(node, key, closed_body(inside, body, graph))
             edit = Edit(remove=(name,), insert=(changed,))
-            yield replace(outside(inner), edit=edit, nodes=(name,))
+            yield replace(as_outer(inner), edit=edit, nodes=(name,))
 
 
 def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
     """The rules for an operator, in order; cached."""
 
     @cache
-    def looking_at(op: str) -> list[Rule]:
+    def rules_for(op: str) -> list[Rule]:
         return [rule for rule in rules if op in rule.operators or "*" in rule.operators]
 
-    return looking_at
+    return rules_for
 
 
 def _first_match(
-    rules: Sequence[Rule], graph: Graph, node: Node, options: Options, is_allowed: IsAllowed
+    rules: Sequence[Rule], graph: Graph, node: Node, pass_: PassLike, is_allowed: IsAllowed
 ) -> Rewrite | None:
     for rule in rules:
         if rule.may_match is not None and not rule.may_match(graph, node):
             continue
         try:
-            rewrite = rule.match(graph, node, options)
+            rewrite = rule.match(graph, node, pass_)
         except NoMatch:
             continue
         proposed = replace(rewrite, by=rule, exactness=rule.exactness, matched_at=node.name)
@@ -124,7 +124,7 @@ def _first_match(
 def _around(graph: Graph, rewrite: Rewrite, removed: list[Node]) -> Iterator[str]:
     """Nodes near the change: new ones, and producers and users of their values and of newly typed values.
 
-    Users of constants, and of values with very many users, are skipped: no rule depends on them.
+    Users of constants are skipped, and so are the users of a value that has very many: no rule depends on them.
     """
     values = dict.fromkeys((*rewrite.edit.replace.values(), *rewrite.edit.types))
     for node in (*rewrite.edit.insert, *removed):
@@ -136,5 +136,5 @@ def _around(graph: Graph, rewrite: Rewrite, removed: list[Node]) -> Iterator[str
         producer = graph.producer(value)
         if producer is not None:
             yield producer.name
-        if graph.count_users(value) <= _MOST_READERS:
+        if graph.count_users(value) <= _MAX_USERS:
             yield from (user.name for user in graph.users(value))

@@ -21,40 +21,43 @@ def require_constant(graph: Graph, value: str, node: Node) -> np.ndarray:
 
 
 def require_producer(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Node:
-    """The producer of `value`. Raises NoMatch if it is none of these operators."""
+    """The producer of `value`. Raises NoMatch unless it is one of these operators."""
     result = graph.producer(value)
     if result is None or result.op not in operators:
         raise NoMatch(f"{node} does not follow {one_of(operators)}")
     return result
 
 
-def require_single_use(graph: Graph, node: Node, made: Node) -> None:
-    """Raises NoMatch unless one operand of `node` is the only use of the results of `made`."""
-    twice = next((value for value in filter(None, made.outputs) if node.inputs.count(value) > 1), None)
+def require_single_use(graph: Graph, node: Node, producer: Node) -> None:
+    """Raises NoMatch unless one operand of `node` is the only use of the results of `producer`."""
+    twice = next((value for value in filter(None, producer.outputs) if node.inputs.count(value) > 1), None)
     if twice is not None:
-        raise NoMatch(f"{node} reads '{twice}' of {made} twice")
-    refuse_other_readers(graph, made, (node,))
+        raise NoMatch(f"{node} reads '{twice}' of {producer} twice")
+    require_no_other_users(graph, producer, (node,))
 
 
-def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node], kept: Collection[str] = ()) -> None:
-    """Raises NoMatch if anything but these nodes uses a result of `made`. kept: results that anything may use."""
-    known = {node.name for node in readers}
-    for value in (value for value in made.outputs if value and value not in kept):
-        other = next((user for user in graph.users(value) if user.name not in known), None)
+def require_no_other_users(graph: Graph, producer: Node, readers: Sequence[Node], shared: Collection[str] = ()) -> None:
+    """Raises NoMatch if any other node uses a result of `producer`, or if one is an output.
+
+    shared: results that may have any users.
+    """
+    allowed = {node.name for node in readers}
+    for value in (value for value in producer.outputs if value and value not in shared):
+        other = next((user for user in graph.users(value) if user.name not in allowed), None)
         if other is not None:
-            raise NoMatch(f"{other} reads '{value}' of {made} too")
+            raise NoMatch(f"{other} reads '{value}' of {producer} too")
         if graph.is_output(value):
-            raise NoMatch(f"'{value}' of {made} is an output of the graph")
+            raise NoMatch(f"'{value}' of {producer} is an output of the graph")
 
 
-def forward_operand(graph: Graph, node: Node, source: str, sentence: str, matched: Sequence[Node] = ()) -> Rewrite:
+def replace_with_operand(graph: Graph, node: Node, source: str, sentence: str, matched: Sequence[Node] = ()) -> Rewrite:
     """The rewrite that removes `node` and gives its users `source`. Raises NoMatch if public names prevent it.
 
     matched: other nodes of the match.
     """
     result = node.outputs[0]
     if graph.is_output(result) and graph.producer(source) is None:
-        raise NoMatch(f"{node} is all that is between '{source}' and the output '{result}'")
+        raise NoMatch(f"{node} cannot be removed: input or constant '{source}' would become the output '{result}'")
     if graph.is_output(result) and graph.is_output(source):
         raise NoMatch(f"'{source}' and '{result}' of {node} are both outputs of the graph")
     edit = Edit(remove=(node.name,), replace={result: source})
@@ -62,12 +65,12 @@ def forward_operand(graph: Graph, node: Node, source: str, sentence: str, matche
 
 
 def is_same_shape(a: Shape, b: Shape) -> bool:
-    """Whether they are known to be equal; symbolic dims are compared by name."""
+    """Whether both shapes are known and equal; symbolic dims are compared by name."""
     return a is not None and a == b and None not in a
 
 
 def is_same_axis(a: int, b: int, rank: int | None) -> bool:
-    """Whether they are known to be one axis; either may be negative."""
+    """Whether both are known to be the same axis; either may be negative."""
     return a == b or (rank is not None and rank > 0 and (a - b) % rank == 0)
 
 
@@ -118,6 +121,6 @@ def permutation(graph: Graph, transpose: Node) -> Permutation:
 
 def one_of(operators: Sequence[str]) -> str:
     """Operators in a sentence: "an Add or Sub"."""
-    *most, last = operators
-    words = f"{', '.join(most)} or {last}" if most else last
-    return f"{'an' if words[0] in 'AEIOU' else 'a'} {words}"
+    *others, last = operators
+    names = f"{', '.join(others)} or {last}" if others else last
+    return f"{'an' if names[0] in 'AEIOU' else 'a'} {names}"

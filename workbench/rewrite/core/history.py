@@ -20,7 +20,7 @@ from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.rule import AppliedRewrite
 
-MOST_LEFT_OUT = 3  # rewrites of one pass; then the whole pass is left out
+MAX_LEFT_OUT = 3  # rewrites of one pass; then the whole pass is left out
 
 
 class StepVerdict(Protocol):
@@ -49,7 +49,7 @@ class Step:
     broken_by: if verification failed, the index of the rewrite that broke it.
     pass_:     the pass that ran; None for the graph as loaded.
     label:     the pass's name, with a number where it stands more than once in the pipeline: "fold_pad#2".
-    left_out:  the rewrites that it was to leave out.
+    left_out:  the rewrites that the step was asked to leave out.
     """
 
     pass_name: str
@@ -90,8 +90,8 @@ class LeftOut:
 
     step:     the label of the step, "fold_pad", "fold_pad#2" where the pass stands twice.
     rewrite:  which rewrite of the step; None if the whole pass was left out.
-    sentence: the rewrite's, for the user; "" if only its identity is known.
-    why:      the verdict; "" if it was found elsewhere.
+    sentence: the sentence of the rewrite; "" if only its identity is known.
+    why:      the sentence of the verdict; "" if it is not known.
     """
 
     step: str
@@ -101,14 +101,14 @@ class LeftOut:
 
     @property
     def what(self) -> str:
-        """What was left out, in words."""
+        """The rewrite, or "all of it" for a whole pass."""
         if self.rewrite is None:
             return "all of it"
         by, node = self.rewrite.rule or "a rewrite", self.rewrite.node
         return f"'{self.sentence}'" if self.sentence else f"{by} at '{node}'"
 
     def __str__(self) -> str:
-        why = f", for with it {self.why[:1].lower()}{self.why[1:]}" if self.why else ""
+        why = f", since with it {self.why[:1].lower()}{self.why[1:]}" if self.why else ""
         return f"left out of {self.step}: {self.what}{why}"
 
 
@@ -168,13 +168,13 @@ class History:
     def culprit(self) -> LeftOut | None:
         """What the next run must leave out: the rewrite that broke the first failing step.
 
-        The whole pass, if MOST_LEFT_OUT of its rewrites were left out already; None if no rewrite is to blame.
+        It is the whole pass if MAX_LEFT_OUT of its rewrites were left out already, and None if no rewrite broke it.
         """
         step = self.failed
         if step is None or step.verdict is None or step.broken_by is None:
             return None
         rewrite = step.rewrites[step.broken_by]
-        if sum(out.step == step.label for out in self.left_out) >= MOST_LEFT_OUT:
+        if sum(out.step == step.label for out in self.left_out) >= MAX_LEFT_OUT:
             return LeftOut(step.label, None, "", step.verdict.sentence)
         return LeftOut(step.label, rewrite.id, rewrite.sentence, step.verdict.sentence)
 

@@ -9,11 +9,10 @@ from workbench.rewrite.core.identity import ANY_ORDINAL, RewriteId
 from workbench.rewrite.core.rule import Rewrite
 
 
-class LeaveOut:
-    """What a step must leave out, and the count of the rewrites that it has done, by rule and node.
+class LeftOutRewrites:
+    """The rewrites that a step must leave out, and a count of the applied rewrites by rule and node.
 
-    A rule that may not do its next rewrite at a node does none there from then on, since what it leaves out is not
-    counted.
+    If the next rewrite of a rule at a node is left out, so are all further ones: rewrites left out are not counted.
     """
 
     def __init__(self, ids: Collection[RewriteId] = ()) -> None:
@@ -39,13 +38,13 @@ class LeaveOut:
 
     def names(self, rule: str, node: str) -> bool:
         """Whether a rewrite by that rule at that node is left out."""
-        return any((one.rule, one.node) == (rule, node) for one in self._ids)
+        return any((left_out.rule, left_out.node) == (rule, node) for left_out in self._ids)
 
 
-class LeaveOutOfRounds(LeaveOut):
-    """The same for a pass that runs within another one, whose rewrites bear its name."""
+class LeftOutRewritesOfRounds(LeftOutRewrites):
+    """The same for a pass that runs within another one; the ids of its rewrites begin with its name."""
 
-    def __init__(self, outer: LeaveOut, pass_name: str) -> None:
+    def __init__(self, outer: LeftOutRewrites, pass_name: str) -> None:
         super().__init__()
         self._outer = outer
         self._pass_name = pass_name
@@ -54,4 +53,4 @@ class LeaveOutOfRounds(LeaveOut):
         return rewrite.within(self._pass_name) in self._outer
 
 
-NOTHING_LEFT_OUT = LeaveOut()
+NOTHING_LEFT_OUT = LeftOutRewrites()

@@ -1,4 +1,4 @@
-"""What rules must not do in one run, besides what they themselves refuse: limits that the user sets."""
+"""Limits that the user sets for the rules of one run, in addition to their own refusals."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from workbench.opsets.lowering import newer_in_edit
 
 GROW = 1.1  # by default a file grows at most by a tenth
 _SMALL = 1024  # bytes; constants of this size, such as shapes, take about as much as the nodes that they replace
-_NODE = 64  # bytes of a node in a file, about
+_NODE_BYTES = 64  # about the bytes of a node in a file
 
 
 @dataclass(frozen=True)
 class RuleLimits:
-    """opset: the newest at which what is written must be writable. constant_bytes: of all constants together.
-    keep: nodes that stay, and constants that stay operands. None: no limit."""
+    """What rules must not do; None is no limit.
+
+    opset:          the graph must remain writable at this opset.
+    constant_bytes: the most bytes of all constants together.
+    keep:           names of nodes that stay, and of constants that stay operands.
+    """
 
     opset: int | None = None
     constant_bytes: int | None = None
@@ -23,18 +27,18 @@ class RuleLimits:
 
     def refusal(self, graph: Graph, edit: Edit) -> str:
         """Why the edit must not be made; "" if it may."""
-        kept = self._kept(graph, edit)
-        if kept:
-            return f"'{kept}' is to be kept"
-        grows = 0 if self.constant_bytes is None else _growth(graph, edit)
-        if self.constant_bytes is not None and grows > _SMALL:
-            after = constant_bytes(graph) + grows
+        removed = self._removed_name(graph, edit)
+        if removed:
+            return f"'{removed}' is to be kept"
+        growth = 0 if self.constant_bytes is None else _growth(graph, edit)
+        if self.constant_bytes is not None and growth > _SMALL:
+            after = constant_bytes(graph) + growth
             if after > self.constant_bytes:
                 return f"constants would take {after:,} bytes, and may take {self.constant_bytes:,}; --grow sets that"
         newer = None if self.opset is None else newer_in_edit(graph, edit, self.opset)
         return "" if newer is None else f"opset {self.opset}, which is kept, has no such {newer}"
 
-    def _kept(self, graph: Graph, edit: Edit) -> str | None:
+    def _removed_name(self, graph: Graph, edit: Edit) -> str | None:
         if not self.keep:
             return None
         stay = {node.name for node in edit.insert}
@@ -49,8 +53,8 @@ NO_LIMITS = RuleLimits()
 
 def largest_constants(graph: Graph, grow: float) -> int:
     """The bytes that constants may take so that the file grows at most by this factor."""
-    has = constant_bytes(graph)
-    return int(has + (grow - 1) * (has + _NODE * len(graph)))
+    before = constant_bytes(graph)
+    return int(before + (grow - 1) * (before + _NODE_BYTES * len(graph)))
 
 
 def constant_bytes(graph: Graph) -> int:
@@ -58,7 +62,7 @@ def constant_bytes(graph: Graph) -> int:
 
 
 def _growth(graph: Graph, edit: Edit) -> int:
-    """The bytes of new constants, less those of constants that nothing reads any more."""
+    """The bytes of new constants, minus those of constants that nothing reads any more."""
     new = sum(tensor.nbytes for tensor in edit.constants.values() if tensor is not None)
     if new <= _SMALL:
         return new

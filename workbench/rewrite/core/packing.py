@@ -1,4 +1,4 @@
-"""Rewrites that are exact, and still change the kernel with which ONNX Runtime computes a node."""
+"""Exact rewrites after which ONNX Runtime computes a node with another kernel."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from workbench.ir import Edit, Graph, Node
 PACKED = {"MatMul": (1,), "Gemm": (1,), "LSTM": (1, 2), "GRU": (1, 2)}
 
 
-def packed_anew(graph: Graph, edit: Edit) -> Node | None:
+def newly_prepacked(graph: Graph, edit: Edit) -> Node | None:
     """A node with a packed operand that is computed before the edit and constant after it; None if there is none."""
-    made = {value for value, tensor in edit.constants.items() if tensor is not None}
-    computed = {value for value in made if graph.producer(value) is not None}
-    computed |= {old for old, new in edit.followed.items() if new in made or new in graph.constants}
+    new_constants = {value for value, tensor in edit.constants.items() if tensor is not None}
+    computed = {value for value in new_constants if graph.producer(value) is not None}
+    computed |= {old for old, new in edit.followed.items() if new in new_constants or new in graph.constants}
     for value in computed - set(graph.constants):
         for reader in graph.users(value):
             if value in _packed(reader):

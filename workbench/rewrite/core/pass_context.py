@@ -1,4 +1,4 @@
-"""What a pass is given besides the graph: the mode, the limits, and what certain passes ask for, by its type."""
+"""The context of a pass: the mode, the limits, and extensions that certain passes ask for by type."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class MissingExtensionError(UserError):
 class PassContext:
     """Data shared by all passes of one run: `PassContext(load_profile("cuda"), timer, mode="fast")`.
 
-    extensions: what certain passes ask for, each found by its type: the target's `Profile` and an `OperatorTimer` for
-                layout strategies, a `ToolRunner` for optimizers of others.
+    extensions: objects that certain passes find by type: layout strategies the target's `Profile` and an
+                `OperatorTimer`, passes that run external optimizers a `ToolRunner`.
     mode:       how exact rewrites must be (MODES).
-    limits:     what rules must not do besides.
+    limits:     what rules must not do.
     """
 
     extensions: tuple[object, ...]
@@ -31,9 +31,9 @@ class PassContext:
     limits: RuleLimits
 
     def __init__(self, *extensions: object, mode: str = DEFAULT_MODE, limits: RuleLimits = NO_LIMITS) -> None:
-        """Raises TypeError for a text among the extensions: the mode is given by name."""
-        if any(isinstance(one, str) for one in extensions):
-            raise TypeError("an extension of a PassContext is an object, not a text; the mode is given as mode=...")
+        """Raises TypeError for a string among the extensions: the mode is a keyword argument."""
+        if any(isinstance(extension, str) for extension in extensions):
+            raise TypeError("an extension of a PassContext is an object, not a string; the mode is given as mode=...")
         object.__setattr__(self, "extensions", extensions)
         object.__setattr__(self, "mode", mode)
         object.__setattr__(self, "limits", limits)
@@ -44,7 +44,7 @@ class PassContext:
 
     def find(self, kind: type[_T]) -> _T | None:
         """The extension of that type; None if there is none."""
-        return next((one for one in self.extensions if isinstance(one, kind)), None)
+        return next((extension for extension in self.extensions if isinstance(extension, kind)), None)
 
     def get(self, kind: type[_T]) -> _T:
         """The extension of that type. Raises MissingExtensionError if there is none."""

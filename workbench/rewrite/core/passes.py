@@ -18,13 +18,13 @@ from typing import Any, ClassVar, TypeVar
 
 from workbench.errors import UserError
 from workbench.ir import Graph
+from workbench.rewrite.core.dead_code import dead_node_removals
 from workbench.rewrite.core.exactness import EXACT, Exactness
 from workbench.rewrite.core.greedy_driver import follow_rules
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeaveOut
-from workbench.rewrite.core.packing import packed_anew
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
+from workbench.rewrite.core.packing import newly_prepacked
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.rule import Example, Refusal, Rewrite, Rule
-from workbench.rewrite.core.unread import dead_node_removals
 
 
 class OptionError(UserError):
@@ -34,7 +34,7 @@ class OptionError(UserError):
 def option(default: Any, help: str, **metadata: Any) -> Any:
     """A field of a pass that is an option; `help` is one sentence for form, command line and documents.
 
-    called: the option's name, if the field has another one.
+    called: the name of the option, if it differs from the field's.
     """
     return dataclasses.field(default=default, metadata={"help": help, **metadata})
 
@@ -44,12 +44,11 @@ class Pass:
     """Base of all passes. Its options are the fields that `option` makes.
 
     title:         one line.
-    exactness:     of a pass without rules; otherwise each rule has its own.
-    demonstration: it is wrong on purpose, to show a failing verification; in no preset and no comparison.
-    live_only:     nodes that nothing reads are removed before it looks at the graph: it decides by costs or by who
-                   reads a value, which such nodes would distort.
-    packages:      what must be installed besides, as in `pip install`; without it the step says so, and does nothing
-                   or ends the run.
+    exactness:     how exact a pass without rules is; otherwise each rule has its own.
+    demonstration: wrong on purpose, to show a failing verification; it is in no preset and no comparison.
+    live_only:     nodes that nothing reads are removed first: they would distort costs and the users of a value.
+    packages:      what must also be installed, as in `pip install`. If it is missing, the step says so, and does
+                   nothing or ends the run.
     """
 
     title: ClassVar[str] = ""
@@ -58,7 +57,7 @@ class Pass:
     live_only: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
     rules: ClassVar[tuple[Rule, ...]] = ()
-    own_examples: ClassVar[tuple[Example, ...]] = ()
+    extra_examples: ClassVar[tuple[Example, ...]] = ()
 
     @property
     def name(self) -> str:
@@ -67,7 +66,7 @@ class Pass:
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        return (*(rule.example for rule in cls.rules), *cls.own_examples)
+        return (*(rule.example for rule in cls.rules), *cls.extra_examples)
 
     @classmethod
     def refusals(cls) -> tuple[Refusal, ...]:
@@ -82,44 +81,46 @@ class Pass:
         return {name: getattr(self, field.name) for name, field in self.option_fields().items()}
 
     def prepare(self, graph: Graph) -> bool:
-        """Compute on the graph what the pass needs before it runs; whether what a graph measures changed by it."""
+        """Compute what the pass needs on the graph before it runs. Returns whether the graph's metrics changed."""
         return False
 
     def refused_nodes(
         self, graph: Graph, context: PassContext, names: Collection[str] | None = None
     ) -> Iterator[tuple[str, str]]:
-        """Of a pass without rules: nodes that it left as they are, and a sentence each that says why.
+        """For a pass without rules: each node that it left unchanged, with the sentence that says why.
 
         graph: as the pass left it. names: only nodes with these names, if given.
         """
         return iter(())
 
     def new_dims(self, graph: Graph) -> Mapping[str, int]:
-        """The numbers with which symbols that it introduces run, such as the size that was there before."""
+        """Numbers for the symbolic dims that the pass introduces, with which the graph runs: the sizes before."""
         return {}
 
     @classmethod
     def missing(cls) -> str:
-        """Why it cannot act here; "" if it can."""
+        """Why the pass cannot run on this machine; "" if it can."""
         absent = [package for package in cls.packages if importlib.util.find_spec(package) is None]
         return f"{' and '.join(absent)} is not installed; pip install {' '.join(absent)}" if absent else ""
 
     @classmethod
     def summary(cls) -> str:
-        """What it does: the first sentence of its module docstring; and what it misses here."""
+        """The first paragraph of its module docstring, and which packages are missing on this machine."""
         first = (sys.modules[cls.__module__].__doc__ or cls.title).strip().partition("\n\n")[0]
-        return f"{first} Not here: {cls.missing()}." if cls.missing() else first
+        return f"{first} Not available: {cls.missing()}." if cls.missing() else first
 
     @classmethod
     def is_bit_equal(cls) -> bool:
         """Whether all its rewrites keep results bit-equal."""
         kinds = {rule.exactness for rule in cls.rules} or {cls.exactness}
-        return kinds == {Exactness.BITS}
+        return kinds == {Exactness.BIT_EXACT}
 
-    def run(self, graph: Graph, context: PassContext, leave_out: LeaveOut = NOTHING_LEFT_OUT) -> Iterator[Rewrite]:
+    def run(
+        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+    ) -> Iterator[Rewrite]:
         """Yield the rewrites that the context's mode allows; each is applied to `graph` before the next is requested.
 
-        leave_out: what rules must not propose.
+        leave_out: the rewrites that rules must not propose; the user left them out, mostly because they change results.
         """
         if not self.rules:
             if not self.exactness.runs_in(context.mode):
@@ -127,7 +128,7 @@ class Pass:
             return self._on_live_nodes(graph, context) if self.live_only else self.rewrites(graph, context)
 
         def is_allowed(graph: Graph, proposed: Rewrite) -> bool:
-            if proposed in leave_out or (context.mode == EXACT and packed_anew(graph, proposed.edit)):
+            if proposed in leave_out or (context.mode == EXACT and newly_prepacked(graph, proposed.edit)):
                 return False
             return not context.limits.refusal(graph, proposed.edit)
 
@@ -172,9 +173,9 @@ def with_options(cls: type[_P], values: Mapping[str, Any]) -> _P:
         choices = fields[key].metadata.get("choices")
         if choices and read not in choices:
             raise OptionError(f"option {name}.{key} must be one of {', '.join(map(str, choices))}, not '{value}'")
-        least = fields[key].metadata.get("least")
-        if least is not None and read < least:
-            raise OptionError(f"option {name}.{key} must be at least {least:,}, not {value}")
+        minimum = fields[key].metadata.get("least")
+        if minimum is not None and read < minimum:
+            raise OptionError(f"option {name}.{key} must be at least {minimum:,}, not {value}")
     return cls(**chosen)
 
 

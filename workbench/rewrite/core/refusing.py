@@ -1,6 +1,6 @@
-"""Why a pass left nodes as they are: what each of its rules says of them.
+"""Why a pass left nodes unchanged: the sentence of each of its rules.
 
-Nothing is kept while a pass runs: the sentences of NoMatch are asked for again, on the graph that it left behind.
+Nothing is recorded while a pass runs: the rules are tried again on the graph after the pass.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from workbench.ir import Graph, Node
 from workbench.rewrite.core.bodies import opened_body
 from workbench.rewrite.core.exactness import EXACT
 from workbench.rewrite.core.identity import RewriteId
-from workbench.rewrite.core.leave_out import LeaveOut
-from workbench.rewrite.core.packing import packed_anew
+from workbench.rewrite.core.leave_out import LeftOutRewrites
+from workbench.rewrite.core.packing import newly_prepacked
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
@@ -21,9 +21,10 @@ from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
 
 @dataclass(frozen=True)
 class RuleRefusal:
-    """What a rule said of a node; rule: "" for a pass without rules.
+    """Why a rule does not rewrite a node, as a sentence.
 
-    node: its name, or that of the If, Loop or Scan of the main graph that holds it.
+    rule: its name; "" for a pass without rules.
+    node: its name; for a node of a body, the name of the If, Loop or Scan of the main graph.
     """
 
     rule: str
@@ -38,23 +39,29 @@ def refused_by(
     names: Collection[str] | None = None,
     left_out: Collection[RewriteId] = (),
 ) -> Iterator[RuleRefusal]:
-    """What the pass says of each node that it looks at, bodies included; of those with these names, if given.
+    """A refusal for each rule and node that it looks at, bodies included.
 
     graph:    as the pass left it.
+    names:    only nodes with these names, if given.
     left_out: rewrites that were left out.
     """
     if pass_.rules:
-        yield from _by_rules(pass_, graph, context, names, LeaveOut(left_out))
+        yield from _by_rules(pass_, graph, context, names, LeftOutRewrites(left_out))
     else:
         for node, sentence in pass_.refused_nodes(graph, context, names):
             yield RuleRefusal("", node, sentence)
 
 
 def _by_rules(
-    pass_: Pass, graph: Graph, context: PassContext, names: Collection[str] | None, left_out: LeaveOut, path: str = ""
+    pass_: Pass,
+    graph: Graph,
+    context: PassContext,
+    names: Collection[str] | None,
+    left_out: LeftOutRewrites,
+    path: str = "",
 ) -> Iterator[RuleRefusal]:
-    """path: of the body that the graph is, "loop/body/"; "" for the main graph."""
-    rules = pass_.rules_of_run() if names is None else pass_.rules  # for a run a pass may enter all nodes in a table
+    """path: "loop/body/" if the graph is a body; "" for the main graph."""
+    rules = pass_.rules_of_run() if names is None else pass_.rules  # rules_of_run may make a table of all nodes
     for node in _chosen(graph, names):
         for rule in rules:
             if node.op in rule.operators or "*" in rule.operators:
@@ -76,7 +83,7 @@ def rewrite_or_refusal(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: 
         rewrite = rule.match(graph, node, pass_)
     except NoMatch as no:
         return str(no)
-    except Exception as error:  # a fault of the rule: shown beside the refusals of the others
+    except Exception as error:  # a fault of the rule is shown among the refusals
         return f"the rule failed with {type(error).__name__}: {error}"
     if not rule.exactness.runs_in(mode):
         return f"would act here, but not in mode {mode}, since its results are {rule.results}"
@@ -84,7 +91,7 @@ def rewrite_or_refusal(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: 
 
 
 def _sentence(
-    rule: Rule, graph: Graph, node: Node, pass_: Pass, context: PassContext, left_out: LeaveOut, path: str
+    rule: Rule, graph: Graph, node: Node, pass_: Pass, context: PassContext, left_out: LeftOutRewrites, path: str
 ) -> str:
     mode = context.mode
     result = rewrite_or_refusal(rule, graph, node, pass_, mode)
@@ -92,7 +99,7 @@ def _sentence(
         return result
     if left_out.names(rule.name, f"{path}{node.name}"):
         return f"left out, since results differ with it: {result.sentence}"
-    packed = packed_anew(graph, result.edit) if mode == EXACT else None
+    packed = newly_prepacked(graph, result.edit) if mode == EXACT else None
     if packed is not None:
         return f"would act here, but in mode exact {packed} must keep its operand computed, or its last bit changes"
     limit = context.limits.refusal(graph, result.edit)

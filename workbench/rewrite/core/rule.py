@@ -24,9 +24,9 @@ class Rewrite:
     nodes:    names of the matched nodes, for the graph view.
     case:     the case of the layout strategy, if it has cases.
     by:       the rule that proposed it; None for a procedure.
-    exactness: of its results; None: that of the pass.
+    exactness: how exact its results are; None: as exact as the pass.
     matched_at: the node at which the rule matched, "loop/body/add" in a body; "": the first of `nodes`.
-    inner_pass: the pass that proposed it, if that ran within another one.
+    inner_pass: the pass that proposed it, if it ran within another one.
     """
 
     edit: Edit
@@ -54,7 +54,7 @@ class Rewrite:
 
 
 def rewrite_each(rewrites: Iterable[tuple[Edit, str, tuple[str, ...]]], case: str) -> Iterator[Rewrite]:
-    """The (edit, sentence, nodes) that a pass's helpers propose, as rewrites of this case."""
+    """A rewrite of this case for each (edit, sentence, nodes)."""
     for edit, sentence, nodes in rewrites:
         yield Rewrite(edit, sentence, nodes, case)
 
@@ -65,7 +65,7 @@ class Example:
 
     sentences: what the user reads, one for each rewrite, in order.
     times_us:  for strategies that weigh time, the time of each operator in microseconds.
-    mode:      the first mode in which it happens.
+    mode:      the strictest mode that allows the rewrites.
     dims:      numbers bound to symbolic dims.
     """
 
@@ -97,13 +97,14 @@ MayMatch = Callable[[Graph, Node], bool]
 class Rule:
     """One rewrite rule.
 
-    operators:      where `match` is tried.
+    operators:      the operators of the nodes at which `match` is tried; "*" for all.
     match:          (graph, node, the pass with its options) -> Rewrite; raises NoMatch.
-    may_match:      a quick look, False only where `match` raises NoMatch; what runs a pass asks it first, since most
-                    nodes match nothing, and what explains refusals does not.
+    may_match:      a quick check, False only where `match` raises NoMatch. The driver calls it first, since most
+                    nodes match nothing.
     law:            the equation that it rests on, "for integers: (x + a) + b == x + (a + b)", which a test
-                    proves (tests/laws.py says what can be written); "" if it is about shapes or names.
-    counterexample: of a rule for mode `fast` only: why.
+                    proves (verification/pass_files/proofs.py says what can be written); "" if it is about shapes or
+                    names.
+    counterexample: why a rule of mode `fast` is not exact.
     wrong_laws:     equations that are easily mistaken for the law.
     """
 

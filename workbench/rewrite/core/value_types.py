@@ -14,20 +14,20 @@ def with_inferred_types(graph: Graph, edit: Edit) -> Edit:
 
     A rule gives types itself only if it knows more than inference.
     """
-    made = [value for node in edit.insert for value in node.outputs if value]
-    bare = [value for value in made if value not in edit.types and graph.type(value) is None]
-    if not bare:
+    new_values = [value for node in edit.insert for value in node.outputs if value]
+    untyped = [value for value in new_values if value not in edit.types and graph.type(value) is None]
+    if not untyped:
         return edit
-    return replace(edit, types={**edit.types, **inferred_types(graph, edit, bare)})
+    return replace(edit, types={**edit.types, **inferred_types(graph, edit, untyped)})
 
 
 def inferred_types(graph: Graph, edit: Edit, values: Sequence[str]) -> Mapping[str, ValueType]:
-    """Types of values that the edit's nodes compute, as far as they follow from these nodes alone."""
-    made = [value for node in edit.insert for value in node.outputs if value]
-    read = dict.fromkeys(value for node in edit.insert for value in node.operands if value not in made)
-    constants = {v: tensor for v in read if (tensor := edit.constants.get(v) or graph.constant(v)) is not None}
-    inputs = [value for value in read if value not in constants]
-    part = Graph(
+    """The types of these values of the edit's nodes, as far as they follow from those nodes alone."""
+    new_values = [value for node in edit.insert for value in node.outputs if value]
+    operands = dict.fromkeys(value for node in edit.insert for value in node.operands if value not in new_values)
+    constants = {v: tensor for v in operands if (tensor := edit.constants.get(v) or graph.constant(v)) is not None}
+    inputs = [value for value in operands if value not in constants]
+    subgraph = Graph(
         name=graph.name,
         inputs=inputs,
         outputs=values,
@@ -37,5 +37,5 @@ def inferred_types(graph: Graph, edit: Edit, values: Sequence[str]) -> Mapping[s
         opset_imports=graph.opset_imports,
         functions=graph.functions,
     )
-    result = infer_types(part, {}, again=True)
+    result = infer_types(subgraph, {}, again=True)
     return {value: result[value] for value in values if value in result}

@@ -15,12 +15,12 @@ from workbench.rewrite.core.guards import (
     require_signed_integers,
 )
 from workbench.rewrite.core.rule import Example, NoMatch, Refusal, Rule
-from workbench.rewrite.patterns.building import Constraint, element_operand, first_rewrite, may_match_first
+from workbench.rewrite.patterns.building import Constraint, any_may_match, element_operand, rewrite_by_first_match
 from workbench.rewrite.patterns.laws import Law, read_laws, read_term
 from workbench.rewrite.patterns.matching import Match, Pattern
 from workbench.rewrite.patterns.terms import Either, Number, Operation, Term, Variable, terms_of
 
-_SIGNED = ("Neg", "Relu")  # operators whose integers have a sign
+_SIGNED = ("Neg", "Relu")  # operators that take signed integers only
 
 
 def algebraic_rule(
@@ -39,12 +39,12 @@ def algebraic_rule(
 ) -> Rule:
     """The rule that rewrites the left sides of a law's equations into their right sides.
 
-    It acts on the kinds of numbers for which the law is proved: those that it names; else on all kinds if
-    the rule is exact to the last bit, and on floating-point numbers if not. Conditions on constants are
+    It acts on the kinds of numbers that the law names. If it names none, the rule acts on all kinds if it is exact
+    to the last bit, else on floating-point numbers. Conditions on constants are
     checked; conditions on computed values are covered by `exactness`. A square is matched as Mul and as Pow.
 
-    sentence:  for the user; in braces it may use {root}, {nodes[0]}, the law's variables, {new}, the operator
-               that comes last, and {constant}, the constant that is computed.
+    sentence:  for the user; in braces it may use {root}, {nodes[0]}, the law's variables, {new}, the last
+               operator that is built, and {constant}, the constant that is computed.
     constants: variables that must be constants.
     where:     further conditions.
     shared:    matched nodes may have other users, for which they stay.
@@ -56,7 +56,7 @@ def algebraic_rule(
     for part in laws:
         _refuse_unsigned(part, frozenset(constants), exactness)
     patterns = [_pattern(part, frozenset(constants), shared) for part in laws]
-    match = first_rewrite(patterns, (*_of_kinds(laws[0].kinds, exactness), *where), sentence)
+    match = rewrite_by_first_match(patterns, (*_kind_constraints(laws[0].kinds, exactness), *where), sentence)
     operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
     return Rule(
         name,
@@ -64,7 +64,7 @@ def algebraic_rule(
         match,
         example,
         refusals,
-        may_match=may_match_first(patterns),
+        may_match=any_may_match(patterns),
         exactness=exactness,
         law=law,
         counterexample=counterexample,
@@ -74,13 +74,13 @@ def algebraic_rule(
 
 def _refuse_unsigned(law: Law, constants: frozenset[str], exactness: Exactness) -> None:
     """Raises ValueError if the rule would write, for unsigned integers, an operator that does not take them."""
-    holds_for_integers = "integers" in law.kinds or (not law.kinds and exactness is Exactness.BITS)
+    holds_for_integers = "integers" in law.kinds or (not law.kinds and exactness is Exactness.BIT_EXACT)
     left, right = (terms_of(read_term(side)) for side in law.sides[:2])
     if not holds_for_integers or any(isinstance(t, Operation) and t.operator in _SIGNED for t in left):
         return
     for term in right:
-        read = {part.name for part in terms_of(term) if isinstance(part, Variable)}
-        if isinstance(term, Operation) and term.operator in _SIGNED and not read <= constants:
+        variables = {part.name for part in terms_of(term) if isinstance(part, Variable)}
+        if isinstance(term, Operation) and term.operator in _SIGNED and not variables <= constants:
             equation = " == ".join(law.sides)
             raise ValueError(
                 f"the right side of '{equation}' has {term.operator}, which takes no unsigned integers; say "
@@ -96,8 +96,8 @@ def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
     if not isinstance(left, Operation) or not (isinstance(right, Operation) or right in known):
         raise ValueError(f"'{' == '.join(law.sides)}' does not rewrite one operator expression into another")
     condition = read_term(law.condition) if law.condition else None
-    asked = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()
-    return Pattern(((left, right),), condition if asked <= constants else None, constants, shared, law.sides[0])
+    names = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()
+    return Pattern(((left, right),), condition if names <= constants else None, constants, shared, law.sides[0])
 
 
 def _squares_in_both_forms(term: Term) -> Term:
@@ -118,37 +118,37 @@ def _squares_in_both_forms(term: Term) -> Term:
 # ---- conditions ----------------------------------------------------------------------
 
 
-def _of_kinds(kinds: Sequence[str], exactness: Exactness) -> tuple[Constraint, ...]:
+def _kind_constraints(kinds: Sequence[str], exactness: Exactness) -> tuple[Constraint, ...]:
     if kinds == ("integers",):
         return (lambda match: require_integers(match.graph, element_operand(match.root), match.root),)
     if kinds == ("signed integers",):
         return (lambda match: require_signed_integers(match.graph, element_operand(match.root), match.root),)
-    if kinds == ("floats",) or (not kinds and exactness is not Exactness.BITS):
+    if kinds == ("floats",) or (not kinds and exactness is not Exactness.BIT_EXACT):
         return (lambda match: require_floating(match.graph, element_operand(match.root), match.root),)
     return ()
 
 
 def same_shape(first: str, second: str) -> Constraint:
-    """The values of two variables are known to have one shape."""
+    """The values of two variables are known to have the same shape."""
 
-    def demand(match: Match) -> None:
+    def check(match: Match) -> None:
         a, b = match[first], match[second]
         if not is_same_shape(match.graph.shape(a), match.graph.shape(b)):
             raise NoMatch(f"'{a}' and '{b}' are not known to have the same shape")
 
-    return demand
+    return check
 
 
 def smaller(first: str, second: str) -> Constraint:
-    """The first variable's value is known to have fewer elements than the second's, into which it is broadcast."""
+    """The value of the first variable is broadcast to that of the second, and is known to have fewer elements."""
 
-    def demand(match: Match) -> None:
+    def check(match: Match) -> None:
         a, b = match[first], match[second]
         small, large = match.graph.shape(a), match.graph.shape(b)
         if not broadcasts_into(small, large) or small == large or _long_axes(small) == _long_axes(large):
             raise NoMatch(f"'{a}' is not known to have fewer elements than '{b}'")
 
-    return demand
+    return check
 
 
 def _long_axes(shape: Shape) -> list[Dim]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import counted
 from workbench.ir import Constant, Edit, Graph, Node, constant
-from workbench.rewrite.core.guards import forward_operand
+from workbench.rewrite.core.guards import replace_with_operand
 from workbench.rewrite.core.rule import MayMatch, NoMatch, Rewrite
 from workbench.rewrite.patterns.matching import Match, Pattern, matches
 from workbench.rewrite.patterns.outlines import Outline
@@ -18,21 +19,21 @@ from workbench.rewrite.patterns.schemas import later_opset
 from workbench.rewrite.patterns.searching import Misses
 from workbench.rewrite.patterns.terms import Absent, Datum, Operation, Result, Term, Variable
 
-_WHOLE = 1e6  # deeper than any match of a part of a pattern
+_CONSTRAINT_DEPTH = 1e6  # more than the depth of any partial match
 
 Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
 
 
-def first_rewrite(
+def rewrite_by_first_match(
     patterns: Sequence[Pattern], constraints: Sequence[Constraint], sentence: str
 ) -> Callable[[Graph, Node, Any], Rewrite]:
     """A rule's match function: the rewrite of the first pattern that matches at a node and meets the constraints.
 
-    If none does, its NoMatch gives the reason of the attempt that matched most.
+    If there is none, it raises NoMatch with the reason of the longest partial match.
     """
     by_operator = _by_operator(patterns)
 
-    def match(graph: Graph, node: Node, options: Any) -> Rewrite:
+    def match(graph: Graph, node: Node, pass_: Any) -> Rewrite:
         misses = Misses()
         producers = [producer.op for value in node.inputs if (producer := graph.producer(value)) is not None]
         for pattern in by_operator[node.op]:
@@ -48,14 +49,14 @@ def first_rewrite(
                         met += 1
                     return _rewritten(result, sentence)
                 except NoMatch as no:
-                    misses.note(_WHOLE + met, str(no))
+                    misses.note(_CONSTRAINT_DEPTH + met, str(no))
         raise NoMatch(misses)  # formatted only when it is shown
 
     return match
 
 
-def may_match_first(patterns: Sequence[Pattern]) -> MayMatch:
-    """A rule's quick look: whether one of the patterns may match at a node."""
+def any_may_match(patterns: Sequence[Pattern]) -> MayMatch:
+    """A rule's `may_match`: whether one of the patterns may match at a node."""
     by_operator = _by_operator(patterns)
 
     @cache
@@ -70,7 +71,7 @@ def may_match_first(patterns: Sequence[Pattern]) -> MayMatch:
 
 def _by_operator(patterns: Sequence[Pattern]) -> dict[str, list[Pattern]]:
     operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
-    return {one: [pattern for pattern in patterns if one in pattern.operators] for one in operators}
+    return {operator: [pattern for pattern in patterns if operator in pattern.operators] for operator in operators}
 
 
 def _rewritten(match: Match, sentence: str) -> Rewrite:
@@ -82,28 +83,28 @@ def _rewritten(match: Match, sentence: str) -> Rewrite:
                 f"a constant of {match.root} does not meet the condition of {pattern.text}: {pattern.condition}"
             )
     if not isinstance(pattern.right, Operation | Result) or pattern.right in match.values:
-        message = sentence.format(**_words(match, 1))
-        return forward_operand(match.graph, match.root, match.values[pattern.right], message, match.nodes[:-1])
+        message = sentence.format(**_placeholders(match, 1))
+        return replace_with_operand(match.graph, match.root, match.values[pattern.right], message, match.nodes[:-1])
     removed = match.removed
     match = replace(match, data={**match.data, **{name: of(match) for name, of in pattern.computed.items()}})
     build = _Builder(match, donors=list(removed[::-1]))
     build.results()
     edit = Edit(tuple(node.name for node in removed), tuple(build.nodes), constants=build.constants)
     fewer = len(removed) - len(build.nodes)
-    return Rewrite(edit, sentence.format(**_words(match, fewer)), tuple(node.name for node in match.nodes))
+    return Rewrite(edit, sentence.format(**_placeholders(match, fewer)), tuple(node.name for node in match.nodes))
 
 
-def _words(match: Match, fewer: int) -> dict[str, Any]:
+def _placeholders(match: Match, fewer: int) -> dict[str, Any]:
     """The names that a sentence may use."""
     right, array = match.pattern.right, match.combined
-    words: dict[str, Any] = {**match.data}
-    words |= {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
-    words |= {name: match.values[term] for name, term in match.pattern.names.items() if term in match.values}
-    words |= {"root": match.root, "nodes": match.nodes, "count": len(match.nodes), "fewer": fewer}
-    words["new"] = right.operator if isinstance(right, Operation) else ""
+    names: dict[str, Any] = {**match.data}
+    names |= {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
+    names |= {name: match.values[term] for name, term in match.pattern.names.items() if term in match.values}
+    names |= {"root": match.root, "nodes": match.nodes, "count": len(match.nodes), "fewer": counted(fewer, "node")}
+    names["new"] = right.operator if isinstance(right, Operation) else ""
     if array is not None:
-        words["constant"] = f"of shape {list(array.shape)}" if array.shape else f"{array:g}"
-    return words
+        names["constant"] = f"of shape {list(array.shape)}" if array.shape else f"{array:g}"
+    return names
 
 
 def element_operand(node: Node) -> str:
@@ -119,15 +120,15 @@ class _Builder:
     donors: list[Node]
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Constant] = field(default_factory=dict)
-    made: dict[Term, str] = field(default_factory=dict)
+    built: dict[Term, str] = field(default_factory=dict)
 
     def results(self) -> None:
-        """Build everything that replaces a result."""
+        """Build the nodes that compute the results."""
         for left, right in self.match.pattern.results:
-            self.made[right] = self.match.values[left]
+            self.built[right] = self.match.values[left]
         for _, right in self.match.pattern.results:
             call = right.call if isinstance(right, Result) else right
-            if isinstance(call, Operation) and not any(self.made[right] in node.outputs for node in self.nodes):
+            if isinstance(call, Operation) and not any(self.built[right] in node.outputs for node in self.nodes):
                 self._call(call)
 
     def _call(self, call: Operation) -> None:
@@ -139,9 +140,9 @@ class _Builder:
             inputs.pop()
         attributes = {key: self._attribute(value) for key, value in call.attributes}
         further = {
-            term.index: name for term, name in self.made.items() if isinstance(term, Result) and term.call == call
+            term.index: name for term, name in self.built.items() if isinstance(term, Result) and term.call == call
         }
-        outputs = {0: self.made.get(call, ""), **further}
+        outputs = {0: self.built.get(call, ""), **further}
         node = donor.replace(
             op_type=operator,
             domain=domain,
@@ -156,7 +157,7 @@ class _Builder:
         has = self.match.graph.opset_imports.get("", 0)
         needs = later_opset(operator, has)
         if needs:
-            raise NoMatch(f"{operator} came with opset {needs}; this model is of opset {has}")
+            raise NoMatch(f"{operator} came with opset {needs}; this model has opset {has}")
 
     def _donor(self, operator: str) -> Node:
         if not self.donors:
@@ -180,12 +181,12 @@ class _Builder:
             return datum
         if isinstance(term, Variable | Absent) or (isinstance(term, Datum) and datum is None):
             return ""
-        if term not in self.made:
-            self.made[term] = self._fresh(f"{self.match.root.outputs[0]}_{_word(term)}")
-            self._make(term, self.made[term])
-        return self.made[term]
+        if term not in self.built:
+            self.built[term] = self._fresh(f"{self.match.root.outputs[0]}_{_suffix(term)}")
+            self._build_operand(term, self.built[term])
+        return self.built[term]
 
-    def _make(self, term: Term, name: str) -> None:
+    def _build_operand(self, term: Term, name: str) -> None:
         array = self.match.array(term)
         if isinstance(term, Datum) and isinstance(array, np.ndarray):
             self.constants[name] = constant(array, name)
@@ -204,11 +205,11 @@ class _Builder:
         return type_.dtype.numpy()
 
     def _fresh(self, base: str) -> str:
-        taken = [*self.constants, *self.made.values(), *(v for node in self.nodes for v in (node.name, *node.outputs))]
+        taken = [*self.constants, *self.built.values(), *(v for node in self.nodes for v in (node.name, *node.outputs))]
         return self.match.graph.fresh(base, taken)
 
 
-def _word(term: Term) -> str:
+def _suffix(term: Term) -> str:
     """The suffix of a new value's name."""
     if isinstance(term, Operation | Result):
         call = term.call if isinstance(term, Result) else term

@@ -42,7 +42,7 @@ _NUMBERS = {"Add": float.__add__, "Sub": float.__sub__, "Mul": float.__mul__, "D
 
 @dataclass(frozen=True)
 class GraphText:
-    """One of the two graphs of a rule. results: the terms that have a name, in order."""
+    """One of the two graphs of a rule. names: the named terms, in order."""
 
     text: str
     names: Mapping[str, Term] = field(default_factory=dict)
@@ -87,7 +87,12 @@ def read_after(text: str, before: GraphText, data: Collection[str]) -> GraphText
 
 @dataclass
 class _Reader:
-    """Parser of one graph. data: names that are not values. known: names of the graph to match."""
+    """Parser of one graph.
+
+    data:     names that are not values.
+    known:    named terms of the graph to match.
+    products: whether `*` and `/` are products in any grouping, as in a graph to match.
+    """
 
     text: str
     data: Collection[str]
@@ -111,15 +116,15 @@ class _Reader:
 
     def _assign(self, target: ast.expr, term: Term, names: dict[str, Term]) -> None:
         targets = target.elts if isinstance(target, ast.Tuple) else [target]
-        words = ", ".join(ast.unparse(one) for one in targets)
-        for index, one in enumerate(targets):
-            if not isinstance(one, ast.Name):
-                raise ValueError(f"'{words}' is not the name of a result")
-            if one.id in names or one.id in self.data:
-                raise ValueError(f"'{one.id}' is named twice")
+        targets_text = ", ".join(ast.unparse(target) for target in targets)
+        for index, target in enumerate(targets):
+            if not isinstance(target, ast.Name):
+                raise ValueError(f"'{targets_text}' is not the name of a result")
+            if target.id in names or target.id in self.data:
+                raise ValueError(f"'{target.id}' is named twice")
             if index and not isinstance(term, Operation):
-                raise ValueError(f"'{words}' are several results, and {term} is not an operator")
-            names[one.id] = Result(term, index) if index and isinstance(term, Operation) else term
+                raise ValueError(f"'{targets_text}' are several results, and {term} is not an operator")
+            names[target.id] = Result(term, index) if index and isinstance(term, Operation) else term
 
     def _term(self, tree: ast.expr, names: Mapping[str, Term]) -> Term:
         number = _number(tree)
@@ -149,10 +154,10 @@ class _Reader:
     ) -> Operation:
         if "." not in operator and not operator[0].isupper():
             raise ValueError(f"'{operator}' is not an operator; operators are written as in ONNX, such as ReduceMean")
-        rest = [word.value.id for word in keywords if word.arg is None and isinstance(word.value, ast.Name)]
-        attributes = tuple((word.arg, self._attribute(word.value)) for word in keywords if word.arg)
+        rest = [keyword.value.id for keyword in keywords if keyword.arg is None and isinstance(keyword.value, ast.Name)]
+        attributes = tuple((keyword.arg, self._attribute(keyword.value)) for keyword in keywords if keyword.arg)
         return Operation(
-            operator, tuple(self._term(one, names) for one in operands), attributes, rest[0] if rest else ""
+            operator, tuple(self._term(operand, names) for operand in operands), attributes, rest[0] if rest else ""
         )
 
     def _attribute(self, tree: ast.expr) -> Any:

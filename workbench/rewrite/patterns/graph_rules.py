@@ -9,7 +9,7 @@ from workbench.ir import Graph, Node
 from workbench.rewrite.core.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.rule import Example, FindRewrite, NoMatch, Refusal, Rewrite, Rule
-from workbench.rewrite.patterns.building import Constraint, first_rewrite, may_match_first
+from workbench.rewrite.patterns.building import Constraint, any_may_match, rewrite_by_first_match
 from workbench.rewrite.patterns.graph_patterns import GraphText, read_after, read_before
 from workbench.rewrite.patterns.matching import Match, Pattern
 from workbench.rewrite.patterns.terms import Either, Operation, Result, Term, operators_of, terms_of
@@ -41,7 +41,7 @@ def graph_rule(
 
     sentence:  for the user; in braces it may use {root}, {nodes[0]}, names of the pattern, {new}, the operator that
                comes last, {count}, the number of matched nodes, and {fewer}, how many nodes are saved.
-    further:   pairs like `before` and `after`, for other forms of the same; the first pair that matches is taken.
+    further:   pairs like `before` and `after` for other forms; the first pair that matches is taken.
     constants: names of values that must be constants.
     numbers:   names of scalar constants.
     where:     functions of the match that raise NoMatch with a sentence.
@@ -57,8 +57,8 @@ def graph_rule(
         for pair in ((before, after), *further)
     ]
     operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
-    match = first_rewrite(patterns, tuple(where), sentence)
-    if any(isinstance(one, Operation | Either) for pattern in patterns for one in _ends(pattern.left)):
+    match = rewrite_by_first_match(patterns, tuple(where), sentence)
+    if any(isinstance(end, Operation | Either) for pattern in patterns for end in _ends(pattern.left)):
         match = _longest(match, frozenset(operators))
     return Rule(
         name,
@@ -66,7 +66,7 @@ def graph_rule(
         match,
         example,
         refusals,
-        may_match=may_match_first(patterns),
+        may_match=any_may_match(patterns),
         exactness=exactness,
         law=law,
         counterexample=counterexample,
@@ -99,7 +99,7 @@ def _pattern(
 
 
 def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]:
-    """Pairs of replaced and replacing terms: the last first, further results of operators at the end.
+    """Pairs of replaced and replacing terms, the last term first, further results of operators at the end.
 
     Raises ValueError if the graphs do not fit together.
     """
@@ -114,36 +114,36 @@ def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]
     for name, term in left.names.items():
         if term in replaced and not operators_of(term):
             raise ValueError(f"'{name}' of '{left.text}' is not the result of an operator")
-        if term in replaced and any(term in terms_of(made) for _, made in results):
+        if term in replaced and any(term in terms_of(replacing) for _, replacing in results):
             raise ValueError(f"'{right.text}' reads '{name}', which it replaces")
-    if len(results) > 1 and not all(isinstance(made, Operation | Result) for _, made in results):
+    if len(results) > 1 and not all(isinstance(replacing, Operation | Result) for _, replacing in results):
         raise ValueError(f"'{right.text}' replaces one of several results by a value that is not new")
     last_first = results[::-1]
     return tuple(sorted(last_first, key=lambda pair: isinstance(pair[0], Result)))
 
 
 def _ends(term: Term) -> tuple[Term, ...]:
-    """The alternatives of the last node that are operands of other alternatives: possible last nodes too."""
+    """The alternatives of the last node that are operands of other alternatives, and so possible last nodes."""
     if not isinstance(term, Either):
         return ()
     return tuple(one for one in term.terms if any(one in terms_of(other) for other in term.terms if other != one))
 
 
 def _longest(match: FindRewrite, operators: frozenset[str]) -> Callable[[Graph, Node, Any], Rewrite]:
-    """The match, unless its only user would be matched with it."""
+    """The match function, which refuses a match whose only user would be matched with it."""
 
-    def longest(graph: Graph, node: Node, options: Any) -> Rewrite:
-        rewrite = match(graph, node, options)
+    def longest(graph: Graph, node: Node, pass_: Any) -> Rewrite:
+        rewrite = match(graph, node, pass_)
         readers = graph.users(node.outputs[0])
-        if len(readers) == 1 and readers[0].op in operators and _includes(match, graph, readers[0], node, options):
+        if len(readers) == 1 and readers[0].op in operators and _includes(match, graph, readers[0], node, pass_):
             raise NoMatch(f"{readers[0]} after {node} matches with it")
         return rewrite
 
     return longest
 
 
-def _includes(match: FindRewrite, graph: Graph, reader: Node, node: Node, options: Any) -> bool:
+def _includes(match: FindRewrite, graph: Graph, reader: Node, node: Node, pass_: Any) -> bool:
     try:
-        return node.name in match(graph, reader, options).nodes
+        return node.name in match(graph, reader, pass_).nodes
     except NoMatch:
         return False

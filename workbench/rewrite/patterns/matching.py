@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ir import Graph, Node
-from workbench.rewrite.core.guards import refuse_other_readers
+from workbench.rewrite.core.guards import require_no_other_users
 from workbench.rewrite.core.rule import NoMatch
 from workbench.rewrite.patterns.outlines import Outline, outlines_of
 from workbench.rewrite.patterns.searching import Misses, Search
@@ -30,8 +30,8 @@ from workbench.rewrite.patterns.terms import (
     Operation,
     Term,
     Variable,
-    needed_by,
     operators_of,
+    required_producers,
     terms_of,
 )
 
@@ -59,14 +59,14 @@ _ON_CONSTANTS: dict[str, Callable[..., np.ndarray]] = {
     "Sub": np.subtract,
     "Xor": np.logical_xor,
 }
-_OF_FLOATS = ("Div", "Reciprocal")  # on integers they round
+_FLOAT_ONLY_OPS = ("Div", "Reciprocal")  # on integers they round
 
 
 @dataclass(frozen=True)
 class Pattern:
     """A rewrite as data: the terms to match, and those that replace them.
 
-    results:   pairs of a replaced and a replacing term; the first is matched at a node, the others from there.
+    results:   pairs of a replaced and a replacing term; the first is matched at a node, the others near it.
     condition: on constants only; None if there is none.
     constants: variables that must be constants.
     shared:    whether matched nodes may have other users, for which they stay.
@@ -109,19 +109,19 @@ class Pattern:
 
     @cached_property
     def needs(self) -> Mapping[str, list[list[tuple[str, ...]]]]:
-        """By operator of the node, for each form: the required producers of operands, each a tuple of alternatives."""
+        """For each operator, for each form: the required producers of operands, each a tuple of alternatives."""
         needs: dict[str, list[list[tuple[str, ...]]]] = {operator: [] for operator in self.operators}
         for form in self.forms:
             operands = form.operands if isinstance(form, Operation) else ()
             for operator in operators_of(form):
-                needs[operator].append([needed for operand in operands if (needed := needed_by(operand))])
+                needs[operator].append([needed for operand in operands if (needed := required_producers(operand))])
         return needs
 
     def missing(self, node: Node, producers: Collection[str]) -> list[str]:
         """Required producers that are not among `producers`, the operators before the node; empty if it may match."""
         missing: list[str] = []
         for form in self.needs[node.op]:
-            needed = next((one for one in form if not any(operator in producers for operator in one)), None)
+            needed = next((required for required in form if not any(op in producers for op in required)), None)
             if needed is None:
                 return []
             missing += needed
@@ -129,7 +129,7 @@ class Pattern:
 
     @cached_property
     def outlines(self) -> Mapping[str, list[Outline]]:
-        """By operator of the node, what may match there, by operators and constants alone."""
+        """For each operator: outlines, of which one fits every node at which the pattern matches."""
         outlines: dict[str, list[Outline]] = {operator: [] for operator in self.operators}
         for form in self.forms:
             anything = Outline(operators_of(form), False, ())
@@ -152,7 +152,7 @@ class Match:
 
     values: the value bound to each term of the left side.
     data:   numbers, attributes and computed data, by name.
-    found:  the matched nodes, by name.
+    matched: the matched nodes, by name.
     """
 
     graph: Graph
@@ -160,7 +160,7 @@ class Match:
     pattern: Pattern
     values: Mapping[Term, str]
     data: Mapping[str, Any]
-    found: Mapping[str, Node]
+    matched: Mapping[str, Node]
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -170,7 +170,7 @@ class Match:
         def visit(node: Node) -> None:
             for value in node.inputs:
                 producer = self.graph.producer(value) if value else None
-                if producer is not None and producer.name in self.found and producer.name not in ordered:
+                if producer is not None and producer.name in self.matched and producer.name not in ordered:
                     visit(producer)
             ordered[node.name] = node
 
@@ -182,49 +182,51 @@ class Match:
 
     @cached_property
     def removed(self) -> tuple[Node, ...]:
-        """The matched nodes that the rewrite removes. Raises NoMatch if one is needed elsewhere and must not stay."""
-        stay = self._staying()
-        made = {self.values[left] for left, _ in self.pattern.results}
-        removed = tuple(node for node in self.nodes if made.intersection(node.outputs) or self._goes(node, stay))
-        lost = {value: node for node in removed for value in node.outputs if value not in made}
+        """The matched nodes that the rewrite removes. Raises NoMatch if one has another user and must not stay."""
+        kept_nodes = self._kept_nodes()
+        results = {self.values[left] for left, _ in self.pattern.results}
+        removed = tuple(
+            node for node in self.nodes if results.intersection(node.outputs) or self._is_removed(node, kept_nodes)
+        )
+        lost = {value: node for node in removed for value in node.outputs if value not in results}
         for term, value in self.values.items():
             if isinstance(term, Variable) and value in lost:
                 raise NoMatch(f"'{value}' of {lost[value]} is read twice")
         for node in removed:
-            if made.intersection(node.outputs):
-                refuse_other_readers(self.graph, node, self.nodes, made)
+            if results.intersection(node.outputs):
+                require_no_other_users(self.graph, node, self.nodes, results)
         if len(self.pattern.results) > 1:
             self._refuse_cycle()
         return removed
 
-    def _goes(self, node: Node, stay: frozenset[str]) -> bool:
-        if node.name in stay or not any(operators_of(right) for _, right in self.pattern.results):
+    def _is_removed(self, node: Node, kept_nodes: frozenset[str]) -> bool:
+        if node.name in kept_nodes or not any(operators_of(right) for _, right in self.pattern.results):
             return False  # if no node is created, only the last one is removed
         try:
-            refuse_other_readers(self.graph, node, self.nodes)
+            require_no_other_users(self.graph, node, self.nodes)
         except NoMatch:
             if self.pattern.shared:
                 return False
             raise
         return True
 
-    def _staying(self) -> frozenset[str]:
+    def _kept_nodes(self) -> frozenset[str]:
         """Names of the matched nodes from which the kept terms are computed."""
         values = [self.values[term] for term in self.pattern.kept if term in self.values]
-        stay: set[str] = set()
+        kept_nodes: set[str] = set()
         while values:
             producer = self.graph.producer(values.pop())
-            if producer is not None and producer.name in self.found and producer.name not in stay:
-                stay.add(producer.name)
+            if producer is not None and producer.name in self.matched and producer.name not in kept_nodes:
+                kept_nodes.add(producer.name)
                 values += [value for value in producer.inputs if value]
-        return frozenset(stay)
+        return frozenset(kept_nodes)
 
     def _refuse_cycle(self) -> None:
         """Raises NoMatch if nodes outside the match compute an operand from a matched value.
 
         New nodes for several results could then form a cycle.
         """
-        first = min(self.graph.position(name) for name in self.found)
+        first = min(self.graph.position(name) for name in self.matched)
         operands = [value for term, value in self.values.items() if isinstance(term, Variable) and value]
         seen = set(operands)
         while operands:
@@ -232,7 +234,7 @@ class Match:
             producer = self.graph.producer(value)
             if producer is None or self.graph.position(producer.name) < first:
                 continue
-            if producer.name in self.found:
+            if producer.name in self.matched:
                 raise NoMatch(f"one result is computed from '{value}' of {producer}, another")
             operands += [read for read in producer.operands if read not in seen]
             seen.update(producer.operands)
@@ -242,11 +244,11 @@ class Match:
         return self.values[self._term(name)]
 
     def get(self, name: str) -> str | None:
-        """The same; None for an omitted optional term."""
+        """The value bound to a name of the pattern; None for an omitted optional term."""
         return self.values.get(self._term(name))
 
     def node(self, name: str) -> Node:
-        """The node that produces it."""
+        """The node that produces the value bound to a name of the pattern."""
         result = self.graph.producer(self[name])
         assert result is not None, f"'{name}' of {self.pattern.text} is not the result of a node"
         return result
@@ -271,23 +273,23 @@ class Match:
         operands = [self.array(operand) for operand in term.operands]
         if any(operand is None for operand in operands):
             return None
-        if term.operator in _OF_FLOATS and all(np.asarray(operand).dtype.kind != "f" for operand in operands):
+        if term.operator in _FLOAT_ONLY_OPS and all(np.asarray(operand).dtype.kind != "f" for operand in operands):
             return None
         with np.errstate(all="ignore"):
             return _ON_CONSTANTS[term.operator](*operands)
 
     @cached_property
     def combined(self) -> np.ndarray | None:
-        """The constant that the right side computes, as `array` returns it; None if it computes none."""
-        return self._combined(self.pattern.right)
+        """The first constant that the right side computes, as `array` returns it; None if it computes none."""
+        return self._first_constant(self.pattern.right)
 
-    def _combined(self, term: Term) -> np.ndarray | None:
+    def _first_constant(self, term: Term) -> np.ndarray | None:
         if not isinstance(term, Operation) or term in self.values:
             return None
         array = self.array(term)
         if array is not None:
             return np.asarray(array)
-        result = (self._combined(operand) for operand in term.operands)
+        result = (self._first_constant(operand) for operand in term.operands)
         return next((array for array in result if array is not None), None)
 
 

@@ -1,7 +1,7 @@
-"""Outlines of patterns: what a node must have before it, by operators and constants alone.
+"""Outlines of patterns: necessary conditions of a match, on operators and constants alone.
 
-Most nodes match no pattern. An outline tells that without a search: each operand that a pattern names an operator for
-must be among the results of such operators, whatever the order of operands, which operand is which, and what they hold.
+Most nodes match no pattern. An outline rules them out without a search: for each operand that is the result of an
+operator in the pattern, some operand of the node must be such a result. The order of operands does not matter.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from workbench.rewrite.patterns.terms import (
     Result,
     Term,
     Variable,
-    needed_by,
     operators_of,
+    required_producers,
 )
 
 
@@ -27,9 +27,9 @@ from workbench.rewrite.patterns.terms import (
 class Outline:
     """What may match at the result of a node.
 
-    operators: one of which the node has.
-    constant:  whether an operand is a constant.
-    operands:  of each operand that is the result of an operator, the alternatives.
+    operators: the node has one of them.
+    constant:  whether an operand must be a constant.
+    operands:  for each operand that is the result of an operator, its alternatives.
     """
 
     operators: tuple[str, ...]
@@ -55,7 +55,10 @@ def _has_one(graph: Graph, producers: list[Node], outlines: tuple[Outline, ...])
 
 
 def outlines_of(term: Term, constants: frozenset[str]) -> tuple[Outline, ...]:
-    """The alternatives of a term; empty if it may be the result of no operator. constants: names of such variables."""
+    """The alternatives of a term; empty if it need not be the result of an operator.
+
+    constants: names of variables that must be constants.
+    """
     match term:
         case Result(call, _):
             return outlines_of(call, constants)
@@ -64,9 +67,9 @@ def outlines_of(term: Term, constants: frozenset[str]) -> tuple[Outline, ...]:
             before = tuple(outlines for operand in operands if (outlines := outlines_of(operand, constants)))
             return (Outline((operator,), constant, before),)
         case Either(terms):
-            results = [outlines_of(one, constants) for one in terms]
+            results = [outlines_of(alternative, constants) for alternative in terms]
             return tuple(outline for outlines in results for outline in outlines) if all(results) else ()
-        case Product() if needed_by(term):
+        case Product() if required_producers(term):
             return (Outline(operators_of(term), False, ()),)
     return ()
 

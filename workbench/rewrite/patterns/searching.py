@@ -29,7 +29,7 @@ from workbench.rewrite.patterns.terms import (
 )
 
 _COMPOUND = (Operation, Result, Either, Product)  # terms that operators compute
-_MOST_READERS = 64  # of a value, tried for a further result
+_MAX_USERS = 64  # the most users of a value that are tried for a further result
 
 
 class State(NamedTuple):
@@ -44,13 +44,13 @@ class State(NamedTuple):
         """How many terms and nodes are matched."""
         return len(self.values) + len(self.nodes)
 
-    def bound(self, term: Term, value: str) -> State:
+    def with_value(self, term: Term, value: str) -> State:
         return State({**self.values, term: value}, self.data, self.nodes)
 
-    def knowing(self, name: str, datum: Any) -> State:
+    def with_datum(self, name: str, datum: Any) -> State:
         return State(self.values, {**self.data, name: datum}, self.nodes)
 
-    def through(self, *nodes: Node) -> State:
+    def with_nodes(self, *nodes: Node) -> State:
         matched = dict(self.nodes)
         for node in nodes:
             matched[node.name] = node
@@ -71,7 +71,7 @@ class Misses:
             self.reason, self.depth, self.reader, self.operators = reason, depth, None, []
 
     def note_operators(self, depth: float, reader: Node, operators: Sequence[str]) -> None:
-        """The node follows none of these operators; with several patterns, any of them would have matched."""
+        """Note that the node follows none of these operators, any of which would match; patterns add theirs."""
         if depth > self.depth:
             self.reason, self.depth, self.reader, self.operators = "", depth, reader, list(dict.fromkeys(operators))
         elif depth == self.depth and self.reader is reader:
@@ -83,7 +83,12 @@ class Misses:
 
 @dataclass(frozen=True)
 class Search:
-    """The search. constants: variables that must be constants. text: the pattern's, for sentences."""
+    """The search.
+
+    constants: variables that must be constants.
+    text:      the text of the pattern, for sentences.
+    misses:    gets the reason of each failed attempt.
+    """
 
     graph: Graph
     constants: frozenset[str]
@@ -93,44 +98,44 @@ class Search:
     def all_of(self, results: Sequence[Term], root: Node) -> Iterator[State]:
         """Each way to match the first term at the root, and the others near it."""
         first, *others = results
-        for state in self._made(first, root, State({}, {}, {})):
-            yield from self._further(others, root, state)
+        for state in self._at_node(first, root, State({}, {}, {})):
+            yield from self._other_results(others, root, state)
 
-    def _further(self, results: Sequence[Term], root: Node, state: State) -> Iterator[State]:
+    def _other_results(self, results: Sequence[Term], root: Node, state: State) -> Iterator[State]:
         """Match the remaining results, whose producers are users of matched values."""
         if not results:
             yield state
         elif results[0] in state.values:
-            yield from self._further(results[1:], root, state)
+            yield from self._other_results(results[1:], root, state)
         else:
-            for node in self._makers(results[0], state):
-                for result in self._made(results[0], node, state):
-                    yield from self._further(results[1:], root, result)
+            for node in self._producers(results[0], state):
+                for result in self._at_node(results[0], node, state):
+                    yield from self._other_results(results[1:], root, result)
             self.misses.note(state.depth, f"there is no {results[0]} beside {root}")
 
-    def _makers(self, term: Term, state: State) -> list[Node]:
+    def _producers(self, term: Term, state: State) -> list[Node]:
         """The possible producers of a further result: the matched node, or readers of a matched value."""
-        made = state.values.get(term.call) if isinstance(term, Result) else None
-        node = self.graph.producer(made) if made else None
-        return self._readers(term, state) if node is None else [node]
+        first_result = state.values.get(term.call) if isinstance(term, Result) else None
+        node = self.graph.producer(first_result) if first_result else None
+        return self._users(term, state) if node is None else [node]
 
-    def _readers(self, term: Term, state: State) -> list[Node]:
+    def _users(self, term: Term, state: State) -> list[Node]:
         """The possible producers of a term, one of whose operands is matched."""
         for part in parts_of(term.call if isinstance(term, Result) else term):
             value = state.values.get(part)
-            if value and self.graph.count_users(value) <= _MOST_READERS:
+            if value and self.graph.count_users(value) <= _MAX_USERS:
                 operators = operators_of(term)
                 users = self.graph.users(value)
                 return [user for user in users if user.op in operators and user.name not in state.nodes]
         return []
 
-    def _made(self, term: Term, node: Node, state: State) -> Iterator[State]:
+    def _at_node(self, term: Term, node: Node, state: State) -> Iterator[State]:
         """Each way to match the term with a result of the node."""
         if isinstance(term, Either):
-            for one in term.terms:
-                if node.op in operators_of(one):
-                    for result in self._made(one, node, state):
-                        yield result.bound(term, node.outputs[0])
+            for alternative in term.terms:
+                if node.op in operators_of(alternative):
+                    for result in self._at_node(alternative, node, state):
+                        yield result.with_value(term, node.outputs[0])
         elif isinstance(term, Product):
             yield from self._product(term, node.outputs[0], node, state)
         else:
@@ -145,7 +150,7 @@ class Search:
         if node.name in state.nodes:
             self.misses.note(state.depth, f"{node} would match twice in {self.text}")
             return
-        known = self._attributes(call, node, state.through(node))
+        known = self._attributes(call, node, state.with_nodes(node))
         if known is None:
             return
         operands = self._operands_without(call, node)
@@ -157,18 +162,18 @@ class Search:
         orders = dict.fromkeys(permutations(operands)) if call.operator in COMMUTATIVE else (operands,)
         for order in orders:
             for result in self._operands(call.operands, order, node, known):
-                yield result.bound(call, node.outputs[0])
+                yield result.with_value(call, node.outputs[0])
 
     def _operands(self, terms: Sequence[Term], operands: Sequence[str], node: Node, state: State) -> Iterator[State]:
-        for place, (term, value) in enumerate(zip(terms, operands, strict=True)):
+        for index, (term, value) in enumerate(zip(terms, operands, strict=True)):
             if isinstance(term, _COMPOUND) and term not in state.values:
                 for result in self._compound(term, value, node, state):
-                    yield from self._operands(terms[place + 1 :], operands[place + 1 :], node, result)
+                    yield from self._operands(terms[index + 1 :], operands[index + 1 :], node, result)
                 return
-            with_leaf = self._leaf(term, value, node, state)
-            if with_leaf is None:
+            next_state = self._leaf(term, value, node, state)
+            if next_state is None:
                 return
-            state = with_leaf
+            state = next_state
         yield state
 
     def _term(self, term: Term, value: str, reader: Node, state: State) -> Iterator[State]:
@@ -179,34 +184,35 @@ class Search:
         self, term: Operation | Result | Either | Product, value: str, reader: Node, state: State
     ) -> Iterator[State]:
         if isinstance(term, Either):
-            return (result.bound(term, value) for one in term.terms for result in self._term(one, value, reader, state))
+            results = (result for one in term.terms for result in self._term(one, value, reader, state))
+            return (result.with_value(term, value) for result in results)
         if isinstance(term, Product):
             return self._product(term, value, reader, state)
         return self._node(term, value, reader, state)
 
     def _node(self, term: Operation | Result, value: str, reader: Node, state: State) -> Iterator[State]:
         call, index = (term.call, term.index) if isinstance(term, Result) else (term, 0)
-        made = self.graph.producer(value) if value else None
-        if made is None or made.op != call.operator:
+        producer = self.graph.producer(value) if value else None
+        if producer is None or producer.op != call.operator:
             self.misses.note_operators(state.depth, reader, (call.operator,))
-        elif index >= len(made.outputs) or made.outputs[index] != value:
-            self.misses.note(state.depth, f"'{value}' is another result of {made} than in {self.text}")
+        elif index >= len(producer.outputs) or producer.outputs[index] != value:
+            self.misses.note(state.depth, f"'{value}' is another result of {producer} than in {self.text}")
         elif value in state.values.values():
             self.misses.note(state.depth, f"{reader} reads '{value}' twice")
         elif call in state.values:  # another result of it is matched
-            if self.graph.producer(state.values[call]) is made:
-                yield state.bound(term, value)
+            if self.graph.producer(state.values[call]) is producer:
+                yield state.with_value(term, value)
         else:
-            for result in self._call(call, made, state):
-                yield result.bound(term, value) if index else result
+            for result in self._call(call, producer, state):
+                yield result.with_value(term, value) if index else result
 
     def _leaf(self, term: Term, value: str, reader: Node, state: State) -> State | None:
-        """The state after matching a known term, or one without operators; None if the value does not match."""
+        """The state after matching a bound term, or a term without operators; None if the value does not match."""
         known = state.values.get(term)
         if known is not None:
             if known == value:
                 return state
-            reason = f"'{value}' of {reader} is not '{known}', as {self.text} has it"
+            reason = f"{self.text} needs '{known}' where {reader} reads '{value}'"
         elif isinstance(term, Variable) and value and term.name not in self.constants:
             reason = ""
         else:
@@ -215,8 +221,10 @@ class Search:
             self.misses.note(state.depth, reason)
             return None
         if isinstance(term, Datum):
-            return state.knowing(term.name, number_of(self.graph, value))
-        return state if isinstance(term, Number) else state.bound(term, value)  # several constants may hold one number
+            return state.with_datum(term.name, number_of(self.graph, value))
+        if isinstance(term, Number):
+            return state  # several constants may hold one number
+        return state.with_value(term, value)
 
     def _why_not(self, term: Term, value: str, reader: Node, state: State) -> str:
         """Why the value does not match a term without operators; "" if it does."""
@@ -240,11 +248,11 @@ class Search:
         ranks = [self.graph.rank_of(other) or 0 for other in reader.inputs if other != value]
         if math.prod(shape) != 1 or len(shape) > max(ranks, default=0):
             return f"'{value}' of {reader} is not one number for all"
-        held = tensor.numpy().item()
-        same = held == term.value and math.copysign(1, held) == math.copysign(1, term.value)
-        if same or (term.near and is_near(held, term.value)):
+        number = tensor.numpy().item()
+        same = number == term.value and math.copysign(1, number) == math.copysign(1, term.value)
+        if same or (term.near and is_near(number, term.value)):
             return ""
-        written = f"{held:g}" if f"{held:g}" != str(term) else f"{held:.9g}"
+        written = f"{number:g}" if f"{number:g}" != str(term) else f"{number:.9g}"
         return f"'{value}' of {reader} is {written}, not {term}"
 
     # ---- attributes ----------------------------------------------------------------------
@@ -253,47 +261,47 @@ class Search:
         """The state with the node's attributes bound; None if they do not match the call's."""
         if not call.attributes and not call.rest and not node.attributes:
             return state
-        wanted = dict(call.attributes)
-        for key, want in wanted.items():
+        expected = dict(call.attributes)
+        for key, value in expected.items():
             has = self._attribute(node, key)
             if has is None:
                 self.misses.note(state.depth, f"{node} has no {key} that is known")
                 return None
-            if isinstance(want, Datum) and want.name not in state.data:
-                state = state.knowing(want.name, has)
+            if isinstance(value, Datum) and value.name not in state.data:
+                state = state.with_datum(value.name, has)
                 continue
-            want = state.data[want.name] if isinstance(want, Datum) else self._counted(node, key, want)
-            if not _is_same(has, want):
-                self.misses.note(state.depth, f"{node} has {key}={_written(has)}, not {_written(want)}")
+            value = state.data[value.name] if isinstance(value, Datum) else self._normalized(node, key, value)
+            if not _is_same(has, value):
+                self.misses.note(state.depth, f"{node} has {key}={_formatted(has)}, not {_formatted(value)}")
                 return None
-        others = {key: value for key, value in node.attributes.items() if key not in wanted}
+        others = {key: value for key, value in node.attributes.items() if key not in expected}
         if call.rest:
-            return state.knowing(call.rest, others)
+            return state.with_datum(call.rest, others)
         defaults = defaults_at(node.op_type, opset_of_node(self.graph, node), node.domain) if others else {}
-        odd = next((key for key, value in others.items() if key not in defaults or defaults[key] != value), None)
-        if odd is None:
+        unexpected = next((key for key, value in others.items() if key not in defaults or defaults[key] != value), None)
+        if unexpected is None:
             return state
-        wants = f"not {_written(defaults[odd])}" if odd in defaults else "and nothing was looked for"
-        self.misses.note(state.depth, f"{node} has {odd}={_written(others[odd])}, {wants}")
+        instead = f"not {_formatted(defaults[unexpected])}" if unexpected in defaults else "and nothing was looked for"
+        self.misses.note(state.depth, f"{node} has {unexpected}={_formatted(others[unexpected])}, {instead}")
         return None
 
     def _attribute(self, node: Node, key: str) -> Any:
-        """The attribute, or the constant operand of that name, or ONNX's default; None if there is none."""
+        """The attribute, else the constant operand of that name, else ONNX's default; None if there is none."""
         if key in node.attributes:
-            return self._counted(node, key, node.attributes[key])
+            return self._normalized(node, key, node.attributes[key])
         opset = opset_of_node(self.graph, node)
         names = operand_names(node.op_type, opset, node.domain)
         if key not in names:
-            return self._counted(node, key, defaults_at(node.op_type, opset, node.domain).get(key))
+            return self._normalized(node, key, defaults_at(node.op_type, opset, node.domain).get(key))
         index = names.index(key)
         tensor = self.graph.constant(node.inputs[index]) if index < len(node.inputs) else None
         if tensor is None:
             return None
         data = tensor.numpy().tolist()
-        return self._counted(node, key, tuple(data) if isinstance(data, list) else data)
+        return self._normalized(node, key, tuple(data) if isinstance(data, list) else data)
 
-    def _counted(self, node: Node, key: str, value: Any) -> Any:
-        """Axes nonnegative and sorted, if the rank is known."""
+    def _normalized(self, node: Node, key: str, value: Any) -> Any:
+        """The value; axes are made nonnegative and sorted if the rank is known."""
         rank = self.graph.rank_of(node.inputs[0]) if key in ("axis", "axes") else None
         if not rank or value is None:
             return value
@@ -305,7 +313,7 @@ class Search:
             return node.inputs
         names = operand_names(node.op_type, opset_of_node(self.graph, node), node.domain)
         named = {names.index(key) for key, _ in call.attributes if key in names}
-        operands = [value for place, value in enumerate(node.inputs) if place not in named]
+        operands = [value for index, value in enumerate(node.inputs) if index not in named]
         while operands and not operands[-1]:
             operands.pop()
         return tuple(operands)
@@ -319,11 +327,11 @@ class Search:
             if len(reading.factors) != len(product.factors):
                 self._note_product(product, reading, reader, state)
                 continue
-            result = self._with_number(product, reading, reader, state.through(*reading.nodes))
+            result = self._with_number(product, reading, reader, state.with_nodes(*reading.nodes))
             if result is not None:
                 producer = reading.nodes[0] if reading.nodes else reader
-                for state_of_all in self._factors(product.factors, reading.factors, producer, result):
-                    yield state_of_all.bound(product, value)
+                for matched in self._factors(product.factors, reading.factors, producer, result):
+                    yield matched.with_value(product, value)
 
     def _note_product(self, product: Product, reading: Reading, reader: Node, state: State) -> None:
         if reading.nodes:
@@ -335,7 +343,7 @@ class Search:
     def _with_number(self, product: Product, reading: Reading, reader: Node, state: State) -> State | None:
         if isinstance(product.number, Datum):
             if is_near(reading.number, state.data.get(product.number.name, reading.number)):
-                return state.knowing(product.number.name, reading.number)
+                return state.with_datum(product.number.name, reading.number)
         elif is_near(reading.number, product.number.value):
             return state
         producer = reading.nodes[0] if reading.nodes else reader
@@ -347,10 +355,10 @@ class Search:
         if not terms:
             yield state
             return
-        for place, value in enumerate(values):
-            if value in values[:place]:
+        for index, value in enumerate(values):
+            if value in values[:index]:
                 continue
-            rest = [*values[:place], *values[place + 1 :]]
+            rest = [*values[:index], *values[index + 1 :]]
             for result in self._term(terms[0], value, reader, state):
                 yield from self._factors(terms[1:], rest, reader, result)
 
@@ -365,5 +373,5 @@ def _is_same(has: Any, want: Any) -> bool:
     return bool(has == want)
 
 
-def _written(value: Any) -> str:
+def _formatted(value: Any) -> str:
     return str(list(value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)

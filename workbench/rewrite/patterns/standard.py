@@ -32,7 +32,7 @@ GELU_BY_TANH = """
 
 def recomposed(source: str) -> str:
     """The sentence of a rewrite that recomposes an operator applied to this value of the pattern."""
-    return f"{{nodes[0]}} to {{root}}, {{count}} nodes, compute {{new}} of '{{{source}}}'; {{fewer}} less"
+    return f"{{nodes[0]}} to {{root}}, {{count}} nodes, compute {{new}} of '{{{source}}}'; {{fewer}} fewer"
 
 
 def is_float32(source: str) -> Constraint:
@@ -53,7 +53,7 @@ def is_float32(source: str) -> Constraint:
 def refuse_odd_epsilon(match: Match) -> None:
     epsilon = match.data["epsilon"]
     if not 0 < epsilon < 1e30:
-        raise NoMatch(f"{match.node('root')} is of a mean plus {epsilon:g}, which is not a plausible epsilon")
+        raise NoMatch(f"{match.node('root')} reads a mean plus {epsilon:g}, which is not a plausible epsilon")
 
 
 def has_negative_zero(array: np.ndarray) -> bool:

@@ -24,7 +24,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant with this number as its one element. near: up to the rounding of one or two float32 operations."""
+    """A constant with this number as its one element.
+
+    near: whether a value that differs by the rounding of one or two float32 operations matches too.
+    """
 
     value: float
     near: bool = False
@@ -66,9 +69,9 @@ class _Compound:
 class Operation(_Compound):
     """The first result of an ONNX operator.
 
-    attributes: values to match or to build: plain data, a Datum, or an expression of those. Others must have
-                ONNX's default.
-    rest:       the name to which all other attributes are bound; "" if there must be none.
+    attributes: values to match or to build: plain data, a Datum, or an expression of those. Attributes
+                that are neither listed nor bound to `rest` must have ONNX's default.
+    rest:       the name to which all other attributes are bound; "" if there must be no others.
     """
 
     operator: str
@@ -79,8 +82,8 @@ class Operation(_Compound):
     __hash__ = _Compound.__hash__
 
     def __str__(self) -> str:
-        given = [f"{key}={value}" for key, value in self.attributes]
-        return f"{self.operator}({', '.join([*map(str, self.operands), *given])})"
+        attributes = [f"{key}={value}" for key, value in self.attributes]
+        return f"{self.operator}({', '.join([*map(str, self.operands), *attributes])})"
 
 
 @dataclass(frozen=True)
@@ -172,10 +175,10 @@ def operators_of(term: Term) -> tuple[str, ...]:
     return tuple(dict.fromkeys(results))
 
 
-def needed_by(term: Term) -> tuple[str, ...]:
-    """Operators of which one must be the producer; empty if none is needed."""
-    if isinstance(term, Either) and not all(map(needed_by, term.terms)):
+def required_producers(term: Term) -> tuple[str, ...]:
+    """Operators, one of which must produce the term; empty if a value without producer may match."""
+    if isinstance(term, Either) and not all(map(required_producers, term.terms)):
         return ()
-    if isinstance(term, Product) and len(term.factors) == 1 and not needed_by(term.factors[0]):
+    if isinstance(term, Product) and len(term.factors) == 1 and not required_producers(term.factors[0]):
         return ()
     return operators_of(term)

@@ -1,1 +1,1 @@
-"""Latency, memory and roofline, measured by turns in the worker, with their spread."""
+"""Latency, memory and roofline, measured interleaved in the worker, with their spread."""

@@ -1,4 +1,4 @@
-"""Models opened in this process to be measured; used inside the worker only."""
+"""Models opened for measurement in this process; used inside the worker only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.run.compare import compare
-from workbench.run.inputs import turned
+from workbench.run.inputs import transposed
 from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.profiling.caches import flusher
-from workbench.run.profiling.profiled import Kernel, MeasuredLanes, Memory, OperatorRun
-from workbench.run.profiling.progress import OnStage
+from workbench.run.profiling.profile_result import Kernel, MeasuredStreams, Memory, OperatorRun
+from workbench.run.profiling.progress import StageCallback
 from workbench.run.tolerances import Tolerance
 from workbench.run.worker.failures import BackendError, TaskError
 from workbench.run.worker.tensors import load_tensors
-from workbench.support.torch_here import need_torch
+from workbench.support.optional_torch import need_torch
 
 
 class OpenedModel(Protocol):
@@ -32,7 +32,7 @@ class OpenedModel(Protocol):
     def kernels(self) -> Sequence[Kernel]: ...
 
     @property
-    def lanes(self) -> MeasuredLanes | None: ...
+    def streams(self) -> MeasuredStreams | None: ...
 
     def outputs(self) -> dict[str, np.ndarray]: ...
 
@@ -42,7 +42,7 @@ class OpenedModel(Protocol):
     def memory(self) -> Memory: ...
 
     def operators(self) -> list[OperatorRun]:
-        """The operators, in order, of profiled runs, which are separate from the timed ones."""
+        """The operators, in order, of profiled runs, which are not the timed runs."""
 
 
 class LocalBackend:
@@ -56,100 +56,101 @@ class LocalBackend:
         self._opened: dict[str, OpenedModel] = {}
         self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
 
-    def open(self, variant: Mapping[str, Any], say: OnStage) -> dict[str, Any]:
-        """`first_result_s`, seconds of opening it, compiling and one run, and `error` against the reference or None.
+    def open(self, variant: Mapping[str, Any], on_stage: StageCallback) -> dict[str, Any]:
+        """Open a variant. Returns `first_result_s`, the seconds of opening, compiling and one run, and `error` or None.
 
-        say: is called with what is being prepared.
+        error:    the comparison with the reference.
+        on_stage: is called with the present stage.
         """
         file = variant["inputs"]
         if file not in self._inputs:
             self._inputs[file] = load_tensors(file)
-        make = ran(lambda: self._maker(variant, say))
+        open_model = run_stage(lambda: self._opener(variant, on_stage))
         start = time.perf_counter()
-        model = ran(make)
-        ran(model.outputs)
+        model = run_stage(open_model)
+        run_stage(model.outputs)
         seconds = time.perf_counter() - start
         self._opened[variant["label"]] = model
         return {"first_result_s": seconds, "error": self._error(model, variant)}
 
     def has(self, label: str) -> bool:
-        """Whether it was opened here."""
+        """Whether the variant of this label was opened by this object."""
         return label in self._opened
 
     def time_ms(self, label: str, cold: bool) -> float:
-        """The time of the second of two runs, as if alone: the first wakes threads and fills caches that others used.
+        """The time of the second of two runs: the first one wakes threads and fills caches that other variants used.
 
-        cold: one run, after the device's cache was emptied. Returns when the threads of the run sleep again, since a
-        library's may spin for a while and would share the cores with the next run, here or in another process.
+        cold: time one run after emptying the device's cache. Returns when the threads of the run sleep, since
+        spinning threads would share the cores with the next run, in this or another process.
         """
         run = self._opened[label].time_ms
         if cold:
-            self._flush()
+            self._flush_cache()
         else:
-            ran(run)
-        result = ran(run)
+            run_stage(run)
+        result = run_stage(run)
         wait_for_sleep()
         value: float = result
         return value
 
     def profile(self, label: str, operators: bool) -> dict[str, Any]:
-        """`memory`, `operators`, `fallbacks`, `kernels`, `lanes`, see OpenedModel, as JSON.
+        """`memory`, `operators`, `fallbacks`, `kernels` and `lanes` of the OpenedModel, as JSON.
 
-        operators: whether to time them; else there are none.
+        operators: whether to time operators; if not, the list is empty.
         """
         model = self._opened[label]
-        memory, timed = ran(model.memory), ran(model.operators) if operators else []
+        memory, operators_timed = run_stage(model.memory), run_stage(model.operators) if operators else []
         return {
             "memory": asdict(memory),
-            "operators": [asdict(operator) for operator in timed],
+            "operators": [asdict(operator) for operator in operators_timed],
             "fallbacks": dict(model.fallbacks),
             "kernels": [asdict(kernel) for kernel in model.kernels],
-            "lanes": None if model.lanes is None else asdict(model.lanes),
+            "lanes": None if model.streams is None else asdict(model.streams),
         }
 
     @cached_property
-    def _flush(self) -> Callable[[], None]:
+    def _flush_cache(self) -> Callable[[], None]:
         return flusher(self._device)
 
-    def _maker(self, variant: Mapping[str, Any], say: OnStage) -> Callable[[], OpenedModel]:
-        """The function that opens the model. Loads its library, which then does not count for the first variant."""
+    def _opener(self, variant: Mapping[str, Any], on_stage: StageCallback) -> Callable[[], OpenedModel]:
+        """A function that opens the model; its library is loaded before, and does not count for the first variant."""
         inputs = self._inputs[variant["inputs"]]
         if variant["backend"] == "onnxruntime":
-            from workbench.run.onnxruntime.opened import SessionRun, load_kernels
+            from workbench.run.onnxruntime.session_run import SessionRun, warm_up_runtime
 
-            load_kernels(self._device)
+            warm_up_runtime(self._device)
             return lambda: SessionRun(variant["model"], inputs, self._device, self._limit)
         need_torch(f"The backend {variant['backend']} (unlike onnxruntime)", BackendError)
         import torch  # noqa: F401
 
-        from workbench.run.torch.opened import TorchRun
+        from workbench.run.torch.torch_run import TorchRun
 
-        return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"], say)
+        return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"], on_stage)
 
     def _error(self, model: OpenedModel, variant: Mapping[str, Any]) -> dict[str, Any] | None:
         """The error against the reference; `orders` of the variant permute its outputs to the reference's."""
         if self._reference is None:
             return None
-        found_by = partial(self._first_outputs, variant) if variant["seeded"] else model.outputs
-        outputs = turned(ran(found_by), variant["orders"])
-        allowed = {name: Tolerance(**words) for name, words in variant["tolerances"].items()}
+        run_outputs = partial(self._first_outputs, variant) if variant["seeded"] else model.outputs
+        outputs = transposed(run_stage(run_outputs), variant["orders"])
+        allowed = {name: Tolerance(**fields) for name, fields in variant["tolerances"].items()}
         result = asdict(compare(load_tensors(self._reference), outputs, allowed))
         return {key: value for key, value in result.items() if key != "outputs"}
 
     def _first_outputs(self, variant: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Of a first run of the copy with seeds, in the way in which the variant runs."""
+        """The outputs of a first run of the model with seeds, on the backend of the variant."""
         if variant["backend"] != "onnxruntime":
-            return self._maker({**variant, "model": variant["seeded"]}, lambda words: None)().outputs()
+            return self._opener({**variant, "model": variant["seeded"]}, lambda fields: None)().outputs()
         from workbench.run.onnxruntime.sessions import open_session, run_session
 
         session = open_session(variant["seeded"], "all", device=self._device, memory_limit=self._limit)
         return run_session(session, self._inputs[variant["inputs"]])
 
 
-def ran(what: Callable[[], Any]) -> Any:
+def run_stage(function: Callable[[], Any]) -> Any:
     """The function's result. Raises TaskError of stage "run" for any error but a TaskError, which passes."""
     try:
-        return what()
+        return function()
     except TaskError:
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Runs several variants by turns, so that a busy moment affects them all, until their medians are known."""
+"""Runs several variants interleaved, so that a busy moment affects all of them, until their medians are known."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from dataclasses import dataclass
 
 from workbench.run.measurement.statistics import is_stable
 
-_LEAST, _MOST = 10, 200
+_MIN_RUNS, _MAX_RUNS = 10, 200
 _BUDGET_S = 20.0
 COLD_RUNS = 9
-_CHECKED_EVERY = 5  # turns, since the statistics take time too
+_CHECK_EVERY = 5  # turns, since the statistics take time too
 
 
 @dataclass(frozen=True)
 class Repetitions:
     """The number of runs of each variant.
 
-    warmup: runs before the first that counts. least, most: runs that count;
-    in between, the medians and `budget_s`, the seconds of runs that count, decide.
+    warmup:   runs before the first that counts.
+    min_runs: fewest runs that count.
+    max_runs: most runs that count; fewer suffice if the medians are stable or `budget_s` seconds have passed.
     """
 
     warmup: int
-    least: int = _LEAST
-    most: int = _MOST
+    min_runs: int = _MIN_RUNS
+    max_runs: int = _MAX_RUNS
     budget_s: float = _BUDGET_S
 
 
@@ -33,17 +34,17 @@ def repetitions(repeat: int | None, warmup: int) -> Repetitions:
     return Repetitions(warmup) if repeat is None else Repetitions(warmup, repeat, repeat)
 
 
-def by_turns(
+def interleaved(
     runs: Mapping[str, Callable[[], float]],
     count: Repetitions,
     step: Callable[[str], None] = lambda stage: None,
     clock: Callable[[], float] = time.monotonic,
     is_enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, list[float]]:
-    """The times of all runs in milliseconds, taken by turns; all lists have the same length.
+    """The times of interleaved runs in milliseconds, by label; all lists have the same length.
 
-    runs: label -> a function that runs once and returns the milliseconds.
-    is_enough: asked after each turn; if true, the runs so far are all, at least one of each.
+    runs:      label -> a function that runs once and returns the milliseconds.
+    is_enough: called after each turn; if true, the measurement ends, with at least one run of each.
     """
     for _ in range(count.warmup):
         if is_enough():
@@ -53,16 +54,17 @@ def by_turns(
             step("warming up")
     times: dict[str, list[float]] = {label: [] for label in runs}
     ends = clock() + count.budget_s
-    for turn in range(1, count.most + 1):
+    for turn in range(1, count.max_runs + 1):
         for label, run in runs.items():
             times[label].append(run())
-            step(f"run {turn} of at most {count.most}" if count.least < count.most else f"run {turn} of {count.most}")
+            at_most = "at most " * (count.min_runs < count.max_runs)
+            step(f"run {turn} of {at_most}{count.max_runs}")
         if is_enough():
             break
-        if turn >= count.least and (clock() > ends or (turn % _CHECKED_EVERY == 0 and _all_stable(times))):
+        if turn >= count.min_runs and (clock() > ends or (turn % _CHECK_EVERY == 0 and _all_stable(times))):
             break
     return times
 
 
 def _all_stable(times: Mapping[str, list[float]]) -> bool:
-    return all(is_stable(taken) for taken in times.values())
+    return all(is_stable(times_ms) for times_ms in times.values())

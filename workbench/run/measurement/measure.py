@@ -1,7 +1,7 @@
 """Measuring models, as front ends call it.
 
-Warm-up, then turns until the medians are known; variants interleaved; compiling
-reported separately; the device and all versions in the record (`statistics.py`, `interleave.py`).
+Variants run interleaved, after warm-up, until their medians are known (`statistics.py`,
+`interleave.py`). Compiling is reported separately. The record has the device and all versions.
 """
 
 from __future__ import annotations
@@ -17,23 +17,30 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import quoted
-from workbench.fusion.grouped import grouped
+from workbench.fusion.groups_at_once import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
-from workbench.ir.permuted_io import order_between
+from workbench.ir.permuted_io import permutation_between
 from workbench.opsets.written import NEWEST
 from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.interleave import repetitions
-from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
+from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement, error_from_json
 from workbench.run.measurement.notes import ended_early, launching_ms, notes_of, why_sums_differ
 from workbench.run.measurement.other_processes import other_processes_from_json
-from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread, tells_of_others
-from workbench.run.measurement.variants import OWN_TYPES, WARMUP, MeasureError, Variant, can_be_asked, validate_request
+from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread, spread_shows_load
+from workbench.run.measurement.variants import (
+    ORT_MODEL_TYPES,
+    WARMUP,
+    MeasureError,
+    Variant,
+    is_supported,
+    validate_request,
+)
 from workbench.run.npz import shape_fits
 from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
+from workbench.run.profiling.profile_result import OperatorRun, kernel_from_json, memory_from_json, streams_from_json
 from workbench.run.profiling.roofline import share_of_roof, with_work
-from workbench.run.randomness import draws_numbers, with_seeds
+from workbench.run.randomness import uses_random_numbers, with_seeds
 from workbench.run.tolerances import Tolerance, tolerances_of_run
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
@@ -41,8 +48,8 @@ from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import ProgressSink, RunError
 from workbench.run.worker.tensors import save_tensors
 
-_RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result if it knows no other reason
-_AS_WRITTEN = "onnxruntime"  # the backend that runs a file as users get it
+_RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result without another reason
+_AS_WRITTEN = "onnxruntime"  # the backend that runs the file as exported for users
 _SAME_SEED = "Random operators were compared with the same seed on both sides; they are timed with the model's own."
 
 
@@ -65,54 +72,54 @@ def measure_models(
     memory_limit_bytes: int | None = None,
     is_enough: Callable[[], bool] = lambda: False,
 ) -> Measurement:
-    """Latency and memory of each variant on the same inputs, by turns, each backend in a separate process.
+    """Latency and memory of each variant on the same inputs, interleaved, each backend in a separate process.
 
     variants: graphs, which run with `backend` and `dtype`, or `Variant`s with their own.
     repeat: runs that count; None: 10 to 200, until every median is known to one percent or 20 s have passed.
     cold: whether to time runs after emptying the device's cache too.
-    operators: whether to time each operator too, in runs of their own.
+    operators: whether to time each operator too, in separate runs.
     reference: outputs to compare with (ONNX Runtime's, see `Verifier.reference`),
                within `tolerance`, by default that of the element type or of the output in the first graph,
                whichever is looser.
     on_progress: is called with {"done", "total", "stage"} after every run.
     timeout_s, memory_limit_bytes: limits of the whole job, see `Worker.request`; of a CUDA device,
                each backend's process may use as much.
-    is_enough: asked after every run; once true, the runs so far are all, and a note says how many there are.
-    What a backend does not support, such as ONNX Runtime in another type than the model's own, is
-    omitted, and a note says so.
+    is_enough: called after every run; once true, no further run starts, and a note gives the number of runs.
+    Variants that a backend does not support, such as ONNX Runtime in another type than the model's,
+    are omitted, and a note says so.
     Raises MeasureError, DoesNotFitError, or RunError for a run that failed.
     """
-    asked = {
-        label: wish if isinstance(wish, Variant) else Variant(wish, backend, dtype) for label, wish in variants.items()
+    requested = {
+        label: _as_executed(variant if isinstance(variant, Variant) else Variant(variant, backend, dtype))
+        for label, variant in variants.items()
     }
-    asked = {label: _as_run(variant) for label, variant in asked.items()}
-    validate_request([v.backend for v in asked.values()], [v.dtype for v in asked.values()], repeat, warmup)
-    given = _given_inputs(asked, inputs)
-    first = next(iter(asked.values())).graph
-    wanted = {label: variant for label, variant in asked.items() if can_be_asked(variant.backend, variant.dtype)}
-    graphs = {id(v.graph): v.graph for v in wanted.values()}
-    dims = {key: {**graph.dims, **dims_of(graph, given[key])} for key, graph in graphs.items()}
+    validate_request([v.backend for v in requested.values()], [v.dtype for v in requested.values()], repeat, warmup)
+    inputs_by_graph = _inputs_by_graph(requested, inputs)
+    first = next(iter(requested.values())).graph
+    supported = {label: variant for label, variant in requested.items() if is_supported(variant.backend, variant.dtype)}
+    graphs = {id(v.graph): v.graph for v in supported.values()}
+    dims = {key: {**graph.dims, **dims_of(graph, inputs_by_graph[key])} for key, graph in graphs.items()}
     sizes = {key: estimate_bytes(graph, dims[key]) for key, graph in graphs.items()}
-    need = sum(sizes[id(v.graph)] for v in wanted.values())
+    needed_bytes = sum(sizes[id(v.graph)] for v in supported.values())
     if device == "cpu":
-        refuse_unless_fits(need, "these models side by side" if len(wanted) > 1 else f"'{first.name}'")
-    own = worker is None
+        refuse_unless_fits(needed_bytes, "these models side by side" if len(supported) > 1 else f"'{first.name}'")
+    owns_worker = worker is None
     worker = worker or Worker()
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="measure-"))
-    enough = folder / "enough"
+    enough_file = folder / "enough"
 
-    def hear(event: dict[str, Any]) -> None:
+    def on_event(event: dict[str, Any]) -> None:
         if is_enough():
-            enough.touch()
+            enough_file.touch()
         if on_progress is not None:
             on_progress(event)
 
     try:
-        forms = dict.fromkeys((id(v.graph), v.backend == _AS_WRITTEN) for v in wanted.values())
-        files = {form: str(_exported(graphs[form[0]], folder, as_written=form[1])) for form in forms}
-        drawn = {key for key, graph in graphs.items() if reference is not None and draws_numbers(graph)}
-        seeded = {f: str(with_seeds(Path(files[f]), Path(files[f]).parent)) for f in forms if f[0] in drawn}
-        fed_inputs = _saved_inputs(graphs, first, given, folder)
+        exports = dict.fromkeys((id(v.graph), v.backend == _AS_WRITTEN) for v in supported.values())
+        files = {export: str(_exported(graphs[export[0]], folder, as_written=export[1])) for export in exports}
+        random_graphs = {key for key, graph in graphs.items() if reference is not None and uses_random_numbers(graph)}
+        seeded = {f: str(with_seeds(Path(files[f]), Path(files[f]).parent)) for f in exports if f[0] in random_graphs}
+        input_files = _saved_inputs(graphs, first, inputs_by_graph, folder)
         raw = worker.request(
             "measure",
             variants=[
@@ -120,28 +127,28 @@ def measure_models(
                     "label": label,
                     "model": files[id(v.graph), v.backend == _AS_WRITTEN],
                     "seeded": seeded.get((id(v.graph), v.backend == _AS_WRITTEN)),
-                    "inputs": fed_inputs[id(v.graph)],
+                    "inputs": input_files[id(v.graph)],
                     "backend": v.backend,
                     "dtype": v.dtype,
                     "tolerances": _tolerances(v.dtype, first, tolerance),
                     "orders": output_orders(first, v.graph),
                 }
-                for label, v in wanted.items()
+                for label, v in supported.items()
             ],
             reference=None if reference is None else _saved(folder / "reference.npz", reference),
             device=device,
             repetitions=asdict(repetitions(repeat, warmup)),
             cold=cold,
             operators=operators,
-            enough=str(enough),
-            on_progress=hear,
+            enough=str(enough_file),
+            on_progress=on_event,
             timeout_s=timeout_s,
             memory_limit_bytes=memory_limit_bytes,
-            need_bytes=need,
+            need_bytes=needed_bytes,
         )
-        ended = enough.exists()
+        was_ended = enough_file.exists()
     finally:
-        if own:
+        if owns_worker:
             worker.close()
         else:
             shutil.rmtree(folder, ignore_errors=True)
@@ -150,54 +157,57 @@ def measure_models(
         name: None if measurement is None else Roofs(**measurement) for name, measurement in raw["ceilings"].items()
     }
     measurement = Measurement(
-        variants=summarize_variants(raw["variants"], wanted, types, roofs, device),
+        variants=summarize_variants(raw["variants"], supported, types, roofs, device),
         machine=Machine(**raw["machine"]),
         ceilings=roofs,
         dims={**first.dims, **dims_of(first, inputs)},
         repeat=repeat,
         warmup=warmup,
         notes=[
-            *_left_out(asked),
-            *_nothing_converted(wanted, types),
-            *_no_tf32(wanted, device),
-            *([_SAME_SEED] if drawn else []),
+            *_unsupported_note(requested),
+            *_unconverted_note(supported, types),
+            *_no_tf32_note(supported, device),
+            *([_SAME_SEED] if random_graphs else []),
         ],
     )
-    early = ended_early(measurement.ran) if ended else []
-    return replace(measurement, notes=[*measurement.notes, *early, *notes_of(measurement.ran, device)])
+    early_note = ended_early(measurement.ran) if was_ended else []
+    return replace(measurement, notes=[*measurement.notes, *early_note, *notes_of(measurement.ran, device)])
 
 
-def _as_run(variant: Variant) -> Variant:
-    """The variant with the graph that its backend runs."""
+def _as_executed(variant: Variant) -> Variant:
+    """The variant with the graph that its backend executes: for `fused` with groups."""
     return replace(variant, graph=grouped(variant.graph)) if variant.backend == "fused" else variant
 
 
-def _tolerances(dtype: str, first: Graph, given: Tolerance | None) -> dict[str, Any]:
-    """The tolerance of each output: `given`, else the looser of those of the element type and of the first graph."""
-    return {value: asdict(given or tolerance) for value, tolerance in tolerances_of_run(dtype, first).items()}
+def _tolerances(dtype: str, first: Graph, tolerance: Tolerance | None) -> dict[str, Any]:
+    """The tolerance of each output: `tolerance`, else the looser of those of the element type and the first graph."""
+    return {value: asdict(tolerance or default) for value, default in tolerances_of_run(dtype, first).items()}
 
 
 @contextmanager
 def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
-    """Raise MeasureError within the context if a reference does not run at the requested sizes."""
+    """A context that raises MeasureError if a reference does not run at the requested sizes."""
     try:
         yield
     except RunError as error:
         if not sizes or not str(error).startswith(_RUN_FAILED):
             raise
-        asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        sizes_text = ", ".join(f"{name}={size}" for name, size in sizes.items())
         raise MeasureError(
-            f"'{model}' does not run with {asked}, perhaps because another size is fixed inside it: "
+            f"'{model}' does not run with {sizes_text}, perhaps because another size is fixed inside it: "
             + str(error).removeprefix(_RUN_FAILED)
         ) from None
 
 
-def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
-    """By graph, the first one's inputs in the form that the graph takes. Raises MeasureError if it takes others."""
-    (name, variant), *_ = wanted.items()
+def _inputs_by_graph(variants: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
+    """For each graph id, the inputs of the first graph in the layouts that the graph takes.
+
+    Raises MeasureError for a graph that takes other inputs.
+    """
+    (name, variant), *_ = variants.items()
     first = variant.graph
     results: dict[int, Tensors] = {}
-    for label, graph in ((label, v.graph) for label, v in wanted.items()):
+    for label, graph in ((label, v.graph) for label, v in variants.items()):
         if id(graph) in results:
             continue
         if set(graph.inputs) != set(first.inputs):
@@ -207,36 +217,37 @@ def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray
             )
         results[id(graph)] = permute_inputs(inputs, first, graph)
         for value, tensor in results[id(graph)].items():
-            ours, theirs = graph.tensor_type(value), first.tensor_type(value)
-            if ours is None or theirs is None:
+            type_, first_type = graph.tensor_type(value), first.tensor_type(value)
+            if type_ is None or first_type is None:
                 continue
-            if ours.dtype != theirs.dtype or not shape_fits(ours.shape, tensor.shape):
+            if type_.dtype != first_type.dtype or not shape_fits(type_.shape, tensor.shape):
                 raise MeasureError(
-                    f"'{label}' takes input '{value}' as {ours}, and '{name}' as {theirs.with_shape(tensor.shape)}; "
-                    "what is measured together runs on the same inputs."
+                    f"'{label}' takes input '{value}' as {type_}, and '{name}' as "
+                    f"{first_type.with_shape(tensor.shape)}; "
+                    "variants that are measured together run on the same inputs."
                 )
     return results
 
 
 def _exported(graph: Graph, folder: Path, as_written: bool) -> Path:
-    """as_written: at the opset of its file; our executor knows the forms of the graph's own."""
+    """The exported file. as_written: at the opset of the original file; our executor needs the graph's own opset."""
     from workbench.io.exporting import export_onnx
 
-    own = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
-    export_onnx(graph, own / "model.onnx", check=False, opset=None if as_written else NEWEST)
-    return own / "model.onnx"
+    model_folder = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
+    export_onnx(graph, model_folder / "model.onnx", check=False, opset=None if as_written else NEWEST)
+    return model_folder / "model.onnx"
 
 
 def _saved_inputs(
-    graphs: Mapping[int, Graph], first: Graph, given: Mapping[int, Tensors], folder: Path
+    graphs: Mapping[int, Graph], first: Graph, inputs_by_graph: Mapping[int, Tensors], folder: Path
 ) -> dict[int, str]:
-    """By graph, the file of its inputs; shared by graphs that take them in the same form."""
+    """For each graph id, the file of its inputs; graphs that take them in the same layouts share a file."""
     files: dict[str, str] = {}
     results = {}
     for key, graph in graphs.items():
-        orders = str([order_between(first, graph, value) for value in given[key]])
+        orders = str([permutation_between(first, graph, value) for value in inputs_by_graph[key]])
         if orders not in files:
-            files[orders] = _saved(folder / f"inputs{len(files)}.npz", given[key])
+            files[orders] = _saved(folder / f"inputs{len(files)}.npz", inputs_by_graph[key])
         results[key] = files[orders]
     return results
 
@@ -251,19 +262,20 @@ def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
 
 def summarize_variants(
     raw: Mapping[str, Any],
-    wanted: Mapping[str, Variant],
+    variants: Mapping[str, Variant],
     types: Mapping[int, Mapping[str, TensorType]],
     roofs: Mapping[str, Roofs | None],
     device: str = "cpu",
 ) -> dict[str, MeasuredVariant | FailedVariant]:
-    """The worker's answers with derived numbers.
+    """The worker's results with derived numbers.
 
-    raw: by label, `failed` or what `measure_variants` found. types: of each graph's values, by the graph's id.
+    raw:   by label, `failed` or a result of `measure_variants`.
+    types: the types of each graph's values, by the graph's id.
     """
     firsts: dict[tuple[str, str], str] = {}  # by backend and element type
     results: dict[str, MeasuredVariant | FailedVariant] = {}
-    of_others = {label: _was_busy(raw[label], v.backend, device) for label, v in wanted.items()}
-    for label, variant in wanted.items():
+    busy_labels = {label: _is_busy_variant(raw[label], v.backend, device) for label, v in variants.items()}
+    for label, variant in variants.items():
         answer, step = raw[label], variant.step or label
         if "failed" in answer:
             results[label] = FailedVariant(step, variant.backend, variant.dtype, answer["failed"])
@@ -271,7 +283,7 @@ def summarize_variants(
         first = firsts.setdefault((variant.backend, variant.dtype), label)
         times, cold = answer["times_ms"], answer.get("cold_times_ms")
         others = other_processes_from_json(answer.get("others"))
-        busy = of_others[label]
+        busy = busy_labels[label]
         profiled = [OperatorRun(**operator) for operator in answer["operators"]]
         operators = with_work(profiled, variant.graph, types[id(variant.graph)])
         sum_ms, latency = sum(operator.time_ms for operator in operators), spread(times)
@@ -284,7 +296,7 @@ def summarize_variants(
             busy=busy,
             stable=is_stable(times),
             ratio_to=first,
-            ratio=ratio(times, raw[first]["times_ms"], busy or of_others[first]),
+            ratio=ratio(times, raw[first]["times_ms"], busy or busy_labels[first]),
             first_result_s=answer["first_result_s"],
             cold_times_ms=cold,
             cold_median_ms=None if cold is None else spread(cold).median_ms,
@@ -296,34 +308,34 @@ def summarize_variants(
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
-            lanes=lanes_from_json(answer["lanes"]),
+            lanes=streams_from_json(answer["lanes"]),
             others=others,
         )
     return results
 
 
-def _was_busy(answer: Mapping[str, Any], backend: str, device: str) -> bool:
-    """Whether other work disturbed a variant's runs, by the CPU that it took or by the spread of the times."""
+def _is_busy_variant(answer: Mapping[str, Any], backend: str, device: str) -> bool:
+    """Whether other processes disturbed a variant's runs, by their use of the CPU or the spread of the times."""
     if "failed" in answer:
         return False
     others = other_processes_from_json(answer.get("others"))
-    launched = "torch" if backend in answer["fallbacks"] else backend
-    spreads = tells_of_others(device, launched) and is_busy(answer["times_ms"])
+    mode = "torch" if backend in answer["fallbacks"] else backend
+    spreads = spread_shows_load(device, mode) and is_busy(answer["times_ms"])
     return spreads or (others is not None and others.is_contended)
 
 
-# ---- what else is to be said -----------------------------------------------------------
+# ---- notes -----------------------------------------------------------------------------
 
 
-def _left_out(asked: Mapping[str, Variant]) -> list[str]:
-    labels = [label for label, variant in asked.items() if not can_be_asked(variant.backend, variant.dtype)]
-    return [f"{OWN_TYPES}: {quoted(labels)} left out."] if labels else []
+def _unsupported_note(variants: Mapping[str, Variant]) -> list[str]:
+    labels = [label for label, variant in variants.items() if not is_supported(variant.backend, variant.dtype)]
+    return [f"{ORT_MODEL_TYPES}: {quoted(labels)} left out."] if labels else []
 
 
-def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]) -> list[str]:
+def _unconverted_note(variants: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]) -> list[str]:
     labels = [
         label
-        for label, variant in wanted.items()
+        for label, variant in variants.items()
         if variant.dtype not in ("float32", "tf32") and not _has_float32(variant.graph, types[id(variant.graph)])
     ]
     if not labels:
@@ -331,8 +343,8 @@ def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mappin
     return [f"Nothing was converted in {quoted(labels)}: no value is of float32, so the model ran in its own types."]
 
 
-def _no_tf32(wanted: Mapping[str, Variant], device: str) -> list[str]:
-    labels = [label for label, variant in wanted.items() if variant.dtype == "tf32"]
+def _no_tf32_note(variants: Mapping[str, Variant], device: str) -> list[str]:
+    labels = [label for label, variant in variants.items() if variant.dtype == "tf32"]
     return [f"A CPU has no TF32: {quoted(labels)} ran in float32."] if labels and device == "cpu" else []
 
 

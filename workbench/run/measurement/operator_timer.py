@@ -1,7 +1,7 @@
-"""The timer of operators in a pass's context.
+"""The operator timer of a pass context.
 
-Every pipeline has one, and few use it: `timing_cache.py`, and the worker in which times are
-measured, are loaded at the first request.
+Every pipeline has a timer, and few use it: `timing_cache.py` and the worker, which measures,
+are loaded at the first request.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workbench.layout.problem.probe import OperatorTimer, Probe, Times
-from workbench.run.profiling.progress import OnShare
-from workbench.support.torch_here import need_torch
+from workbench.layout.problem.operator_benchmark import OperatorBenchmark, OperatorTimer, Times
+from workbench.run.profiling.progress import ProgressCallback
+from workbench.support.optional_torch import need_torch
 
 if TYPE_CHECKING:
     from workbench.run.worker.client import Worker
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 class DeviceOperatorTimer(OperatorTimer):
     """Times operators in `worker`, or in a new worker that ends with the request.
 
-    on_share: is called with the progress, in words and from 0 to 1; may raise to stop.
+    on_progress: is called with the progress, a text and the fraction done, from 0 to 1; may raise to stop.
     """
 
-    def __init__(self, worker: Worker | None = None, on_share: OnShare | None = None) -> None:
+    def __init__(self, worker: Worker | None = None, on_progress: ProgressCallback | None = None) -> None:
         self._worker = worker
-        self._on_share = on_share or _unheard
+        self._on_progress = on_progress or _ignore
 
-    def times(self, probes: Sequence[Probe], device: str, dtype: str = "float32") -> Times:
-        """The times of all probes. Raises RunError if the device fails, CacheError if the file of times fails,
+    def times(self, benchmarks: Sequence[OperatorBenchmark], device: str, dtype: str = "float32") -> Times:
+        """The times of all benchmarks. Raises RunError if the device fails, CacheError if the file of times fails,
         and UserError where torch, which runs them, is not installed."""
         need_torch("Timing operators")
         from workbench.run.measurement.timing_cache import times_of
         from workbench.run.worker.client import Worker
 
-        once = tuple(dict.fromkeys(probes))
+        distinct = tuple(dict.fromkeys(benchmarks))
         if self._worker is not None:
-            return times_of(self._worker, once, device, dtype, self._on_share)
+            return times_of(self._worker, distinct, device, dtype, self._on_progress)
         with Worker() as worker:
-            return times_of(worker, once, device, dtype, self._on_share)
+            return times_of(worker, distinct, device, dtype, self._on_progress)
 
 
-def _unheard(words: str, share: float) -> None:
+def _ignore(text: str, share: float) -> None:
     """Ignore the progress."""

@@ -1,4 +1,4 @@
-"""Timing operators one by one, inside the worker: several by turns, each until it has finished."""
+"""The task of timing operators one by one inside the worker, in interleaved rounds."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from workbench.run.torch.executor.opening import check_device, open_executor
 from workbench.run.worker.failures import TaskError
 
 _WARMUP = 2
-LEAST_ROUNDS, MOST_ROUNDS = 9, 25
+_MIN_ROUNDS, _MAX_ROUNDS = 9, 25
 _BUDGET_S = 4.0  # seconds for the rounds of one request, after the fewest
 
 
 def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Nanoseconds of every node of `model`, which are run by turns on seeded inputs; on CUDA those of its kernels.
+    """Nanoseconds of every node of `model`, in rounds over all nodes on seeded inputs; on CUDA those of its kernels.
 
-    dtype: of the run; in a mixed one most operators get the narrow type, in which all are timed.
-    backend: "torch", or "fused": each node by its fastest kernel, as far as it has one.
+    dtype:   the dtype of the run; in a mixed run all operators are timed in the narrow type, which most of them have.
+    backend: "torch", or "fused": each node by its fastest kernel, if it has one.
     Returns `times`: node -> [the fastest, the distance of the lower quartile from it].
     Progress: {"done", "total"} after every round.
     """
@@ -35,24 +35,24 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
     executor = open_executor(request["model"], request["device"], dtype)
     tensors = executor.upload(seed_inputs(executor.graph))
     if request["backend"] == "fused":
-        from workbench.run.torch.fused.choosing import choose_kernels
+        from workbench.run.torch.fused.select_kernels import choose_kernels
 
         try:
-            choose_kernels(executor, tensors, lambda words: report({"done": 0, "total": 1}))
+            choose_kernels(executor, tensors, lambda stage: report({"done": 0, "total": 1}))
         except Exception as error:
             raise TaskError(error, "run") from error
     results: dict[str, list[float]] = {node.name: [] for node in executor.graph.nodes}
-    ends = time.monotonic() + _BUDGET_S
-    for turn in range(_WARMUP + MOST_ROUNDS):
+    deadline = time.monotonic() + _BUDGET_S
+    for round_ in range(_WARMUP + _MAX_ROUNDS):
         try:
             operators = profile(executor, tensors, gpu).operators
         except Exception as error:
             raise TaskError(error, "run") from error
-        if turn >= _WARMUP:
+        if round_ >= _WARMUP:
             for operator in operators:
                 results[operator.name].append(operator.time_ms)
-        report({"done": turn + 1, "total": _WARMUP + MOST_ROUNDS})
-        if turn + 1 >= _WARMUP + LEAST_ROUNDS and time.monotonic() > ends:
+        report({"done": round_ + 1, "total": _WARMUP + _MAX_ROUNDS})
+        if round_ + 1 >= _WARMUP + _MIN_ROUNDS and time.monotonic() > deadline:
             break
     results |= {} if gpu is None else device_times_ms(executor, tensors)
     return {"times": {name: _nanoseconds(times_ms) for name, times_ms in results.items()}}

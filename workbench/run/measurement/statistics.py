@@ -16,7 +16,7 @@ BUSY = 0.15  # interquartile range over median, above which the machine was busy
 STABLE = 0.01  # half the median's interval over the median, below which further runs are not needed
 RESAMPLES = 2000
 CONFIDENCE = 95  # percent
-FEWEST = 6  # turns; of fewer, even the whole range holds the median with less than 95 %
+MIN_TURNS = 6  # with fewer, even the whole range contains the median with less than 95 %
 _LAUNCHED_ONE_BY_ONE = ("torch", "onnxruntime")
 _NOTCH = 1.57  # McGill, Tukey, Larsen 1978: the median's 95 % interval is about 1.57 IQR / sqrt(n) to each side
 
@@ -62,21 +62,21 @@ def spread(times_ms: Sequence[float]) -> Spread:
 
 def is_stable(times_ms: Sequence[float]) -> bool:
     """Whether the median is known to one percent."""
-    numbers = spread(times_ms)
-    return numbers.median_error_ms <= STABLE * numbers.median_ms
+    spread_ = spread(times_ms)
+    return spread_.median_error_ms <= STABLE * spread_.median_ms
 
 
 def is_busy(times_ms: Sequence[float]) -> bool:
     """Whether the times spread so far that the machine must have been busy."""
-    numbers = spread(times_ms)
-    return numbers.iqr_ms > BUSY * numbers.median_ms
+    spread_ = spread(times_ms)
+    return spread_.iqr_ms > BUSY * spread_.median_ms
 
 
-def tells_of_others(device: str, backend: str) -> bool:
-    """Whether the spread of a backend's times on a device tells that something else ran there.
+def spread_shows_load(device: str, backend: str) -> bool:
+    """Whether the spread of a backend's times on a device shows that something else ran there.
 
-    On CUDA not where the host launches kernel by kernel: how soon it does varies on an idle machine too, a ninetieth
-    percentile of 1.5 times the median on an H200. A run that is recorded has the device's own times.
+    On CUDA it does not if the host launches kernels one by one: launch times vary on an idle machine too, with a
+    ninetieth percentile of 1.5 times the median on an H200. A recorded run has the times of the device alone.
     """
     return not device.startswith("cuda") or backend not in _LAUNCHED_ONE_BY_ONE
 
@@ -84,23 +84,23 @@ def tells_of_others(device: str, backend: str) -> bool:
 def ratio(times_ms: Sequence[float], first_ms: Sequence[float], busy: bool | None = None) -> Ratio:
     """The median over the first variant's, below 1 if faster, with its 95 % bootstrap interval.
 
-    Turns are resampled together, since the runs of one turn share a moment. For fewer than
-    FEWEST turns the interval is their whole range. busy: whether the machine was, None: as the times show.
+    Turns are resampled together, since the runs of one turn are simultaneous. For fewer than MIN_TURNS turns the
+    interval is their whole range. busy: whether the machine was busy; None: as the times show.
     """
-    ours, theirs = np.asarray(times_ms), np.asarray(first_ms)
-    middle = float(np.median(ours) / np.median(theirs))
-    if len(ours) < FEWEST:
-        pairs = ours / theirs
+    times, baseline = np.asarray(times_ms), np.asarray(first_ms)
+    median_ratio = float(np.median(times) / np.median(baseline))
+    if len(times) < MIN_TURNS:
+        pairs = times / baseline
         low, high = float(pairs.min()), float(pairs.max())
     else:
-        turns = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
-        low, high = interval(np.median(ours[turns], axis=1) / np.median(theirs[turns], axis=1))
+        turns = np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))
+        low, high = interval(np.median(times[turns], axis=1) / np.median(baseline[turns], axis=1))
     if busy is None:
         busy = is_busy(times_ms) or is_busy(first_ms)
-    return Ratio(middle, low, high, busy)
+    return Ratio(median_ratio, low, high, busy)
 
 
-def interval(drawn: np.ndarray) -> tuple[float, float]:
-    """The central interval that holds CONFIDENCE percent of the resampled numbers."""
-    low, high = np.percentile(drawn, [(100 - CONFIDENCE) / 2, (100 + CONFIDENCE) / 2])
+def interval(resampled: np.ndarray) -> tuple[float, float]:
+    """The central interval of CONFIDENCE percent of the resampled numbers."""
+    low, high = np.percentile(resampled, [(100 - CONFIDENCE) / 2, (100 + CONFIDENCE) / 2])
     return float(low), float(high)

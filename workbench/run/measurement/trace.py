@@ -1,8 +1,8 @@
 """A measurement in Chrome's Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
 The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Each variant is a process,
-with the threads of `_THREADS`; a stream of a GPU would be one more. Times are microseconds from the beginning of a run
-operator by operator, of whole nanoseconds: Perfetto drops a slice that overlaps with another of its thread.
+with the threads of `_THREADS`; a stream of a GPU would be another thread. Times are microseconds from the beginning of
+a run operator by operator, in whole nanoseconds: Perfetto drops a slice that overlaps with another of its thread.
 """
 
 from __future__ import annotations
@@ -14,25 +14,23 @@ from typing import Any
 
 from workbench.fusion.group_calls import group_function
 from workbench.ir import Graph, Node
-from workbench.run.measurement.measured import MeasuredVariant, Measurement
-from workbench.run.profiling.profiled import Kernel, OperatorRun
+from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
+from workbench.run.profiling.profile_result import Kernel, OperatorRun
 
 _THREADS = ("kernels", "operators", "nodes")  # those without a slice are left out
 _Event = dict[str, Any]
 
 
 def trace_document(measurement: Measurement, graphs: Mapping[str, Graph]) -> dict[str, Any]:
-    """The measurement as the JSON object of the format, without NaN. graphs: that were measured, by variant.
+    """The measurement as the JSON object of the format, without NaN. graphs: the measured ones, by variant.
 
-    An operator's slice has the time that was measured for it, and an arrow to each node of the graph that it computes:
-    the one of its name, or those of its group. The slice of a node lasts as long as its operator, and 0 in a group, of
-    whose nodes no time is known. A kernel of the backend `fused` begins with its operator, or sooner if it would
-    overlap with the next: its time is of other runs, see `Kernel`. Without a graph there are no nodes.
+    An operator's slice has the measured time, and an arrow to each node that the operator computes: the node of its
+    name, or the nodes of its group. The slice of a node lasts as long as its operator. In a group it lasts 0, since
+    the time of each node is unknown. A kernel of the backend `fused` begins with its operator, or sooner if it would
+    overlap with the next kernel: its time is from other runs, see `Kernel`. Without a graph there are no nodes.
     """
-    numbers, arrows = count(1), count(1)  # threads differ across processes too: Perfetto names them by number
-    processes = (
-        _process(label, variant, graphs.get(label), numbers, arrows) for label, variant in measurement.ran.items()
-    )
+    ids, arrows = count(1), count(1)  # Perfetto names threads by id across all processes
+    processes = (_process(label, variant, graphs.get(label), ids, arrows) for label, variant in measurement.ran.items())
     return {
         "traceEvents": [event for process in processes for event in process],
         "otherData": {
@@ -45,7 +43,7 @@ def trace_document(measurement: Measurement, graphs: Mapping[str, Graph]) -> dic
 
 
 def _facts(variant: MeasuredVariant) -> dict[str, Any]:
-    """What the times and the memory are of."""
+    """The variant, its times and its memory in total."""
     return {
         "backend": variant.backend,
         "dtype": variant.dtype,
@@ -58,38 +56,40 @@ def _facts(variant: MeasuredVariant) -> dict[str, Any]:
 
 
 def _process(
-    label: str, variant: MeasuredVariant, graph: Graph | None, numbers: Iterator[int], arrows: Iterator[int]
+    label: str, variant: MeasuredVariant, graph: Graph | None, ids: Iterator[int], arrows: Iterator[int]
 ) -> Iterator[_Event]:
-    """The events of one variant. numbers: the next ones for processes and threads. arrows: those for arrows."""
-    pid = next(numbers)
-    threads = {name: next(numbers) for name in _THREADS}
+    """The events of one variant. ids: of processes and threads. arrows: ids of arrows."""
+    pid = next(ids)
+    threads = {name: next(ids) for name in _THREADS}
     steps = _steps(variant, {} if graph is None else _nodes_by_name(graph))
-    yield _named("process_name", pid, None, label)
+    yield _metadata_event("process_name", pid, None, label)
     yield {"ph": "M", "name": "process_labels", "pid": pid, "args": {"labels": f"{variant.backend}, {variant.dtype}"}}
     events = [event for step in steps for event in _slices(step, pid, threads, arrows)]
     used = {event["tid"] for event in events}
-    yield from (_named("thread_name", pid, tid, name) for name, tid in threads.items() if tid in used)
+    yield from (_metadata_event("thread_name", pid, tid, name) for name, tid in threads.items() if tid in used)
     yield from events
     for step, moment in zip(steps, variant.memory.timeline, strict=False):  # some backends report no timeline
-        where = {"ph": "C", "pid": pid, "tid": threads["operators"]}
+        common = {"ph": "C", "pid": pid, "tid": threads["operators"]}
         during, after = {"bytes": moment.peak_bytes}, {"bytes": moment.live_bytes}
-        yield {**where, "name": "live memory while an operator runs", "ts": _us(step.begin), "args": during}
-        yield {**where, "name": "live memory after an operator", "ts": _us(step.end), "args": after}
+        yield {**common, "name": "live memory while an operator runs", "ts": _us(step.begin), "args": during}
+        yield {**common, "name": "live memory after an operator", "ts": _us(step.end), "args": after}
 
 
-def _named(kind: str, pid: int, tid: int | None, name: str) -> _Event:
+def _metadata_event(kind: str, pid: int, tid: int | None, name: str) -> _Event:
     thread = {} if tid is None else {"tid": tid}
     return {"ph": "M", "name": kind, "pid": pid, **thread, "args": {"name": name}}
 
 
-# ---- what ran when -----------------------------------------------------------------------
+# ---- steps -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Step:
     """An operator in a run operator by operator; times are nanoseconds.
 
-    kernel: that ran it, which is drawn from `kernel_begin` on. nodes: of the graph, that it computes.
+    kernel:       the kernel that computed it.
+    kernel_begin: the beginning of the kernel's slice.
+    nodes:        the nodes of the graph that the operator computes.
     """
 
     operator: OperatorRun
@@ -99,7 +99,7 @@ class _Step:
     kernel_begin: int
     nodes: Sequence[Node]
 
-    def later(self, by: int) -> _Step:
+    def shifted(self, by: int) -> _Step:
         return replace(self, begin=self.begin + by, end=self.end + by, kernel_begin=self.kernel_begin + by)
 
     @property
@@ -108,8 +108,11 @@ class _Step:
 
 
 def _steps(variant: MeasuredVariant, nodes: Mapping[str, Node]) -> list[_Step]:
-    """Made from the last to the first: a kernel ends before the next begins, and begins no later than its operator,
-    since an arrow cannot go back in time. If the first would begin before 0, all begin later by as much."""
+    """The steps of a variant, computed from the last to the first.
+
+    A kernel ends before the next one begins, and begins no later than its operator, since an arrow cannot go back in
+    time. If the first kernel would begin before 0, all steps are shifted.
+    """
     kernels = {kernel.group: kernel for kernel in variant.kernels}
     results: list[_Step] = []
     next_kernel = _ns(variant.sum_ms)
@@ -121,7 +124,7 @@ def _steps(variant: MeasuredVariant, nodes: Mapping[str, Node]) -> list[_Step]:
         names = (operator.name,) if kernel is None else kernel.operators
         computed = [nodes[name] for name in names if name in nodes]
         results.append(_Step(operator, begin, end, kernel, kernel_begin, computed))
-    return [step.later(max(0, -next_kernel)) for step in reversed(results)]
+    return [step.shifted(max(0, -next_kernel)) for step in reversed(results)]
 
 
 def _nodes_by_name(graph: Graph) -> dict[str, Node]:
@@ -134,29 +137,29 @@ def _nodes_by_name(graph: Graph) -> dict[str, Node]:
 
 
 def _slices(step: _Step, pid: int, threads: Mapping[str, int], arrows: Iterator[int]) -> Iterator[_Event]:
-    """The slices of one operator, each followed by the ends of its arrows, which bind to the slice before them."""
+    """The slices of one operator; each is followed by the ends of its arrows, which bind to the slice before them."""
     operator, kernel = step.operator, step.kernel
     name = operator.name or operator.op
-    sources = [_complete(pid, threads["operators"], name, step.begin, step.end, _operator_args(step))]
+    sources = [_complete_event(pid, threads["operators"], name, step.begin, step.end, _operator_args(step))]
     if kernel is not None:
         end = step.kernel_begin + _ns(kernel.time_ms)
         args = _kernel_args(kernel)
-        sources.append(_complete(pid, threads["kernels"], kernel.group, step.kernel_begin, end, args))
+        sources.append(_complete_event(pid, threads["kernels"], kernel.group, step.kernel_begin, end, args))
     arrivals = [[(next(arrows), source) for source in sources] for _ in step.nodes]
     yield from sources
-    yield from (_arrow("s", number, source) for arriving in arrivals for number, source in arriving)
+    yield from (_flow_event("s", number, source) for arriving in arrivals for number, source in arriving)
     for node, arriving in zip(step.nodes, arrivals, strict=True):
         group = {"group": operator.name} if step.is_group else {}
         args = {"operator_type": node.op, "reads": list(node.inputs), "writes": list(node.outputs), **group}
         end = step.begin if step.is_group else step.end
-        target = _complete(pid, threads["nodes"], node.name, step.begin, end, args)
+        target = _complete_event(pid, threads["nodes"], node.name, step.begin, end, args)
         yield target
-        yield from ({**_arrow("f", number, target), "bp": "e"} for number, _ in arriving)
+        yield from ({**_flow_event("f", number, target), "bp": "e"} for number, _ in arriving)
 
 
 def _operator_args(step: _Step) -> dict[str, Any]:
     operator = step.operator
-    return _known(
+    return _without_none(
         operator_type=operator.op,
         nodes=[node.name for node in step.nodes],
         bytes=operator.bytes,
@@ -168,7 +171,7 @@ def _operator_args(step: _Step) -> dict[str, Any]:
 
 
 def _kernel_args(kernel: Kernel) -> dict[str, Any]:
-    return _known(
+    return _without_none(
         by=kernel.by,
         how=kernel.how,
         nodes=list(kernel.operators),
@@ -179,19 +182,19 @@ def _kernel_args(kernel: Kernel) -> dict[str, Any]:
     )
 
 
-def _known(**values: Any) -> dict[str, Any]:
+def _without_none(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _complete(pid: int, tid: int, name: str, begin: int, end: int, args: dict[str, Any]) -> _Event:
+def _complete_event(pid: int, tid: int, name: str, begin: int, end: int, args: dict[str, Any]) -> _Event:
     """A complete event. begin, end: nanoseconds."""
     return {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": _us(begin), "dur": _us(end - begin), "args": args}
 
 
-def _arrow(phase: str, number: int, at: _Event) -> _Event:
+def _flow_event(phase: str, number: int, at: _Event) -> _Event:
     """An end of a flow, at the beginning of a slice. phase: "s" or "f"."""
-    where = {key: at[key] for key in ("pid", "tid", "ts")}
-    return {"ph": phase, "id": number, "cat": "graph", "name": "computes", **where}
+    common = {key: at[key] for key in ("pid", "tid", "ts")}
+    return {"ph": phase, "id": number, "cat": "graph", "name": "computes", **common}
 
 
 def _ns(milliseconds: float) -> int:

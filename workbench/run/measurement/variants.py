@@ -1,4 +1,4 @@
-"""What is measured: a graph, the backend that runs it, and the element type of the run."""
+"""Variants to measure: a graph, the backend that runs it, and the element type of the run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BACKENDS = {
     "torch-compile-autotuned": "the same, each product and convolution by the fastest kernel that the compiler tries",
     "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
     "arena": "our executor, every value at its planned offset in one block of memory",
-    "lanes": "our executor, operators side by side where that is faster: by threads on a CPU, by streams on a GPU",
+    "lanes": "our executor, operators on concurrent streams if that is faster: threads on a CPU, CUDA streams on a GPU",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
-OWN_TYPES = "ONNX Runtime is measured with the model's own types"
+ORT_MODEL_TYPES = "ONNX Runtime is measured with the model's own types"
 
 
 class MeasureError(UserError):
@@ -34,26 +34,26 @@ class Variant:
     graph: Graph
     backend: str = "torch"
     dtype: str = "float32"
-    step: str = ""  # the name of the graph, whatever way it is run
+    step: str = ""  # the name of the graph, the same for all backends
 
 
 def combined(graphs: Mapping[str, Graph], backends: Sequence[str], dtypes: Sequence[str]) -> dict[str, Variant]:
-    """Each graph by each backend in each element type; labels name what there is more than one of."""
+    """Each graph by each backend in each element type, by label; labels name only what differs."""
     variants = {}
     for label, graph in graphs.items():
         for backend in backends:
             for dtype in dtypes:
-                named = (
+                parts = (
                     *([label] if len(graphs) > 1 or len(backends) * len(dtypes) == 1 else []),
                     *([backend] if len(backends) > 1 else []),
                     *([dtype] if len(dtypes) > 1 else []),
                 )
-                variants[", ".join(named)] = Variant(graph, backend, dtype, label)
+                variants[", ".join(parts)] = Variant(graph, backend, dtype, label)
     return variants
 
 
 def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = WARMUP) -> None:
-    """Raise MeasureError, before anything is run, if the request cannot be measured."""
+    """Raises MeasureError, before anything runs, if the request cannot be measured."""
     if not (backends and dtypes):
         raise MeasureError("There is no model to measure; name at least one.")
     for backend in backends:
@@ -62,12 +62,14 @@ def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise MeasureError(f"There is no element type '{dtype}' to measure in; use {', '.join(DTYPES)}.")
-    if not any(can_be_asked(backend, dtype) for backend in backends for dtype in dtypes):
-        raise MeasureError(f"{OWN_TYPES}; use float32, or a torch backend for {', '.join(dict.fromkeys(dtypes))}.")
+    if not any(is_supported(backend, dtype) for backend in backends for dtype in dtypes):
+        raise MeasureError(
+            f"{ORT_MODEL_TYPES}; use float32, or a torch backend for {', '.join(dict.fromkeys(dtypes))}."
+        )
     if (repeat is not None and repeat < 1) or warmup < 0:
-        raise MeasureError(f"{repeat} runs after {warmup} to warm up cannot be measured; ask for at least one run.")
+        raise MeasureError(f"{repeat} runs after {warmup} to warm up cannot be measured; request at least one run.")
 
 
-def can_be_asked(backend: str, dtype: str) -> bool:
+def is_supported(backend: str, dtype: str) -> bool:
     """Whether the backend runs models in that type. For ONNX Runtime "float32" means the model's own types."""
     return backend != "onnxruntime" or dtype == "float32"

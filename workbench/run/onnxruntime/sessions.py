@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from workbench.run.held_inputs import sequence_items
+from workbench.run.nontensor_inputs import sequence_items
 from workbench.run.worker.failures import BackendError, TaskError
 from workbench.run.worker.file_format import at_readable_ir
 
@@ -18,7 +18,7 @@ LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "all": "OR
 
 
 def provider_of(device: str) -> str:
-    """ONNX Runtime's name for what runs on a device."""
+    """The name of ONNX Runtime's execution provider for a device."""
     return "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
 
 
@@ -30,8 +30,12 @@ def open_session(
     memory_limit: int | None = None,
     profile_prefix: str | None = None,
     arena: bool = True,
+    entries: Mapping[str, str] | None = None,
 ) -> Any:
-    """An onnxruntime.InferenceSession of a file, or of its bytes. Raises BackendError, or TaskError of stage "load"."""
+    """An onnxruntime.InferenceSession of a file, or of its bytes. Raises BackendError, or TaskError of stage "load".
+
+    entries: of the session's configuration.
+    """
     import onnxruntime as ort
 
     provider = provider_of(device)
@@ -44,20 +48,22 @@ def open_session(
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     options.log_severity_level = 4  # errors come as exceptions
     options.enable_cpu_mem_arena = arena
-    # Its threads would go on spinning after a run, and slow down whatever is measured next (factor 2 was seen).
+    # Otherwise its threads spin after a run and slow down the next measurement (by a factor of 2).
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    for key, value in (entries or {}).items():
+        options.add_session_config_entry(key, value)
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
     number: dict[str, Any] = {"device_id": int(device.partition(":")[2] or 0)}
     limit = {} if memory_limit is None else {"gpu_mem_limit": memory_limit}
     providers = [provider] if device == "cpu" else [(provider, number | limit), "CPUExecutionProvider"]
-    older = None if isinstance(model, bytes) else at_readable_ir(model)
-    if older is not None:  # its bytes are read from memory, its weights from where they lie
+    readable = None if isinstance(model, bytes) else at_readable_ir(model)
+    if readable is not None:  # the model is read from memory, external weights from its folder
         folder = os.path.dirname(os.path.abspath(str(model)))
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     try:
-        session = ort.InferenceSession(model if older is None else older, options, providers=providers)
+        session = ort.InferenceSession(model if readable is None else readable, options, providers=providers)
     except Exception as error:  # onnxruntime's own classes have no common base but Exception
         raise TaskError(error, "load") from error
     if provider not in session.get_providers():
@@ -66,18 +72,18 @@ def open_session(
 
 
 def session_of(model: str, level: str) -> Any:
-    """A session of the file as it is now; the last one is kept, so that an original is opened once."""
+    """A session of the present file; the last session is cached, so that an original is opened once."""
     return _session(model, os.stat(model).st_mtime_ns, level)
 
 
 @lru_cache(maxsize=1)
 def _session(model: str, changed: int, level: str) -> Any:
-    return opened_anew(model, level)
+    return fresh_session(model, level)
 
 
-def opened_anew(model: str, level: str) -> Any:
+def fresh_session(model: str, level: str) -> Any:
     """A session of the file, for one run."""
-    return open_session(model, level, arena=False)  # an arena would keep the peak for ever
+    return open_session(model, level, arena=False)  # an arena would keep the peak memory
 
 
 def run_session(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -97,21 +103,21 @@ def run_session(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.
 
 
 def _fed(session: Any, inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, Any]]:
-    """The tensors by input: those of a sequence as a list; an optional input without one is None."""
-    for wanted in session.get_inputs():
-        if wanted.type.startswith("seq("):
-            yield wanted.name, [_feedable(tensor) for tensor in sequence_items(wanted.name, inputs)]
-        elif wanted.name in inputs:
-            yield wanted.name, _feedable(inputs[wanted.name])
-        elif wanted.type.startswith("optional("):
-            yield wanted.name, None
+    """The values by input: a sequence as a list, an omitted optional input as None."""
+    for expected in session.get_inputs():
+        if expected.type.startswith("seq("):
+            yield expected.name, [_feedable(tensor) for tensor in sequence_items(expected.name, inputs)]
+        elif expected.name in inputs:
+            yield expected.name, _feedable(inputs[expected.name])
+        elif expected.type.startswith("optional("):
+            yield expected.name, None
 
 
 def _feedable(value: np.ndarray) -> Any:
-    """numpy's own types go in as they are; bfloat16 and the like by their bits."""
+    """The value as ONNX Runtime accepts it; types that numpy lacks, such as bfloat16, are passed as bits."""
     if value.dtype.isbuiltin or value.dtype.kind in "USO":
         return value
     import onnxruntime as ort
 
-    plain = value.view(f"u{value.dtype.itemsize}")
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, int(onnx_ir.DataType.from_numpy(value.dtype)))
+    bits = value.view(f"u{value.dtype.itemsize}")
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, int(onnx_ir.DataType.from_numpy(value.dtype)))

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 
-OnShare = Callable[[str, float], None]  # called with the progress, in words and from 0 to 1; may raise to stop
-OnStage = Callable[[str], None]  # what is being done, in words
+# Called with the progress, a text and the fraction done, from 0 to 1; may raise to stop.
+ProgressCallback = Callable[[str, float], None]
+StageCallback = Callable[[str], None]  # called with the present stage, a text
 
 
-def of_part(on_share: OnShare | None, name: str, share: float) -> OnShare:
-    """Reports the progress of the part `name` as that of the whole, of which `share` is done."""
+def part_progress(on_progress: ProgressCallback | None, name: str, share: float) -> ProgressCallback:
+    """A callback for the part `name` of the work, before which the fraction `share` of the whole was done.
 
-    def report(words: str, _: float) -> None:
-        if on_share is not None:
-            on_share(f"{name}, {words}" if words else name, share)
+    It reports `share` throughout; the part's own fraction is ignored.
+    """
+
+    def report(text: str, _: float) -> None:
+        if on_progress is not None:
+            on_progress(f"{name}, {text}" if text else name, share)
 
     return report

@@ -1,11 +1,11 @@
 """The work of operators: floating-point operations, and bytes that they must read and write.
 
 The rule for bytes: every operand is read once and every result written once, as
-they lie in memory. An operand along which the same elements repeat (stride 0, as
-Expand leaves it) counts for the elements that are there. Gather and the like read
-of their table what they write, and all of their indices; Shape and the like read
-no element. A result that is a view of an operand moves nothing. What operators
-convert or copy inside, as autocast does, is not counted, nor are bodies.
+stored in memory. Elements that repeat (stride 0, as after Expand) count once. Gather
+and similar operators read as many elements of their table as they write, and all
+indices; Shape and similar operators read no element. A result that is a view of an
+operand moves nothing. Conversions and copies inside operators, as in autocast, are
+not counted, nor are bodies.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from workbench.fusion.group_calls import group_function
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ops import contract_of
 from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profiled import OperatorRun
+from workbench.run.profiling.profile_result import OperatorRun
 
-_PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Slice", "Compress"})  # from their first operand
+_GATHERING = frozenset({"Gather", "GatherElements", "GatherND", "Slice", "Compress"})  # from their first operand
 _UNREAD = {"Shape": 0, "Size": 0, "EyeLike": 0, "RandomNormalLike": 0, "RandomUniformLike": 0, "CastLike": 1}
 _FLOATS = {DataType.FLOAT: "float32", DataType.DOUBLE: "float64"} | {
     kind: kind.name.lower() for kind in (DataType.FLOAT16, DataType.BFLOAT16)
@@ -32,7 +32,7 @@ def moved_bytes(node: Node, sizes: Mapping[str, int | None]) -> int | None:
         return None
     written = [sizes.get(value) for value in node.outputs if value]
     read = {value: sizes.get(value) for value in node.inputs if value}
-    if node.op in _PICKING:
+    if node.op in _GATHERING:
         read[node.inputs[0]] = sum(size or 0 for size in written)
     if node.op in _UNREAD and len(node.inputs) > _UNREAD[node.op]:
         read[node.inputs[_UNREAD[node.op]]] = 0
@@ -41,9 +41,9 @@ def moved_bytes(node: Node, sizes: Mapping[str, int | None]) -> int | None:
 
 
 def with_work(operators: Sequence[OperatorRun], graph: Graph, types: Mapping[str, TensorType]) -> list[OperatorRun]:
-    """The operators with `flops`, `bytes` and `dtype`; the latter two stay if the run itself has seen them.
+    """The operators with `flops`, `bytes` and `dtype`; the latter two stay if the run recorded them.
 
-    types: of all values, with the dims of the run.
+    types: the types of all values, with the dims of the run.
     """
     nodes = {node.name: node for node in graph.nodes}
     sizes = {value: type_.bytes for value, type_ in types.items() if isinstance(type_, TensorType)}
@@ -64,7 +64,7 @@ def with_work(operators: Sequence[OperatorRun], graph: Graph, types: Mapping[str
 
 
 def _flops(graph: Graph, node: Node, types: Mapping[str, TensorType]) -> int | None:
-    """Of one call, for a group of operators the sum of theirs; None if unknown."""
+    """The FLOPs of one call, for a group the sum over its operators; None if unknown."""
     function = group_function(graph, node)
     if function is not None:
         body = function.graph
@@ -81,17 +81,17 @@ def _flops(graph: Graph, node: Node, types: Mapping[str, TensorType]) -> int | N
 def share_of_roof(operator: OperatorRun, ceilings: Mapping[str, Roofs | None]) -> float | None:
     """The share of the lower of its roofs that an operator reaches, 1 at the roof; None if unknown.
 
-    The roof of memory is the device's, that of arithmetic the one of the operator's own float type.
+    The roof of memory is that of the device, the roof of arithmetic that of the operator's float type.
     operator: as `with_work` gives it. ceilings: by dtype, see `workbench.run.profiling.ceilings`.
     """
     seconds = operator.time_ms / 1e3
     if not seconds:
         return None
-    own = ceilings.get(operator.dtype or "")
-    any_known = next((roofs for roofs in ceilings.values() if roofs is not None), None)
+    roof_of_type = ceilings.get(operator.dtype or "")
+    known_roof = next((roofs for roofs in ceilings.values() if roofs is not None), None)
     shares = []
-    if operator.flops and own is not None:
-        shares.append(operator.flops / seconds / own.flops_per_s)
-    if operator.bytes and any_known is not None:
-        shares.append(operator.bytes / seconds / any_known.bytes_per_s)
+    if operator.flops and roof_of_type is not None:
+        shares.append(operator.flops / seconds / roof_of_type.flops_per_s)
+    if operator.bytes and known_roof is not None:
+        shares.append(operator.bytes / seconds / known_roof.bytes_per_s)
     return max(shares, default=None)

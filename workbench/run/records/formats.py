@@ -12,13 +12,13 @@ from workbench.run.records.store import Run, records_of
 
 
 def csv_of(runs: Sequence[Run]) -> str:
-    """One line per run after a line with the columns' names; dims and versions as "name=value", separated by commas."""
+    """CSV: the columns' names, then one line per run; dims and versions as "name=value", separated by commas."""
     rows = ({**_row(run), "dims": pairs(run.dims), "versions": pairs(run.versions)} for run in runs)
     return csv_text((field.name for field in fields(Run)), rows)
 
 
 def json_of(runs: Sequence[Run], url: str | None = None) -> str:
-    """{"runs": [...]}: each run's columns, and under `record` its whole record. Raises RecordsError."""
+    """JSON, {"runs": [...]}: each run's columns, and its whole record under `record`. Raises RecordsError."""
     records = records_of(runs, url)
     rows: list[dict[str, Any]] = [{**_row(run), "record": records.get(run.id)} for run in runs]
     return json.dumps({"runs": rows}, indent=1)

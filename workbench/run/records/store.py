@@ -1,7 +1,7 @@
-"""The kept runs: every measured variant is written to a database, an SQLite file or another by its URL.
+"""The database of kept runs: a row for every measured variant, in an SQLite file or the database of a URL.
 
-There is one table with a row per variant: columns for searching, and the whole record as
-JSON. The version of the columns is in the table's name.
+The table has columns for searching, and the whole record as JSON. Its name contains the version
+of the columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UserError, printable, reading
 from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
-from workbench.run.measurement.measured import Measurement, measurement_from_json
+from workbench.run.measurement.measurement_result import Measurement, measurement_from_json
 from workbench.run.measurement.timing_cache import cache_file
 from workbench.run.worker.failures import first_line
 
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
 
 URL_VARIABLE = "WORKBENCH_RUNS_URL"
-MOST = 500  # runs that `find_runs` returns
+MAX_RUNS = 500  # runs that `find_runs` returns
 _TABLES = "workbench_runs_v"
 _TABLE = f"{_TABLES}1"
-_WAITS = {"pysqlite": {"timeout": 30}, "psycopg": {"connect_timeout": 10}}  # seconds, by driver: for a lock, an answer
+_TIMEOUTS = {
+    "pysqlite": {"timeout": 30},
+    "psycopg": {"connect_timeout": 10},
+}  # seconds, by driver: to wait for a lock, for an answer
 _EXAMPLES = "sqlite:///runs.sqlite or postgresql://user:password@host/name"
 
 
@@ -44,7 +47,7 @@ class RecordsError(UserError):
 class RunOrigin:
     """The origin of a measured variant.
 
-    model_hash: see `model_hash`. model_name: what the user calls the model.
+    model_hash: see `model_hash`. model_name: the user's name of the model.
     pipeline: the command that produces the variant from the model, "" for the model itself.
     """
 
@@ -57,7 +60,7 @@ class RunOrigin:
 class Run:
     """One measured variant, without its whole record.
 
-    measurement: an id shared by all variants that were measured together, by turns.
+    measurement: an id shared by all variants that were measured together, interleaved.
     time: when it was kept, UTC. dims: by symbol; versions: by library, and the device's driver.
     """
 
@@ -121,10 +124,10 @@ def _digest(path: str, changed_ns: int, size: int) -> str:
 def keep(
     result: Measurement, origins: Mapping[str, RunOrigin], url: str | None = None, measurement: str | None = None
 ) -> None:
-    """Keep each variant that ran, or none if keeping fails.
+    """Write each variant that ran to the database, or none if writing fails.
 
-    origins: by the variants' labels. url: see `shown_place`. measurement: an id by which `kept_measurements` finds it
-    again, in place of whatever has that id; None: a new one. Raises RecordsError.
+    origins: by the variants' labels. url: see `shown_location`.
+    measurement: the id of the measurement, which replaces another of that id; None: a new id. Raises RecordsError.
     """
     now, id_ = datetime.now(UTC).replace(tzinfo=None), measurement or uuid.uuid4().hex
     rows = [{"measurement": id_, "time": now, **_row(result, label, origins[label])} for label in result.ran]
@@ -136,27 +139,27 @@ def keep(
 
 
 def kept_measurements(ids: Sequence[str], url: str | None = None) -> dict[str, Measurement]:
-    """By the ids that `keep` was given, what it kept: all variants that ran. Raises RecordsError."""
+    """The kept measurements, with all variants that ran, by id. Raises RecordsError."""
     results: dict[str, Measurement] = {}
     with _database(url, reads=True) as database:
         columns = _table().c
-        for first in range(0, len(ids), MOST):
+        for first in range(0, len(ids), MAX_RUNS):
             query = _table().select().with_only_columns(columns.measurement, columns.record)
-            query = query.where(columns.measurement.in_(ids[first : first + MOST])).order_by(columns.id)
+            query = query.where(columns.measurement.in_(ids[first : first + MAX_RUNS])).order_by(columns.id)
             for id_, record in database.execute(query):
-                one = measurement_from_json(record)
-                variants = {**results[id_].variants, **one.variants} if id_ in results else one.variants
-                results[id_] = replace(one, variants=variants)
+                single = measurement_from_json(record)
+                variants = {**results[id_].variants, **single.variants} if id_ in results else single.variants
+                results[id_] = replace(single, variants=variants)
     return results
 
 
 def find_runs(
-    *, model_hash: str = "", device: str = "", backend: str = "", limit: int = MOST, url: str | None = None
+    *, model_hash: str = "", device: str = "", backend: str = "", limit: int = MAX_RUNS, url: str | None = None
 ) -> tuple[Run, ...]:
-    """At most `limit` kept runs, the newest measurement first: of one model, device or backend if they are given.
+    """At most `limit` kept runs, the newest measurement first; of one model, device or backend if given.
 
-    model_hash: all of it, or its first digits. device: its name, such as "NVIDIA H200". Raises RecordsError.
-    A missing file has no runs, and is not created.
+    model_hash: the whole hash or its first digits. device: its name, such as "NVIDIA H200".
+    A missing file has no runs, and is not created. Raises RecordsError.
     """
     with _database(url, reads=True) as database:
         columns = _table().c
@@ -171,21 +174,21 @@ def find_runs(
 
 
 def _run(row: Mapping[str, Any]) -> Run:
-    """Raises RecordsError for a column with what is not written here: SQLite keeps values of any type."""
-    wrong = next((one.name for one in fields(Run) if not isinstance(row[one.name], _KINDS[str(one.type)])), None)
-    if wrong is not None:
-        raise RecordsError(f"run {row['id']} of the kept runs has a {wrong} that was not written here; delete that row")
+    """The run of a row. Raises RecordsError for a value of another type, since SQLite accepts any type."""
+    columns = {field.name: _KINDS[str(field.type)] for field in fields(Run)}
+    invalid = next((name for name, kind in columns.items() if not isinstance(row[name], kind)), None)
+    if invalid is not None:
+        raise RecordsError(f"run {row['id']} of the kept runs has a {invalid} of another type; delete that row")
     return Run(**{**row, "time": row["time"].replace(tzinfo=UTC)})
 
 
 def records_of(runs: Sequence[Run], url: str | None = None) -> dict[int, dict[str, Any]]:
-    """By the runs' ids, the whole records: the JSON of a Measurement with one variant. Raises RecordsError."""
+    """For each run id, the whole records: the JSON of a Measurement with one variant. Raises RecordsError."""
     with _database(url, reads=True) as database:
         columns = _table().c
         chosen = columns.id.in_([run.id for run in runs])
-        return dict(
-            database.execute(_table().select().with_only_columns(columns.id, columns.record).where(chosen)).all()
-        )
+        query = _table().select().with_only_columns(columns.id, columns.record).where(chosen)
+        return dict(database.execute(query).all())
 
 
 def forget(ids: Sequence[int], url: str | None = None) -> None:
@@ -216,7 +219,7 @@ def _row(measurement: Measurement, label: str, origin: RunOrigin) -> dict[str, A
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity, and PostgreSQL refuses it, so such a number is written as its name."""
+    """The value with infinities and NaN as strings, since JSON has none and PostgreSQL refuses them."""
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -227,70 +230,70 @@ def _finite(value: Any) -> Any:
 # ---- the database ------------------------------------------------------------------------
 
 
-def shown_place(url: str | None = None) -> str:
-    """Where runs are kept, without a password: at `url`, else at WORKBENCH_RUNS_URL, else in the user's cache folder.
+def shown_location(url: str | None = None) -> str:
+    """The location of the database without password: `url`, else WORKBENCH_RUNS_URL, else a file in the cache folder.
 
     Raises RecordsError for an invalid URL.
     """
-    return _shown(_place(url))
+    return _shown(_location(url))
 
 
-def _place(url: str | None) -> URL:
-    """The database's URL. An invalid one is not repeated in the error, since it may contain a password."""
+def _location(url: str | None) -> URL:
+    """The URL of the database. Errors do not repeat an invalid URL, since it may contain a password."""
     try:
         from sqlalchemy import URL, make_url
         from sqlalchemy.exc import ArgumentError
     except ImportError:
         raise RecordsError("SQLAlchemy, which keeps runs, is not installed; `pip install SQLAlchemy` adds it") from None
-    wish = url or os.environ.get(URL_VARIABLE)
-    if not wish:
-        return URL.create("sqlite", database=str(_own_file()))
+    requested = url or os.environ.get(URL_VARIABLE)
+    if not requested:
+        return URL.create("sqlite", database=str(_default_file()))
     try:
-        place = make_url(wish)
+        location = make_url(requested)
     except (ArgumentError, ValueError):
         raise RecordsError(f"the URL of the database for runs cannot be read; write one such as {_EXAMPLES}") from None
-    if "@" in (place.host or ""):
+    if "@" in (location.host or ""):
         raise RecordsError("the URL of the database for runs has two @; in a password write %40 for @")
-    if place.get_backend_name() == "sqlite" and place.database in (None, "", ":memory:"):
-        raise RecordsError("the URL of the database for runs names no file, so that nothing would stay; name one")
-    return place
+    if location.get_backend_name() == "sqlite" and location.database in (None, "", ":memory:"):
+        raise RecordsError("the URL of the database for runs names no file, so that no run would be kept; name a file")
+    return location
 
 
 def is_there(url: str | None = None) -> bool:
     """Whether the database's file exists, if it is a file. Raises RecordsError for an invalid URL."""
-    place = _place(url)
-    file = place.database or ""
-    return place.get_backend_name() != "sqlite" or file.startswith("file:") or os.path.exists(file)
+    location = _location(url)
+    file = location.database or ""
+    return location.get_backend_name() != "sqlite" or file.startswith("file:") or os.path.exists(file)
 
 
-def _to_read(place: URL, url: str | None) -> URL:
-    """An empty database in memory in place of a missing file, so that reading does not create it."""
-    folder = Path(place.database or "").parent
-    can_be_made = folder.is_dir() or place.database == str(_own_file())
-    return place.set(database=":memory:") if can_be_made and not is_there(url) else place
+def _location_to_read(location: URL, url: str | None) -> URL:
+    """The location, or an empty database in memory if the file is missing, since reading must not create it."""
+    folder = Path(location.database or "").parent
+    is_creatable = folder.is_dir() or location.database == str(_default_file())
+    return location.set(database=":memory:") if is_creatable and not is_there(url) else location
 
 
-def _own_file() -> Path:
+def _default_file() -> Path:
     return cache_file().with_name("runs.sqlite")
 
 
-def _shown(place: URL) -> str:
-    """The URL without options, since one may be a password."""
-    if place.get_backend_name() == "sqlite":
-        return str(place.database)
-    return place.set(query={}).render_as_string(hide_password=True)
+def _shown(location: URL) -> str:
+    """The URL without password and options, since an option may be a password."""
+    if location.get_backend_name() == "sqlite":
+        return str(location.database)
+    return location.set(query={}).render_as_string(hide_password=True)
 
 
 @contextmanager
 def _database(url: str | None, reads: bool = False) -> Iterator[Connection]:
     """A transaction in the database of runs. Raises RecordsError for any failure of the database."""
-    place = _place(url)
-    engine = _engine(_to_read(place, url) if reads else place)
+    location = _location(url)
+    engine = _engine(_location_to_read(location, url) if reads else location)
     advice = f"move it away, or set {URL_VARIABLE} to the URL of another database"
     try:
         with (
-            reading(f"the database of runs, {_shown(place)},", RecordsError, advice),
-            _transaction(engine, place) as result,
+            reading(f"the database of runs, {_shown(location)},", RecordsError, advice),
+            _transaction(engine, location) as result,
         ):
             yield result
     finally:
@@ -298,38 +301,38 @@ def _database(url: str | None, reads: bool = False) -> Iterator[Connection]:
 
 
 @contextmanager
-def _transaction(engine: Engine, place: URL) -> Iterator[Connection]:
-    """Raises RecordsError for a failure that the database tells."""
+def _transaction(engine: Engine, location: URL) -> Iterator[Connection]:
+    """A transaction. Raises RecordsError for an error of the database."""
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
     try:
         _prepare(engine)
         with engine.begin() as connection:
             yield connection
-    except (SQLAlchemyError, ValueError) as error:  # ValueError: a column holds what was not written here
+    except (SQLAlchemyError, ValueError) as error:  # ValueError: a column has an invalid value
         reason = (isinstance(error, DBAPIError) and error.orig) or error
-        words = printable(first_line(reason))
+        message = printable(first_line(reason))
         raise RecordsError(
-            f"the runs in {_shown(place)} cannot be used ({words}); see to that, or set {URL_VARIABLE} to the URL of "
-            "another database"
+            f"the runs in {_shown(location)} cannot be used ({message}); repair it, or set {URL_VARIABLE} to the URL "
+            "of another database"
         ) from None
 
 
-def _engine(place: URL) -> Engine:
+def _engine(location: URL) -> Engine:
     from sqlalchemy import create_engine
     from sqlalchemy.exc import NoSuchModuleError
 
-    kind = place.drivername
+    drivername = location.drivername
     try:
-        return create_engine(place, connect_args=_WAITS.get(place.get_driver_name(), {}))
+        return create_engine(location, connect_args=_TIMEOUTS.get(location.get_driver_name(), {}))
     except NoSuchModuleError:
-        raise RecordsError(f"there is no kind of database '{kind}'; write a URL such as {_EXAMPLES}") from None
+        raise RecordsError(f"there is no kind of database '{drivername}'; write a URL such as {_EXAMPLES}") from None
     except ValueError:
         raise RecordsError("an option in the URL of the database for runs cannot be read; correct it") from None
     except ImportError as error:
-        driver = error.name or kind
+        driver = error.name or drivername
         raise RecordsError(
-            f"the driver '{driver}' for a database of the kind '{kind}' is not installed; install it, or set "
+            f"the driver '{driver}' for a database of the kind '{drivername}' is not installed; install it, or set "
             f"{URL_VARIABLE} to another database"
         ) from None
 
@@ -339,34 +342,34 @@ def _prepare(engine: Engine) -> None:
     from sqlalchemy import inspect
     from sqlalchemy.exc import DBAPIError
 
-    place = engine.url
-    _make_folder(place)
+    location = engine.url
+    _make_folder(location)
     tables = inspect(engine).get_table_names()
     if _TABLE in tables:
         return
-    other = next((name for name in tables if name.startswith(_TABLES)), None)
-    if other is not None:
+    other_table = next((name for name in tables if name.startswith(_TABLES)), None)
+    if other_table is not None:
         raise RecordsError(
-            f"the runs in {_shown(place)} were kept by another version of this program (its table is {other}, here it "
-            f"is {_TABLE}); use that version, or set {URL_VARIABLE} to another database"
+            f"the runs in {_shown(location)} were kept by another version of this program (its table is "
+            f"{other_table}, here it is {_TABLE}); use that version, or set {URL_VARIABLE} to another database"
         )
     try:
         _table().metadata.create_all(engine)
     except DBAPIError:
-        if not inspect(engine).has_table(_TABLE):  # otherwise another process created it at this moment
+        if not inspect(engine).has_table(_TABLE):  # another process may have created it at the same time
             raise
 
 
-def _make_folder(place: URL) -> None:
-    if place.database != str(_own_file()):
+def _make_folder(location: URL) -> None:
+    if location.database != str(_default_file()):
         return
-    folder = _own_file().parent
+    folder = _default_file().parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RecordsError(
-            f"the folder {folder} for runs cannot be made ({error.strerror or error}); set WORKBENCH_CACHE to one that "
-            "can be written"
+            f"the folder {folder} for runs cannot be created ({error.strerror or error}); set WORKBENCH_CACHE to a "
+            "writable folder"
         ) from None
 
 

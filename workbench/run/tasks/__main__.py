@@ -57,7 +57,7 @@ def _limit_device_memory(device: str, limit: int | None) -> None:
 
 
 def _private_output() -> Callable[[dict[str, Any]], None]:
-    """Keep standard output for answers; whatever a library prints goes to standard error."""
+    """Reserve standard output for answers; output of libraries goes to standard error."""
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -71,7 +71,7 @@ def _private_output() -> Callable[[dict[str, Any]], None]:
 
 
 def _be_killed_first() -> None:
-    """If memory runs out, the worker is to be killed, not the application (proc(5), oom_score_adj)."""
+    """Ask the system to kill the worker, not the application, if memory runs out (proc(5), oom_score_adj)."""
     with contextlib.suppress(OSError):  # not Linux, or not permitted: the system chooses
         Path("/proc/self/oom_score_adj").write_text("1000")
 

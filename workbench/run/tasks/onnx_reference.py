@@ -1,4 +1,4 @@
-"""ONNX's own evaluator, slow and for the CPU, for models of which ONNX Runtime lacks a kernel, as of bfloat16."""
+"""Runs a model by ONNX's reference evaluator, slowly, if ONNX Runtime lacks a kernel, such as for bfloat16."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.held_inputs import sequence_items
+from workbench.run.nontensor_inputs import sequence_items
 from workbench.run.worker.failures import TaskError
 
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)")
 
 
-def why_by_reference(error: TaskError) -> str | None:
-    """Why the model is run by ONNX's evaluator instead, for the user; None for any other failure of loading."""
+def reason_for_reference_evaluator(error: TaskError) -> str | None:
+    """Why ONNX's evaluator runs the model, for the user; None if it failed to load for another reason."""
     match = _NO_KERNEL.search(str(error.cause))
     return None if match is None else f"onnx.reference, since ONNX Runtime has no kernel for this {match[1]}"
 

@@ -1,4 +1,4 @@
-"""What the worker can be asked for, by the kind of the request."""
+"""The tasks of the worker, by the kind of the request."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.run.measurement.isolated import answering
+from workbench.run.measurement.isolated import isolated_task
 from workbench.run.measurement.operator_times import operator_times
 from workbench.run.measurement.timing import measure_variants
-from workbench.run.onnxruntime.sessions import opened_anew, run_session, session_of
-from workbench.run.tasks.onnx_reference import run_by_reference, why_by_reference
+from workbench.run.onnxruntime.placement import assigned_providers
+from workbench.run.onnxruntime.sessions import fresh_session, run_session, session_of
+from workbench.run.tasks.onnx_reference import reason_for_reference_evaluator, run_by_reference
 from workbench.run.tasks.tool_tasks import convert_by_tool, same_values
 from workbench.run.torch.executor.opening import check_device, open_executor
 from workbench.run.torch.packaging import write_package
@@ -31,12 +32,12 @@ def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
         executor = open_executor(request["model"], request["device"], request["dtype"])
         run, fallbacks = executor.run, executor.fallbacks
     else:
-        open_one = opened_anew if request["anew"] else session_of
+        open_one = fresh_session if request["anew"] else session_of
         try:
             session = open_one(request["model"], request["level"])
             run = lambda tensors: run_session(session, tensors)  # noqa: E731
         except TaskError as error:
-            by = why_by_reference(error) or ""
+            by = reason_for_reference_evaluator(error) or ""
             if not by:
                 raise
             run = lambda tensors: run_by_reference(request["model"], tensors)  # noqa: E731
@@ -59,8 +60,9 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], _Report], dict[str, Any]]] = {
     "measure": measure_variants,
     "operator_times": operator_times,
     "devices": _devices,
-    "apart": answering(),
+    "apart": isolated_task(),
     "package": write_package,
+    "placement": assigned_providers,
     "tool": convert_by_tool,
     "same_values": same_values,
 }

@@ -1,4 +1,4 @@
-"""What the worker does for a tool: it runs its `convert`, and compares the values of two models."""
+"""The worker's tasks for tools: run a tool's `convert`, and compare the values of two models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConversionError(UserError):
 
 
 def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
-    """Have the tool read `source` and write `target`."""
+    """Run the tool on the file `source`; it writes `target`. Returns its time, peak memory and message."""
     target = Path(request["target"])
     started = time.perf_counter()
     try:
@@ -40,7 +40,7 @@ def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, An
         message = tool.convert(Path(request["source"]), target)
     except MemoryError:
         raise
-    except Exception as error:  # of whatever class the tool has
+    except Exception as error:  # tools raise exceptions of any class
         raise ConversionError(f"it ended with {type(error).__name__}: {reason_of(error)}") from error
     if not target.is_file():
         raise ConversionError("it wrote no model")
@@ -58,52 +58,55 @@ def _peak_of_children() -> int:
 
 
 def same_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
-    """Which of the second model's `values` have the numbers of one of the first's, which has the same name or none
-    that the second has; both `models` are run once by ONNX Runtime, unoptimized."""
+    """Match the second model's `values` with equal ones of the first; both run once in ONNX Runtime, unoptimized.
+
+    Returns `same`: name in the second model -> name in the first. Values of one name are compared first, then the
+    others of equal type and shape.
+    """
     inputs = load_tensors(request["inputs"])
-    allowed = {name: Tolerance(**words) for name, words in request["tolerances"].items()}
-    (first, second), (mine, its) = request["models"], request["values"]
-    before = values_of(Path(first), inputs, mine)
+    allowed = {name: Tolerance(**fields) for name, fields in request["tolerances"].items()}
+    (first, second), (first_names, second_names) = request["models"], request["values"]
+    before = values_of(Path(first), inputs, first_names)
     try:
-        after = values_of(Path(second), inputs, its)
+        after = values_of(Path(second), inputs, second_names)
     except Exception as error:  # onnxruntime's own classes have no common base but Exception
         sentence = f"ONNX Runtime does not run what the tool wrote ({shortened(str(error), 200)})"
         raise TaskError(ConversionError(sentence), "load") from error
     same = {name: name for name in after if name in before and _is_same(before[name], after[name], allowed[name])}
-    left = defaultdict(list)
+    unmatched = defaultdict(list)
     for name, array in before.items():
-        if name not in same and _tells_apart(array):
-            left[array.dtype, array.shape].append(name)
+        if name not in same and _is_distinctive(array):
+            unmatched[array.dtype, array.shape].append(name)
     for name, array in after.items():
-        near = left.get((array.dtype, array.shape), []) if name not in same else []
-        result = next((other for other in near if _is_same(before[other], array, allowed[other])), None)
+        candidates = unmatched.get((array.dtype, array.shape), []) if name not in same else []
+        result = next((other for other in candidates if _is_same(before[other], array, allowed[other])), None)
         if result is not None:
             same[name] = result
-            near.remove(result)
+            candidates.remove(result)
     return {"same": same}
 
 
 def _is_same(a: np.ndarray, b: np.ndarray, tolerance: Tolerance) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    few, as_few = ({"": array.reshape(-1)[:_FEW]} for array in (a, b))  # most arrays that differ do so there
-    return compare(few, as_few, tolerance).ok and compare({"": a}, {"": b}, tolerance).ok
+    head, other_head = ({"": array.reshape(-1)[:_FEW]} for array in (a, b))  # arrays that differ mostly differ there
+    return compare(head, other_head, tolerance).ok and compare({"": a}, {"": b}, tolerance).ok
 
 
-def _tells_apart(array: np.ndarray) -> bool:
-    """Whether equal numbers mean the same value: not those of a mask, a size or a constant."""
+def _is_distinctive(array: np.ndarray) -> bool:
+    """Whether equal numbers identify a value; those of a mask, a size or a constant do not."""
     return array.dtype.kind == "f" and array.size >= _FEW and bool((array != array.reshape(-1)[0]).any())
 
 
 def values_of(file: Path, inputs: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The tensors of these names in one run of the model in the file, constants too. Names it lacks are left out."""
+    """The tensors of these names, constants included, in one run of the model; names that it lacks are left out."""
     model = onnx.load(file, load_external_data=False)
-    made = {value for node in model.graph.node for value in node.output} | {t.name for t in model.graph.initializer}
+    computed = {value for node in model.graph.node for value in node.output} | {t.name for t in model.graph.initializer}
     outputs = {output.name for output in model.graph.output}
-    model.graph.output.extend(ValueInfoProto(name=name) for name in names if name in made - outputs)
-    beside = file.with_name(f"values-{file.name}")  # external data stays where it is
-    onnx.save(model, beside)
-    session = open_session(str(beside), "disabled", arena=False)
-    given = {read.name: inputs[read.name] for read in session.get_inputs()}
-    wanted = [output.name for output in session.get_outputs() if output.name in {*names}]
-    return dict(zip(wanted, session.run(wanted, given), strict=True))
+    model.graph.output.extend(ValueInfoProto(name=name) for name in names if name in computed - outputs)
+    copy = file.with_name(f"values-{file.name}")  # external data stays where it is
+    onnx.save(model, copy)
+    session = open_session(str(copy), "disabled", arena=False)
+    feeds = {read.name: inputs[read.name] for read in session.get_inputs()}
+    output_names = [output.name for output in session.get_outputs() if output.name in {*names}]
+    return dict(zip(output_names, session.run(output_names, feeds), strict=True))

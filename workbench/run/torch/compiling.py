@@ -1,4 +1,4 @@
-"""A graph as a function of tensors, of torch or of numpy, in the user's own program."""
+"""A graph as a function of torch tensors or numpy arrays, in the user's program."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import UserError, quoted
-from workbench.fusion.grouped import grouped
+from workbench.fusion.groups_at_once import grouped
 from workbench.ir import DataType, Graph, TensorType
-from workbench.ops.dtypes import CannotRun, to_tensor, torch_dtype
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.dtypes import UnsupportedByTorch, to_tensor, torch_dtype
+from workbench.ops.lazy import torch as lazy_torch
 from workbench.run.inputs import dim_name, dims_of
 from workbench.run.torch.executor.compilers import compiler_note
 from workbench.run.torch.executor.executor import TorchExecutor, outputs_to_numpy
 from workbench.run.torch.executor.input_numbers import reader_of_input_numbers
 from workbench.run.torch.executor.opening import check_device
 from workbench.run.torch.prepared import PREPARATIONS, Prepared, eager
-from workbench.support.torch_here import need_torch
+from workbench.support.optional_torch import need_torch
 
-MOST_BUCKETS = 8
-_EAGER, _FUSED, _OF_FILES = "torch", "fused", "onnxruntime"
-_NARROW = ("float16", "bfloat16")
-_TURN_OF_RECORDINGS = Lock()  # they share memory, see `cuda_graph.captured`
+MAX_BUCKETS = 8
+_EAGER, _FUSED, _ONNXRUNTIME = "torch", "fused", "onnxruntime"
+_HALF_PRECISION = ("float16", "bfloat16")
+_RECORDING_LOCK = Lock()  # recordings share memory, see `cuda_graph.captured`
 _Shapes = tuple[tuple[int, ...], ...]
 
 
 class CallError(UserError):
-    """The graph cannot be compiled or called so."""
+    """The graph cannot be compiled, or not be called with these inputs."""
 
 
 @dataclass(frozen=True)
 class _Bucket:
-    """A run prepared for the shapes of `tensors`, which it reads where they are."""
+    """A run prepared for the shapes of `tensors`, which it reads at their addresses."""
 
     executor: TorchExecutor
     tensors: Mapping[str, Any]
@@ -46,16 +46,16 @@ class _Bucket:
 class CompiledGraph:
     """A graph that is called: `compiled(x)`, `compiled(images=x)`, or with a mapping of names to tensors.
 
-    A call takes torch tensors or numpy arrays, all alike, and gives the outputs by name as the same: copies, which
-    later calls leave as they are. Tensors come on the device, in the types of the run; arrays as float32 where that is
-    float16 or bfloat16. A sequence comes as a list of tensors, or as arrays `s[0]`, `s[1]`, ...
+    A call takes either torch tensors or numpy arrays, and returns copies of the outputs by name, in the same kind.
+    Result tensors are on the device, in the types of the run. Result arrays are float32 if the run computes in float16
+    or bfloat16. A sequence is a list of tensors, or arrays `s[0]`, `s[1]`, ...
 
-    The first call prepares the run for the shapes of its inputs, and may compile. Where the graph has symbols, other
-    shapes get a run of their own, a bucket; the last 8 (MOST_BUCKETS) of them are kept. Inputs are copied to where the
-    run reads them. Calls from several threads take turns; on a GPU all calls have to be of one stream.
+    The first call prepares the run for the shapes of its inputs, and may compile. If the graph has symbolic dims, other
+    shapes get another prepared run, a bucket; the last MAX_BUCKETS are kept. Inputs are copied to the addresses that
+    the run reads. Calls from several threads wait for each other; on a GPU all calls must be on one stream.
 
-    fallbacks: what does not run as the backend would, or not in torch, and why; known after the first call.
-    Raises CallError for what the graph does not take, and OperatorError if an operator fails.
+    fallbacks: what runs in another way than on the backend, or not in torch, and why; known after the first call.
+    Raises CallError for inputs that the graph does not take, and OperatorError if an operator fails.
     """
 
     def __init__(self, graph: Graph, device: str, dtype: str, backend: str) -> None:
@@ -65,57 +65,62 @@ class CompiledGraph:
             _input_type(graph, name)
         check_device(device)
         self.graph = graph
-        self._backend, self._dtype, self._device = backend, dtype, late_torch.device(device)
-        self._runs = grouped(graph) if backend == _FUSED else graph
-        self._executor = TorchExecutor(self._runs, device, dtype)
+        self._backend, self._dtype, self._device = backend, dtype, lazy_torch.device(device)
+        self._executed_graph = grouped(graph) if backend == _FUSED else graph
+        self._executor = TorchExecutor(self._executed_graph, device, dtype)
         self._reader = None if backend == _EAGER else reader_of_input_numbers(graph)
         self._note = compiler_note([backend], device)
-        self._kept: OrderedDict[_Shapes, _Bucket] = OrderedDict()
-        self._turn = _TURN_OF_RECORDINGS if self._device.type == "cuda" else Lock()
+        self._buckets: OrderedDict[_Shapes, _Bucket] = OrderedDict()
+        self._lock = _RECORDING_LOCK if self._device.type == "cuda" else Lock()
 
-    def __call__(self, /, *given: Any, **named: Any) -> dict[str, Any]:
-        values = self._by_name(given, named)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        values = self._by_name(args, kwargs)
         is_numpy = _is_numpy(values)
         tensors = {name: self._checked(name, values[name]) for name in self.graph.inputs}
         dims_of(self.graph, tensors)
-        with self._turn, late_torch.autocast(self._device.type, enabled=False):  # the caller's is of its own operators
+        with (
+            self._lock,
+            lazy_torch.autocast(self._device.type, enabled=False),
+        ):  # the caller's autocast must not affect our operators
             bucket = self._bucket(tensors)
-            results = {name: self._copied(value) for name, value in bucket.prepared.run().items()}
+            results = {name: self._copy(value) for name, value in bucket.prepared.run().items()}
         return outputs_to_numpy(results) if is_numpy else results
 
     @property
     def buckets(self) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes of the inputs for which a run is kept, the last used at the end."""
-        return [dict(zip(self.graph.inputs, shapes, strict=True)) for shapes in self._kept]
+        """The shapes of the inputs of each bucket, the last used at the end."""
+        return [dict(zip(self.graph.inputs, shapes, strict=True)) for shapes in self._buckets]
 
     @property
     def fallbacks(self) -> dict[str, str]:
         result = {} if self._note is None else {self._backend: self._note}
-        for bucket in self._kept.values():
+        for bucket in self._buckets.values():
             result |= {**bucket.executor.fallbacks, **bucket.prepared.fallbacks_of(self._backend)}
         return result
 
     @property
     def sentence(self) -> str:
-        """What it is, and for which shapes it is prepared."""
-        shapes = "; ".join(", ".join(f"{name} {list(shape)}" for name, shape in one.items()) for one in self.buckets)
-        prepared = f"{len(self._kept)} of at most {MOST_BUCKETS} ({shapes})" if self._kept else "none yet"
+        """The graph, its backend, and the shapes for which it is prepared."""
+        shapes = "; ".join(
+            ", ".join(f"{name} {list(shape)}" for name, shape in bucket.items()) for bucket in self.buckets
+        )
+        prepared = f"{len(self._buckets)} of at most {MAX_BUCKETS} ({shapes})" if self._buckets else "none yet"
         return f"'{self.graph.name}' by {self._backend} on {self._device} in {self._dtype}; shapes prepared: {prepared}"
 
-    # ---- what a call gives ---------------------------------------------------------------------
+    # ---- inputs of a call -----------------------------------------------------------------------
 
-    def _by_name(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of all inputs; those that are not given have their defaults."""
+    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all inputs; omitted inputs have their defaults."""
         inputs = self.graph.inputs
-        is_mapping = len(given) == 1 and isinstance(given[0], Mapping)
-        if not is_mapping and len(given) > len(inputs):
-            raise CallError(f"{len(given)} inputs are given, and the graph has {len(inputs)}: {quoted(inputs)}.")
-        values = {} if is_mapping else dict(zip(inputs, given, strict=False))
-        for name, value in ({**given[0], **named} if is_mapping else named).items():
+        is_mapping = len(args) == 1 and isinstance(args[0], Mapping)
+        if not is_mapping and len(args) > len(inputs):
+            raise CallError(f"{len(args)} inputs are given, and the graph has {len(inputs)}: {quoted(inputs)}.")
+        values = {} if is_mapping else dict(zip(inputs, args, strict=False))
+        for name, value in ({**args[0], **kwargs} if is_mapping else kwargs).items():
             if name not in inputs:
                 raise CallError(f"There is no input '{name}'; the graph's inputs are {quoted(inputs)}.")
             if name in values:
-                raise CallError(f"Input '{name}' is given twice; give it by its place or by its name.")
+                raise CallError(f"Input '{name}' is given twice; give it by its position or by its name.")
             values[name] = value
         defaults = self.graph.kept.defaults
         missing = next((name for name in inputs if name not in values and name not in defaults), None)
@@ -130,57 +135,57 @@ class CompiledGraph:
     def _checked(self, name: str, value: Any) -> Any:
         """The input as a tensor, of a type and shape that the graph takes."""
         try:
-            tensor = value if isinstance(value, late_torch.Tensor) else to_tensor(np.asarray(value))
-        except CannotRun as error:
+            tensor = value if isinstance(value, lazy_torch.Tensor) else to_tensor(np.asarray(value))
+        except UnsupportedByTorch as error:
             raise CallError(f"Input '{name}' cannot be used: {error}.") from None
-        wanted = _input_type(self.graph, name)
-        taken = self._taken(wanted.dtype)
-        if tensor.dtype not in taken:
-            raise CallError(f"Input '{name}' is of {_name(value.dtype)}, and the graph takes {_name(taken[0])}.")
-        _refuse_shape(name, wanted, tuple(tensor.shape))
+        expected = _input_type(self.graph, name)
+        accepted = self._accepted_types(expected.dtype)
+        if tensor.dtype not in accepted:
+            raise CallError(f"Input '{name}' has type {_name(value.dtype)}, and the graph takes {_name(accepted[0])}.")
+        _refuse_shape(name, expected, tuple(tensor.shape))
         return tensor
 
-    def _taken(self, element_type: DataType) -> list[Any]:
-        """The torch types in which an input may come; float32 also as the run computes it."""
-        is_narrowed = element_type == DataType.FLOAT and self._dtype in _NARROW
-        own = torch_dtype(element_type)
-        return [own, getattr(late_torch, self._dtype)] if is_narrowed else [own]
+    def _accepted_types(self, element_type: DataType) -> list[Any]:
+        """The torch types that an input may have; for float32 also the narrow type of the run."""
+        is_narrowed = element_type == DataType.FLOAT and self._dtype in _HALF_PRECISION
+        element = torch_dtype(element_type)
+        return [element, getattr(lazy_torch, self._dtype)] if is_narrowed else [element]
 
-    # ---- what runs -----------------------------------------------------------------------------
+    # ---- buckets -------------------------------------------------------------------------------
 
     def _bucket(self, tensors: Mapping[str, Any]) -> _Bucket:
-        """The run for these shapes, its inputs filled in."""
+        """The run for these shapes, with its inputs copied in."""
         shapes: _Shapes = tuple(tuple(tensor.shape) for tensor in tensors.values())
-        result = self._kept.get(shapes)
+        result = self._buckets.get(shapes)
         if result is None:
-            result = self._kept[shapes] = self._prepared(tensors)
-            if len(self._kept) > MOST_BUCKETS:
-                self._kept.popitem(last=False)
+            result = self._buckets[shapes] = self._new_bucket(tensors)
+            if len(self._buckets) > MAX_BUCKETS:
+                self._buckets.popitem(last=False)
             return result
-        self._kept.move_to_end(shapes)
-        with late_torch.no_grad():
+        self._buckets.move_to_end(shapes)
+        with lazy_torch.no_grad():
             for name, tensor in tensors.items():
                 result.tensors[name].copy_(result.executor.placed(name, tensor))
         return result
 
-    def _prepared(self, tensors: Mapping[str, Any]) -> _Bucket:
+    def _new_bucket(self, tensors: Mapping[str, Any]) -> _Bucket:
         executor = self._executor
-        if self._backend == _FUSED and self._kept:  # kernels become part of a program, and are for its shapes
-            executor = TorchExecutor(self._runs, str(self._device), self._dtype)
-        with late_torch.no_grad():
-            held = {
-                name: executor.placed(name, tensor).clone(memory_format=late_torch.contiguous_format)
+        if self._backend == _FUSED and self._buckets:  # kernels belong to a program and its shapes
+            executor = TorchExecutor(self._executed_graph, str(self._device), self._dtype)
+        with lazy_torch.no_grad():
+            fixed_inputs = {
+                name: executor.placed(name, tensor).clone(memory_format=lazy_torch.contiguous_format)
                 for name, tensor in tensors.items()
             }
         if self._reader is None:
-            return _Bucket(executor, held, PREPARATIONS[self._backend](executor, held, _say_nothing))
-        reason = f"{self._reader} may read numbers that the inputs decide, which a prepared run would keep"
-        return _Bucket(executor, held, replace(eager(executor, held, _say_nothing), reason=reason))
+            return _Bucket(executor, fixed_inputs, PREPARATIONS[self._backend](executor, fixed_inputs, _ignore))
+        reason = f"{self._reader} may read numbers that depend on the inputs, which a prepared run would fix"
+        return _Bucket(executor, fixed_inputs, replace(eager(executor, fixed_inputs, _ignore), reason=reason))
 
-    def _copied(self, value: Any) -> Any:
+    def _copy(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self._copied(item) for item in value]
-        return value.to(self._device, copy=True) if isinstance(value, late_torch.Tensor) else value
+            return [self._copy(item) for item in value]
+        return value.to(self._device, copy=True) if isinstance(value, lazy_torch.Tensor) else value
 
 
 def compile_graph(graph: Graph, *, device: str = "cpu", dtype: str = "float32", backend: str = _EAGER) -> CompiledGraph:
@@ -192,7 +197,7 @@ def compile_graph(graph: Graph, *, device: str = "cpu", dtype: str = "float32", 
 
 
 def _refuse_backend(backend: str) -> None:
-    if backend == _OF_FILES:
+    if backend == _ONNXRUNTIME:
         raise CallError(
             "ONNX Runtime runs files: export the graph, and open the file with onnxruntime.InferenceSession."
         )
@@ -203,40 +208,42 @@ def _refuse_backend(backend: str) -> None:
 def _input_type(graph: Graph, name: str) -> TensorType:
     type_ = graph.tensor_type(name)
     if type_ is None:
-        raise CallError(f"Input '{name}' is of type {graph.type(name)}; only graphs of tensors can be called.")
+        raise CallError(f"Input '{name}' has type {graph.type(name)}; only graphs of tensors can be called.")
     if type_.dtype == DataType.STRING:
-        raise CallError(f"Input '{name}' holds strings, which torch has not; run the exported file in ONNX Runtime.")
+        raise CallError(
+            f"Input '{name}' holds strings, which torch does not support; run the exported file in ONNX Runtime."
+        )
     return type_
 
 
 def _is_numpy(values: Mapping[str, Any]) -> bool:
-    """Raises CallError for values of other kinds, and of two kinds."""
+    """Whether the values are numpy arrays. Raises CallError for other kinds, and for a mixture."""
     for name, value in values.items():
-        if not isinstance(value, late_torch.Tensor | np.ndarray | np.generic):
+        if not isinstance(value, lazy_torch.Tensor | np.ndarray | np.generic):
             raise CallError(f"Input '{name}' is a {type(value).__name__}; give a torch tensor or a numpy array.")
-    kinds = {name: not isinstance(value, late_torch.Tensor) for name, value in values.items()}
+    kinds = {name: not isinstance(value, lazy_torch.Tensor) for name, value in values.items()}
     if len(set(kinds.values())) > 1:
         raise CallError("Some inputs are torch tensors and some are numpy arrays; give all as one of them.")
     return next(iter(kinds.values()), True)
 
 
-def _refuse_shape(name: str, wanted: TensorType, shape: tuple[int, ...]) -> None:
-    if wanted.shape is None:
+def _refuse_shape(name: str, expected: TensorType, shape: tuple[int, ...]) -> None:
+    if expected.shape is None:
         return
-    if len(shape) != len(wanted.shape):
-        raise CallError(f"Input '{name}' has {len(shape)} axes, {list(shape)}, and the graph takes {wanted}.")
-    for axis, (dim, size) in enumerate(zip(wanted.shape, shape, strict=True)):
+    if len(shape) != len(expected.shape):
+        raise CallError(f"Input '{name}' has {len(shape)} axes, {list(shape)}, and the graph takes {expected}.")
+    for axis, (dim, size) in enumerate(zip(expected.shape, shape, strict=True)):
         if dim_name(name, axis, dim) is None and dim != size:
             raise CallError(
-                f"Input '{name}' has {size} on axis {axis}, which the graph fixes to {dim}; give {wanted}, or free a "
-                "batch by the pass free_dims."
+                f"Input '{name}' has {size} on axis {axis}, which the graph fixes to {dim}; give {expected}, or make "
+                "the batch symbolic by the pass free_dims."
             )
 
 
 def _name(dtype: Any) -> str:
-    """float32, of torch or of numpy."""
+    """The name of an element type of torch or numpy: "float32"."""
     return str(dtype).removeprefix("torch.")
 
 
-def _say_nothing(stage: str) -> None:
-    """Nobody watches a call."""
+def _ignore(stage: str) -> None:
+    """A stage callback that reports nothing."""

@@ -1,4 +1,4 @@
-"""A graph as a compiled package of torch (.pt2): made in the worker, compared in a process that has torch alone."""
+"""Compiles a graph into a package of torch (.pt2) in the worker, and compares it in a process with only torch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 from workbench.ir import DataType, Graph
 from workbench.opsets.written import NEWEST
 from workbench.run.compare import Comparison, compare
-from workbench.run.inputs import output_orders, permute_inputs, turned
-from workbench.run.randomness import draws_numbers
+from workbench.run.inputs import output_orders, permute_inputs, transposed
+from workbench.run.randomness import uses_random_numbers
 from workbench.run.tolerances import tolerances_of_run
 from workbench.run.torch.executor.compilers import missing_compiler
 from workbench.run.torch.executor.input_numbers import reader_of_input_numbers
@@ -24,9 +24,14 @@ from workbench.run.worker.client import Worker
 from workbench.run.worker.process import ProgressSink
 from workbench.run.worker.tensors import load_tensors, save_tensors
 from workbench.support.files import not_written, replacing
-from workbench.support.torch_here import need_torch
+from workbench.support.optional_torch import need_torch
 
-PACKAGE_DTYPES = ("float32", "mixed", "float16", "bfloat16")  # TF32 is a setting of the process that runs it
+PACKAGE_DTYPES = (
+    "float32",
+    "mixed",
+    "float16",
+    "bfloat16",
+)  # TF32 is a setting of the running process, not of a package
 _SUFFIX = ".pt2"
 _LIMIT_S = 3600.0  # compiling C++ takes a minute for a small model
 _Described = tuple[tuple[str, str], ...]
@@ -34,9 +39,9 @@ _Described = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class PackageReport:
-    """What was made.
+    """The result of packaging.
 
-    bytes: of the file; 0 if it was not written, since its outputs are not ONNX Runtime's.
+    bytes: the size of the file; 0 if it was not written, since its outputs differ from ONNX Runtime's.
     inputs, outputs: name and type of each, in order: ("images", "float32[1, 3, 224, 224]").
     """
 
@@ -50,19 +55,19 @@ class PackageReport:
     @property
     def sentence(self) -> str:
         """How its outputs differ from ONNX Runtime's."""
-        return f"In a process that has torch alone, beside ONNX Runtime: {self.comparison.sentence}"
+        return f"In a process with only torch, compared with ONNX Runtime: {self.comparison.sentence}"
 
     @property
     def call(self) -> tuple[str, str]:
-        """What it takes and gives, and the code that calls it, a line each."""
-        takes, gives = (", ".join(f"{name} {type_}" for name, type_ in one) for one in (self.inputs, self.outputs))
-        names = ", ".join(name if name.isidentifier() else f"x{place}" for place, (name, _) in enumerate(self.inputs))
-        loads = f"torch._inductor.aoti_load_package({str(self.path)!r})({names})"
-        return f"takes {takes} on {self.device}, of these shapes only; gives the tuple {gives}", loads
+        """A line with its inputs and outputs, and a line of code that calls it."""
+        taken, returned = (", ".join(f"{name} {type_}" for name, type_ in one) for one in (self.inputs, self.outputs))
+        names = ", ".join(name if name.isidentifier() else f"x{index}" for index, (name, _) in enumerate(self.inputs))
+        code = f"torch._inductor.aoti_load_package({str(self.path)!r})({names})"
+        return f"takes {taken} on {self.device}, of these shapes only; gives the tuple {returned}", code
 
 
 class RunOfOriginal(Protocol):
-    """What is right: the outputs of a graph on some inputs, and the worker that computed them."""
+    """The expected outputs of a graph on some inputs, and the worker that computed them."""
 
     @property
     def original(self) -> Graph: ...
@@ -83,61 +88,61 @@ def package_graph(
     dtype: str = "float32",
     on_progress: ProgressSink | None = None,
 ) -> PackageReport:
-    """Compile the graph for a device and for the shapes of the inputs, and write it if it computes what is right.
+    """Compile the graph for a device and for the shapes of the inputs, and write it if its outputs are right.
 
     right: a `Verifier`; the graph may take the inputs of its original in another layout.
-    dtype: of PACKAGE_DTYPES. Raises PackageError, and RunError for what fails in the worker.
+    dtype: one of PACKAGE_DTYPES. Raises PackageError, and RunError for a failure in the worker.
     """
     _check_package(graph, path, device, dtype)
     original, worker, reference = right.original, right.worker, right.reference
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="package-"))
     try:
-        model, made = folder / "model.onnx", folder / f"model{_SUFFIX}"
+        model, package = folder / "model.onnx", folder / f"model{_SUFFIX}"
         _export(graph, model)
         save_tensors(folder / "inputs.npz", permute_inputs(right.inputs, original, graph))
-        message = worker.request(
+        described_tensors = worker.request(
             "package",
             model=str(model),
             inputs=str(folder / "inputs.npz"),
-            target=str(made),
+            target=str(package),
             outputs=str(folder / "outputs.npz"),
             device=device,
             dtype=dtype,
             on_progress=on_progress,
             timeout_s=_LIMIT_S,
         )
-        outputs = turned(load_tensors(folder / "outputs.npz"), output_orders(original, graph))
+        outputs = transposed(load_tensors(folder / "outputs.npz"), output_orders(original, graph))
         result = compare(reference, outputs, tolerances_of_run(dtype, original))
-        size = _put(made, path) if result.ok else 0
+        size = _copy_to(package, path) if result.ok else 0
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    described = [tuple((name, type_) for name, type_ in message[side]) for side in ("inputs", "outputs")]
-    return PackageReport(Path(path), device, size, described[0], described[1], result)
+    sides = [tuple((name, type_) for name, type_ in described_tensors[side]) for side in ("inputs", "outputs")]
+    return PackageReport(Path(path), device, size, sides[0], sides[1], result)
 
 
 def _check_package(graph: Graph, path: str | Path, device: str, dtype: str) -> None:
-    """Raises PackageError, before any work, for what cannot be made here."""
+    """Raises PackageError, before any work, for a package that cannot be made on this machine."""
     need_torch("A compiled package", PackageError)
     if Path(path).suffix != _SUFFIX:
-        raise PackageError(f"torch loads packages whose names end in {_SUFFIX}; name '{path}' so.")
+        raise PackageError(f"torch loads packages whose names end in {_SUFFIX}; rename '{path}'.")
     if dtype not in PACKAGE_DTYPES:
         raise PackageError(f"No package can be made in '{dtype}'; use {', '.join(PACKAGE_DTYPES)}.")
-    lacks = missing_compiler("cpu") or missing_compiler(device)  # the package's own code is C++ on a GPU too
-    if lacks is not None:
-        raise PackageError(f"No package can be compiled here: {lacks}.")
+    missing = missing_compiler("cpu") or missing_compiler(device)  # the package's own code is C++ on a GPU too
+    if missing is not None:
+        raise PackageError(f"No package can be compiled here: {missing}.")
     for name in graph.inputs:
         type_ = graph.tensor_type(name)
         if type_ is None or type_.dtype == DataType.STRING:
-            raise PackageError(f"A package takes tensors of numbers, and input '{name}' is none; export it as ONNX.")
-    if draws_numbers(graph):
+            raise PackageError(f"A package takes tensors of numbers, and input '{name}' is not one; export it as ONNX.")
+    if uses_random_numbers(graph):
         raise PackageError(
             "The model draws random numbers, so that no package of it can be compared; export it as ONNX."
         )
     reader = reader_of_input_numbers(graph)
     if reader is not None:
         raise PackageError(
-            f"No package can be made, since {reader} may read numbers that the inputs decide, and a package has those "
-            "of one run; export it as ONNX."
+            f"No package can be made, since {reader} may read numbers that depend on the inputs, and a package fixes "
+            "those of one run; export it as ONNX."
         )
 
 
@@ -147,11 +152,11 @@ def _export(graph: Graph, model: Path) -> None:
     export_onnx(graph, model, check=False, opset=NEWEST)
 
 
-def _put(made: Path, path: str | Path) -> int:
-    """Move the package to its place; returns its bytes."""
+def _copy_to(package: Path, path: str | Path) -> int:
+    """Copy the package to its path; returns its bytes."""
     try:
         with replacing(path) as draft:
-            shutil.copyfile(made, draft)
+            shutil.copyfile(package, draft)
             return draft.stat().st_size
     except OSError as error:
         raise not_written(path, error) from None

@@ -1,4 +1,6 @@
-"""A run compiled into a package of torch (.pt2), and run where torch is alone; used inside the worker only.
+"""Compiles a traced model into a .pt2 package of torch, and runs that in a process that imports torch only.
+
+Used in the worker only.
 
 Source: https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html
 """
@@ -13,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
-from workbench.run.torch.executor.compilers import keep_compiled
+from workbench.run.torch.executor.compilers import enable_compile_cache
 from workbench.run.torch.executor.opening import open_executor
-from workbench.run.torch.traced import TracedRun, trace_run
+from workbench.run.torch.traced_run import TracedRun, trace_run
 from workbench.run.worker.failures import first_line, shortened
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from workbench.run.torch.executor.executor import TorchExecutor
 
 _Report = Callable[[dict[str, Any]], None]
-_STAGES = ("tracing the run", "compiling the package", "running it in a process that has torch alone")
-# What whoever takes the package writes too: the arguments are the package, its inputs and where its outputs go.
-_ALONE = """
+_STAGES = ("tracing the run", "compiling the package", "running it in a process with only torch")
+# A user of the package runs it in the same way. Arguments: the package, the files of its inputs and outputs.
+_TORCH_ONLY_PROGRAM = """
 import sys
 import torch
 from torch._inductor import aoti_load_package
@@ -41,21 +43,23 @@ class PackageError(UserError):
 
 
 def write_package(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
-    """Compile `model`, for the shapes of the tensors in `inputs`, into `target`; have a process that has torch alone
-    run it, and write what that gives to `outputs`. Returns inputs and outputs in words, in order."""
+    """Compile `model` for the shapes of the tensors in `inputs` into `target`, and run it in a process with only torch.
+
+    Writes the results to `outputs`. Returns names and types of inputs and outputs, in order.
+    """
     from workbench.run.torch.executor.executor import outputs_to_numpy
 
-    def say(stage: int) -> None:
+    def report_stage(stage: int) -> None:
         report({"stage": _STAGES[stage], "done": stage, "total": len(_STAGES)})
 
-    say(0)
+    report_stage(0)
     executor = open_executor(request["model"], request["device"], request["dtype"])
     uploaded = executor.upload(load_tensors(request["inputs"]))
     traced = _traced(executor, {name: uploaded[name] for name in executor.graph.inputs})
-    say(1)
+    report_stage(1)
     _compile(traced, request["target"])
-    say(2)
-    results = dict(zip(traced.outputs, _run_alone(request["target"], traced), strict=True))
+    report_stage(2)
+    results = dict(zip(traced.outputs, _run_with_torch_only(request["target"], traced), strict=True))
     save_tensors(request["outputs"], outputs_to_numpy(results))
     inputs = zip(traced.inputs, traced.operands, strict=True)
     return {
@@ -67,22 +71,22 @@ def write_package(request: Mapping[str, Any], report: _Report) -> dict[str, Any]
 def _traced(executor: TorchExecutor, tensors: Mapping[str, Any]) -> TracedRun:
     import torch
 
-    results = executor.run_tensors(tensors)  # what falls back to ONNX Runtime is known after a run
+    results = executor.run_tensors(tensors)  # fallbacks to ONNX Runtime are known only after a run
     if executor.fallbacks:
         operators = ", ".join(sorted(executor.fallbacks))
         raise PackageError(f"No package can be made, since torch does not run {operators}; export it as ONNX.")
-    other = next((name for name, value in results.items() if not isinstance(value, torch.Tensor)), None)
-    if other is not None:
-        raise PackageError(f"No package can be made, since output '{other}' is no tensor; export it as ONNX.")
+    other_output = next((name for name, value in results.items() if not isinstance(value, torch.Tensor)), None)
+    if other_output is not None:
+        raise PackageError(f"No package can be made, since output '{other_output}' is not a tensor; export it as ONNX.")
     try:
         with torch.inference_mode():
             return trace_run(executor, tensors)
-    except Exception as error:  # an operator that reads numbers may raise anything
+    except Exception as error:  # an operator that needs the values of a tensor may raise anything
         raise PackageError(f"The run cannot be traced: {first_line(error)}; export it as ONNX.") from error
 
 
 def _compile(traced: TracedRun, target: str) -> None:
-    keep_compiled()
+    enable_compile_cache()  # cache compiled code between runs
     import torch
     from torch._inductor import aoti_compile_and_package
 
@@ -93,25 +97,26 @@ def _compile(traced: TracedRun, target: str) -> None:
         raise PackageError(f"The package cannot be compiled: {first_line(error)}; export it as ONNX.") from error
 
 
-def _run_alone(package: str, traced: TracedRun) -> list[Any]:
-    """The outputs of the package, on the CPU."""
+def _run_with_torch_only(package: str, traced: TracedRun) -> list[Any]:
+    """The outputs of the package, on the CPU, computed in a process with only torch."""
     import torch
 
     with tempfile.TemporaryDirectory() as folder:
         inputs, outputs = Path(folder) / "inputs.pt", Path(folder) / "outputs.pt"
         torch.save(traced.operands, inputs)
-        words = [sys.executable, "-I", "-c", _ALONE, package, str(inputs), str(outputs)]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            last = shortened((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+        command = [sys.executable, "-I", "-c", _TORCH_ONLY_PROGRAM, package, str(inputs), str(outputs)]
+        process = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE, text=True
+        )
+        if process.returncode:
+            last = shortened((process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
             raise PackageError(
-                f"The package was compiled, and does not run in a process that has torch alone: {last}; export it as "
-                "ONNX."
+                f"The package was compiled, but does not run in a process with only torch: {last}; export it as ONNX."
             )
         results: list[Any] = torch.load(outputs)
         return results
 
 
 def _described(tensor: Any) -> str:
-    """float32[1, 3, 224, 224]"""
+    """The type and shape of a tensor: "float32[1, 3, 224, 224]"."""
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

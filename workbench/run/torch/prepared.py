@@ -1,4 +1,4 @@
-"""Ways to run the torch executor on fixed inputs: eager, as a CUDA graph, through torch.compile, by fused kernels."""
+"""Prepares runs of the torch executor on fixed inputs: eager, CUDA graph, compiled, fused, in an arena, on streams."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.run.profiling.profiled import Kernel, MeasuredLanes
-from workbench.run.profiling.progress import OnStage
-from workbench.run.randomness import draws_numbers
-from workbench.run.torch.executor.compilers import keep_compiled
-from workbench.run.torch.executor.cuda_graph import NotCaptured, RecordedRun, RunOnce, captured
-from workbench.run.torch.traced import trace_run
+from workbench.run.profiling.profile_result import Kernel, MeasuredStreams
+from workbench.run.profiling.progress import StageCallback
+from workbench.run.randomness import uses_random_numbers
+from workbench.run.torch.executor.compilers import enable_compile_cache
+from workbench.run.torch.executor.cuda_graph import CapturedRun, NotCaptured, RunOnce, captured
+from workbench.run.torch.traced_run import trace_run
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:
@@ -23,81 +23,87 @@ if TYPE_CHECKING:
 class Prepared:
     """A model ready to run.
 
-    run:        runs once; returns the outputs.
-    reason:     why it falls back to running operator by operator, if it does.
-    unrecorded: why its kernels are launched one by one on a CUDA device, where they should be recorded, if they are.
-    recording:  on a CUDA device, if they are recorded.
-    kernels:    of each group, by `fused` alone. packed_bytes: of the weights that these hold in another order.
-    arena:      of `arena` and `lanes` alone. lanes: of `lanes` alone.
+    run:                 runs once; returns the outputs.
+    reason:              why it falls back to running operator by operator; None if it does not.
+    not_captured_reason: why its kernels are launched one by one on a CUDA device; None if a CUDA graph captured them.
+    captured_graph:      the CUDA graph, if any.
+    kernels:             the kernel chosen for each fusion group; only for `fused`.
+    packed_bytes:        size of the weights that these kernels store in another order.
+    arena:               only for `arena` and `streams`.
+    streams:             the comparison with one stream; only for `streams`.
     """
 
     run: RunOnce
     reason: str | None = None
-    unrecorded: str | None = None
-    recording: RecordedRun | None = None
+    not_captured_reason: str | None = None
+    captured_graph: CapturedRun | None = None
     kernels: Sequence[Kernel] = ()
     packed_bytes: int = 0
     arena: ArenaRun | None = None
-    lanes: MeasuredLanes | None = None
+    streams: MeasuredStreams | None = None
 
     def fallbacks_of(self, backend: str) -> dict[str, str]:
-        """By the backend's name, what does not run as it would, and why; nothing if all does."""
+        """Why the run differs from what the backend does, by the backend's name; empty if it does not."""
         if self.reason is not None:
             return {backend: f"runs operator by operator: {self.reason}"}
-        if self.unrecorded is not None:
-            return {backend: f"its kernels are launched one by one, not as a CUDA graph: {self.unrecorded}"}
+        if self.not_captured_reason is not None:
+            return {backend: f"its kernels are launched one by one, not as a CUDA graph: {self.not_captured_reason}"}
         return {}
 
 
-def eager(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
-    """Operator by operator."""
+def eager(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback) -> Prepared:
+    """Runs operator by operator."""
     return Prepared(lambda: executor.run_tensors(tensors))
 
 
-def fused(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
-    """Each group of operators by the fastest of the kernels that can compute it; on CUDA recorded."""
-    from workbench.run.torch.fused.choosing import choose_kernels
+def fused(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback) -> Prepared:
+    """Runs each fusion group with the fastest of its candidate kernels; on CUDA, captures a graph."""
+    from workbench.run.torch.fused.select_kernels import choose_kernels
 
-    chosen = choose_kernels(executor, tensors, say)
-    made = Prepared(eager(executor, tensors, say).run, kernels=chosen.kernels, packed_bytes=chosen.packed_bytes)
-    return recorded(executor, tensors, made)
-
-
-def cuda_graph(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
-    """All kernels recorded once and launched together."""
-    made = recorded(executor, tensors, eager(executor, tensors, say))
-    if made.recording is not None:
-        return made
-    reason = made.unrecorded or "CUDA graphs need a CUDA device, and this run is on the CPU"
-    return replace(made, reason=reason, unrecorded=None)
+    chosen = choose_kernels(executor, tensors, on_stage)
+    prepared = Prepared(
+        eager(executor, tensors, on_stage).run, kernels=chosen.kernels, packed_bytes=chosen.packed_bytes
+    )
+    return with_cuda_graph(executor, tensors, prepared)
 
 
-def recorded(executor: TorchExecutor, tensors: Mapping[str, Any], made: Prepared) -> Prepared:
-    """On CUDA the same as one CUDA graph, if it can be recorded."""
+def cuda_graph(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback) -> Prepared:
+    """Captures all kernels once and launches them together."""
+    prepared = with_cuda_graph(executor, tensors, eager(executor, tensors, on_stage))
+    if prepared.captured_graph is not None:
+        return prepared
+    reason = prepared.not_captured_reason or "CUDA graphs need a CUDA device, and this run is on the CPU"
+    return replace(prepared, reason=reason, not_captured_reason=None)
+
+
+def with_cuda_graph(executor: TorchExecutor, tensors: Mapping[str, Any], prepared: Prepared) -> Prepared:
+    """The run captured as one CUDA graph, on a CUDA device and if that is possible; else unchanged."""
     if executor.device.type != "cuda":
-        return made
+        return prepared
     try:
-        recording = captured(executor, tensors, made.run)
+        captured_graph = captured(executor, tensors, prepared.run)
     except NotCaptured as reason:
-        return replace(made, unrecorded=str(reason))
-    return replace(made, run=recording.run, recording=recording)
+        return replace(prepared, not_captured_reason=str(reason))
+    return replace(prepared, run=captured_graph.run, captured_graph=captured_graph)
 
 
-def compiled(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage, mode: str | None = None) -> Prepared:
-    """The run traced into one graph of torch's operators for these shapes, compiled by torch.compile; on CUDA recorded.
+def compiled(
+    executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback, mode: str | None = None
+) -> Prepared:
+    """Traces the run for these shapes and compiles it with torch.compile; on CUDA, captures a graph.
 
-    mode: of torch.compile, without its own CUDA graphs, since ours is the graph.
+    mode: the mode of torch.compile; one without CUDA graphs, because this module captures its own.
     On the CPU constant weights are folded and prepacked once (inductor's freezing).
-    If an element of a tensor decides what runs next, there is no such graph.
+    Tracing fails for data-dependent control flow.
     """
-    keep_compiled()
+    enable_compile_cache()
     import torch
     from torch._inductor import config
 
-    run = eager(executor, tensors, say).run
-    say("compiling")
+    run = eager(executor, tensors, on_stage).run
+    on_stage("compiling")
     try:
-        run()  # what falls back to ONNX Runtime is known after a run
+        run()  # fallbacks to ONNX Runtime are known after a run
         if executor.fallbacks:
             return Prepared(run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be traced")
         with torch.inference_mode(), config.patch(freezing=executor.device.type == "cpu"):
@@ -111,60 +117,64 @@ def compiled(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage, 
         with torch.inference_mode():
             return dict(zip(traced.outputs, function(*traced.operands), strict=True))
 
-    return recorded(executor, tensors, Prepared(compiled_run))
+    return with_cuda_graph(executor, tensors, Prepared(compiled_run))
 
 
-def autotuned(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
-    """As `compiled`, each product and convolution by the fastest of the kernels that the compiler tries."""
-    return compiled(executor, tensors, say, "max-autotune-no-cudagraphs")
+def autotuned(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback) -> Prepared:
+    """Compiles as `compiled`, and picks the fastest of several kernels for each product and convolution."""
+    return compiled(executor, tensors, on_stage, "max-autotune-no-cudagraphs")
 
 
-def arena(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
-    """Every planned value at its offset in one block of memory, planned for the types of the run; on CUDA recorded."""
+def arena(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback) -> Prepared:
+    """Places every planned value at its offset in one block of memory; on CUDA, captures a graph."""
     from workbench.run.torch.arena.arena_run import ArenaRun
-    from workbench.run.torch.arena.planned import plan_of_run
+    from workbench.run.torch.arena.run_plan import plan_of_run
 
-    say("planning memory")
+    on_stage("planning memory")
     plan = plan_of_run(executor, tensors)
     with executor.computing():
-        placed = ArenaRun(executor, tensors, plan)
-    return recorded(executor, tensors, Prepared(named(executor, placed.run), arena=placed))
+        arena_run = ArenaRun(executor, tensors, plan)
+    return with_cuda_graph(executor, tensors, Prepared(with_output_names(executor, arena_run.run), arena=arena_run))
 
 
-def lanes(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
-    """Operators side by side, by threads on a CPU and by streams within one CUDA graph on a GPU; one after the other
-    where that is faster."""
+def streams(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback) -> Prepared:
+    """Runs operators on concurrent streams, or one after the other if that is faster.
+
+    The streams are threads on a CPU and streams of one CUDA graph on a GPU.
+    """
     import torch
 
-    from workbench.run.torch.streams.choosing import LanesWay, by_threads, fastest
     from workbench.run.torch.streams.cuda_streams import StreamedRun
     from workbench.run.torch.streams.launches import launches_of
+    from workbench.run.torch.streams.select_run import StreamsRun, fastest, threaded_runs
 
-    if draws_numbers(executor.graph):
+    if uses_random_numbers(executor.graph):
         reason = "it draws random numbers, which depend on the order of the operators"
-        return replace(arena(executor, tensors, say), reason=reason)
-    say("planning lanes")
+        return replace(arena(executor, tensors, on_stage), reason=reason)
+    on_stage("planning streams")
     with executor.computing():
         launches = launches_of(executor, tensors)
-    made = Prepared(named(executor, launches.arena.run), arena=launches.arena)
-    say("comparing lanes with one operator after the other")
+    prepared = Prepared(with_output_names(executor, launches.arena.run), arena=launches.arena)
+    on_stage("comparing streams with one operator after the other")
     if executor.device.type != "cuda":
-        threaded = by_threads(launches, torch.get_num_threads())
-        ways = [LanesWay(named(executor, one.run), one.threads > 1, one) for one in threaded]
-        chosen = fastest(launches, made.run, ways, lambda: None)
-        return replace(made, run=chosen.run, reason=chosen.reason, lanes=chosen.measured)
-    made = recorded(executor, tensors, made)
+        threaded = threaded_runs(launches, torch.get_num_threads())
+        runs = [StreamsRun(with_output_names(executor, one.run), one.threads > 1, one) for one in threaded]
+        chosen = fastest(launches, prepared.run, runs, lambda: None)
+        return replace(prepared, run=chosen.run, reason=chosen.sequential_reason, streams=chosen.measured)
+    prepared = with_cuda_graph(executor, tensors, prepared)
     try:
-        streamed = captured(executor, tensors, named(executor, StreamedRun(launches).run))
+        streamed = captured(executor, tensors, with_output_names(executor, StreamedRun(launches).run))
     except NotCaptured as reason:
-        return replace(made, reason=str(reason))
-    chosen = fastest(launches, made.run, [LanesWay(streamed.run, True)], torch.cuda.synchronize)
-    taken = streamed if chosen.run is streamed.run else made.recording
-    return replace(made, run=chosen.run, reason=chosen.reason, lanes=chosen.measured, recording=taken)
+        return replace(prepared, reason=str(reason))
+    chosen = fastest(launches, prepared.run, [StreamsRun(streamed.run, True)], torch.cuda.synchronize)
+    taken = streamed if chosen.run is streamed.run else prepared.captured_graph
+    return replace(
+        prepared, run=chosen.run, reason=chosen.sequential_reason, streams=chosen.measured, captured_graph=taken
+    )
 
 
-def named(executor: TorchExecutor, run: Callable[[], Sequence[Any]]) -> RunOnce:
-    """A run whose outputs have their names."""
+def with_output_names(executor: TorchExecutor, run: Callable[[], Sequence[Any]]) -> RunOnce:
+    """The run with its outputs as a mapping by name."""
 
     def run_named() -> Mapping[str, Any]:
         with executor.computing():
@@ -173,11 +183,11 @@ def named(executor: TorchExecutor, run: Callable[[], Sequence[Any]]) -> RunOnce:
     return run_named
 
 
-PREPARATIONS: Mapping[str, Callable[[TorchExecutor, Mapping[str, Any], OnStage], Prepared]] = {
+PREPARATIONS: Mapping[str, Callable[[TorchExecutor, Mapping[str, Any], StageCallback], Prepared]] = {
     "torch": eager,
     "fused": fused,
     "arena": arena,
-    "lanes": lanes,
+    "lanes": streams,  # the name in links, recipes and kept runs
     "cuda-graphs": cuda_graph,
     "torch-compile": compiled,
     "torch-compile-autotuned": autotuned,

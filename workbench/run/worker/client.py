@@ -1,4 +1,4 @@
-"""Client of the worker processes, one per device: every failure of one becomes one sentence.
+"""Client of the worker processes, one per device; every failure becomes one sentence.
 
 Tensors are passed as .npz files in the client's folder.
 """
@@ -17,20 +17,24 @@ from weakref import WeakSet
 
 import numpy as np
 
-from workbench.run.worker.device_queue import place_of, turn, waiting_words
+from workbench.run.worker.device_queue import queue_of_device, turn, waiting_text
 from workbench.run.worker.process import CancelledError, Limits, ProgressSink, RunError, WorkerProcess
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
 RUN_LIMIT_S = 600.0
-_WITHOUT_TURN = frozenset({"devices"})  # requests that run no model, and so need not queue
-_UNTIMED = frozenset({"outputs"})  # requests whose time does not matter; on the CPU they have a process of their own
+_WITHOUT_TURN = frozenset({"devices"})  # requests that run no model and so do not queue
+# Requests whose time does not matter; on the CPU a process for each kind answers them.
+_UNTIMED = frozenset({"outputs", "placement"})
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """tensors: the outputs by name; seconds: of the run alone; fallbacks: node -> why torch did not run it.
+    """The result of one run.
 
-    by: what ran it instead of ONNX Runtime, and why; "" if nothing did.
+    tensors:   the outputs by name.
+    seconds:   the time of the run alone.
+    fallbacks: node -> why torch did not run it.
+    by:        what ran the model instead of ONNX Runtime, and why; "" if ONNX Runtime or torch ran it.
     """
 
     tensors: dict[str, np.ndarray]
@@ -54,7 +58,7 @@ class Worker:
         self._processes: dict[str, WorkerProcess] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._busy: set[threading.Thread] = set()  # clients whose job runs now
-        self._interrupted: set[threading.Thread] = set()  # those of them whose job is to stop
+        self._interrupted: set[threading.Thread] = set()  # busy clients whose job must stop
         self._dismissed: WeakSet[threading.Thread] = WeakSet()  # clients whose later requests are cancelled too
         self._numbers = itertools.count()
 
@@ -79,7 +83,7 @@ class Worker:
 
     @property
     def outputs_pid(self) -> int | None:
-        """The same of the process that computes outputs on the CPU."""
+        """The id of the process that computes outputs on the CPU; None before its first request and after a failure."""
         return self._pid_of("outputs")
 
     def _pid_of(self, name: str) -> int | None:
@@ -118,7 +122,7 @@ class Worker:
         need_bytes: int | None = None,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Send a request to the process of `device`, when it is its turn, and wait for the answer.
+        """Send a request to the process of `device`, in the order of its queue, and wait for the answer.
 
         "devices" is answered at once; during a job, by a temporary process.
 
@@ -126,17 +130,17 @@ class Worker:
                      {"stage", "done", "total"}; an exception it raises stops
                      the run.
         timeout_s:   from the start of the run, waiting in the queue excluded.
-        memory_limit_bytes: of the process (see `Limits`), and on a CUDA device
+        memory_limit_bytes: the memory limit of the process (see `Limits`), and on a CUDA device
                      what torch's allocator may take there.
-        need_bytes:  the estimate, which the error names if the system kills the run.
+        need_bytes:  the estimated memory, which the error names if the system kills the run.
         Raises RunError for every failure of the run.
         """
-        client, place = threading.current_thread(), place_of(device)
+        client, queue = threading.current_thread(), queue_of_device(device)
         self._interrupted.discard(client)
         self._heed_cancel(client)
-        on_cpu = place == "cpu"
+        on_cpu = queue == "cpu"
         message = {"kind": kind, "device": device, "memory_limit_bytes": memory_limit_bytes, **fields}
-        with self._process_in_turn(kind, place, client, on_progress) as process, self._at_work(client):
+        with self._process_in_turn(kind, queue, client, on_progress) as process, self._marked_busy(client):
             answer = process.ask(
                 message,
                 limits=Limits(timeout_s, memory_limit_bytes if on_cpu else None),
@@ -167,11 +171,11 @@ class Worker:
 
         backend: "onnxruntime", whose optimizations are set by `level`
                  ("disabled", "basic", "all"), or "torch" (opset 23 files).
-        anew:    whether ONNX Runtime opens a file again that it has open: a model that draws random numbers draws
-                 others in a session's second run.
+        anew:    whether ONNX Runtime opens the file again even if it is open: the second run of a session draws
+                 other random numbers.
         """
         number = next(self._numbers)
-        source, target = (self.folder / f"{word}{number}.npz" for word in ("inputs", "outputs"))
+        source, target = (self.folder / f"{name}{number}.npz" for name in ("inputs", "outputs"))
         save_tensors(source, inputs)
         try:
             result = self.request(
@@ -195,12 +199,12 @@ class Worker:
 
     @contextmanager
     def _process_in_turn(
-        self, kind: str, place: str, client: threading.Thread, on_progress: ProgressSink | None
+        self, kind: str, queue: str, client: threading.Thread, on_progress: ProgressSink | None
     ) -> Iterator[WorkerProcess]:
-        def heard(ahead: Sequence[str]) -> None:
+        def on_wait(ahead: Sequence[str]) -> None:
             self._heed_cancel(client)
             if on_progress is not None:
-                on_progress({"stage": waiting_words(ahead, place), "done": 0, "total": 1})
+                on_progress({"stage": waiting_text(ahead, queue), "done": 0, "total": 1})
 
         if kind in _WITHOUT_TURN and not self._busy:  # a running process answers sooner than a new one
             yield self._process("cpu")
@@ -209,12 +213,12 @@ class Worker:
             with self._process_for_once(f"{kind}{next(self._numbers)}") as process:
                 yield process
             return
-        if kind in _UNTIMED and place == "cpu":  # who looks at a model does not wait for who measures
-            with turn(f"{place}-{kind}", heard):
+        if kind in _UNTIMED and queue == "cpu":  # inspecting a model does not wait for measurements
+            with turn(f"{queue}-{kind}", on_wait):
                 yield self._process(kind)
             return
-        with turn(place, heard):
-            yield self._process(place)
+        with turn(queue, on_wait):
+            yield self._process(queue)
 
     @contextmanager
     def _process_for_once(self, name: str) -> Iterator[WorkerProcess]:
@@ -228,7 +232,7 @@ class Worker:
                 self._processes.pop(name, None)  # `close` may have been called before
 
     @contextmanager
-    def _at_work(self, client: threading.Thread) -> Iterator[None]:
+    def _marked_busy(self, client: threading.Thread) -> Iterator[None]:
         self._busy.add(client)
         try:
             yield

@@ -3,10 +3,10 @@
 A queue is a folder with a file, a ticket, for each running or waiting job.
 Tickets are numbered, and their holders keep the files locked (`file_lock.py`), so
 that the turn of a process that dies ends with it. The folder is in the user's
-runtime folder (XDG_RUNTIME_DIR), else in the cache, one for each machine, since a
-home may be shared by several; WORKBENCH_TURNS names another one. It must belong to
-the user alone, and no link in it is followed: in a folder that others can write, a
-link at the place of a file would have any file of the user emptied. Jobs of other
+runtime folder (XDG_RUNTIME_DIR), else in the cache, with the name of the machine, since
+machines may share a home; WORKBENCH_TURNS names another one. It must belong to
+the user alone, and no link in it is followed: others could otherwise replace a file by
+a link, through which any file of the user would be overwritten. Jobs of other
 users are not waited for. A GPU is identified by its index: if CUDA_VISIBLE_DEVICES
 differs between processes, one index means different GPUs.
 """
@@ -28,23 +28,23 @@ from workbench.support.files import cache_folder
 from workbench.support.owned_folders import is_private
 
 _LOOK_S = 0.05  # between two checks of the queue
-_MOST_TITLES = 3  # of jobs ahead that are named
-_NUMBERING = "numbering"  # locked while a number is taken
+_MAX_TITLES = 3  # the most jobs ahead that are named
+_NUMBERING = "numbering"  # the file that is locked while a ticket gets its number
 
 
-def place_of(device: str) -> str:
-    """The full name of the device: "cuda" is "cuda:0". Other words go to the CPU process, which rejects them."""
+def queue_of_device(device: str) -> str:
+    """The queue of a device: "cuda:0" for "cuda". Unknown devices go to the CPU process, which rejects them."""
     if device == "cuda":
         return "cuda:0"
     return device if re.fullmatch(r"cuda:\d+", device) else "cpu"
 
 
-def waiting_words(ahead: Sequence[str], device: str) -> str:
-    """How many jobs are ahead on the device, and what they are. ahead: their titles, "" where a job has none."""
+def waiting_text(ahead: Sequence[str], device: str) -> str:
+    """The number and titles of the jobs ahead on the device. ahead: their titles, "" for a job without one."""
     count, titles = len(ahead), [title for title in ahead if title]
-    more = f" and {len(titles) - _MOST_TITLES:,} more" if len(titles) > _MOST_TITLES else ""
-    named = f": {', then '.join(titles[:_MOST_TITLES])}{more}" if titles else ""
-    return f"waiting for its turn, {count:,} {'job' if count == 1 else 'jobs'} before it on {device}{named}"
+    more = f" and {len(titles) - _MAX_TITLES:,} more" if len(titles) > _MAX_TITLES else ""
+    listed = f": {', then '.join(titles[:_MAX_TITLES])}{more}" if titles else ""
+    return f"waiting for its turn, {count:,} {'job' if count == 1 else 'jobs'} before it on {device}{listed}"
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def turn(queue: str, on_wait: Callable[[Sequence[str]], None], title: str = "") 
 
     on_wait: is called repeatedly with the titles of the jobs ahead, the first one running; an exception it
              raises leaves the queue.
-    title:   what those who wait behind are told.
+    title:   the title of this job, which jobs behind it see.
     Raises RunError if the folder of the queue cannot be used.
     """
     root = _root()
@@ -73,7 +73,7 @@ def turn(queue: str, on_wait: Callable[[Sequence[str]], None], title: str = "") 
 
 
 class _Ticket:
-    """A place in the queue, held as long as its file is open."""
+    """A position in the queue, valid as long as its file is open."""
 
     def __init__(self, path: Path, title: str) -> None:
         self.path = path
@@ -91,16 +91,16 @@ class _Ticket:
 
 
 def _root() -> Path:
-    own, runtime = os.environ.get("WORKBENCH_TURNS"), os.environ.get("XDG_RUNTIME_DIR")
-    if own:
-        return Path(own)
-    if runtime and Path(runtime).is_dir() and is_private(Path(runtime)):  # not that of whoever called sudo
+    override, runtime = os.environ.get("WORKBENCH_TURNS"), os.environ.get("XDG_RUNTIME_DIR")
+    if override:
+        return Path(override)
+    if runtime and Path(runtime).is_dir() and is_private(Path(runtime)):  # after sudo it may belong to another user
         return Path(runtime) / "graph-workbench"
     return cache_folder() / f"turns-{platform.node()}"
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder if it is not there. Raises RunError if it is not of this user alone."""
+    """Create the folder if it is missing. Raises RunError if other users can access it."""
     with _usable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -126,7 +126,7 @@ def _usable(folder: Path) -> Iterator[None]:
 
 
 def _take_ticket(folder: Path, title: str) -> _Ticket:
-    """Take the last place; its file is locked before a later one can check it."""
+    """Take the last position; its file is locked before a later job can check it."""
     with _opened(folder / _NUMBERING, os.O_RDWR | os.O_CREAT) as numbering:
         lock(numbering)
         last = max((int(path.name) for path in _tickets(folder)), default=0)
@@ -134,7 +134,7 @@ def _take_ticket(folder: Path, title: str) -> _Ticket:
 
 
 def _opened(path: Path, flags: int) -> IO[str]:
-    """The file for reading and writing. Raises OSError, for a link too."""
+    """The file, open for reading and writing. Raises OSError, also for a link."""
     flags |= getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
     return open(os.open(path, flags, 0o600), "r+", encoding="utf-8", errors="replace")
 

@@ -54,14 +54,14 @@ def sentence_of(error: BaseException, device: str = "cpu", memory_limit: int | N
         return str(cause)
     if is_full:
         free = "" if on_gpu and not _is_of_the_host(cause) else f"{in_gigabytes(available_bytes())} are free"
-        known = "; ".join(filter(None, (free, _brief(text)))) or "no more is known"
-        return f"The run is out of memory ({known}); bind smaller dimensions or close other programs."
-    what = "The model could not be loaded" if stage_of(error) == "load" else "The run failed"
-    return f"{what}: {_brief(text) or type(cause).__name__}."
+        details = "; ".join(filter(None, (free, _brief(text)))) or "no more is known"
+        return f"The run is out of memory ({details}); bind smaller dimensions or close other programs."
+    failure = "The model could not be loaded" if stage_of(error) == "load" else "The run failed"
+    return f"{failure}: {_brief(text) or type(cause).__name__}."
 
 
 def _is_out_of_memory(cause: BaseException) -> bool:
-    """Only the reason is searched: the rest of the message contains names from the model."""
+    """Searches only the reason, since the rest of the message contains names from the model."""
     if isinstance(cause, UserError):
         return cause.__cause__ is not None and _is_out_of_memory(cause.__cause__)
     return isinstance(cause, MemoryError) or _OUT_OF_MEMORY.search(str(cause)) is not None
@@ -73,7 +73,7 @@ def _is_of_the_host(cause: BaseException | None) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """What a library says of its error, on one line, without codes and places in its source; its class if nothing."""
+    """A library's error message on one line, without codes and source locations; the class name if it is empty."""
     return _brief(_NOISE.sub("", str(error)).strip()) or type(error).__name__
 
 
@@ -83,12 +83,12 @@ def first_line(error: BaseException) -> str:
     return shortened(lines[0]) if lines else type(error).__name__
 
 
-def shortened(text: str, most: int = 300) -> str:
+def shortened(text: str, max_length: int = 300) -> str:
     """The text on one line without its full stop, cut between two words if longer than `most` characters."""
-    words = " ".join(text.split())
-    if len(words) <= most:
-        return words.rstrip(". ")
-    return f"{words[:most].rpartition(' ')[0] or words[:most]} ..."
+    line = " ".join(text.split())
+    if len(line) <= max_length:
+        return line.rstrip(". ")
+    return f"{line[:max_length].rpartition(' ')[0] or line[:max_length]} ..."
 
 
 def _brief(text: str) -> str:
@@ -108,4 +108,4 @@ def _other_size(name: str, axis: str, got: str, expected: str) -> str:
 
 
 class BackendError(UserError):
-    """The machine or the backend cannot do what was asked for."""
+    """The machine or the backend does not support the request."""

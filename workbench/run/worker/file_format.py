@@ -1,4 +1,4 @@
-"""Files of a newer version of the format (IR) than ONNX Runtime reads, which onnx writes by default."""
+"""Files of a newer format version (IR) than ONNX Runtime reads; onnx writes such files by default."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from workbench.opsets.versions import NEWEST_IR
 def at_readable_ir(path: str) -> bytes | None:
     """The file's bytes at the newest version that ONNX Runtime reads; None if the file is not newer than that.
 
-    The version is only a number: what a file has that came with a newer one is refused when it is opened.
+    Only the number changes: features of a newer version are refused when the file is opened.
     """
     data = mapped(path)
     try:
-        version, at = format_version(data)
+        version, position = format_version(data)
     except MalformedProtoError:
         return None  # ONNX Runtime says what is wrong with it
     if version <= NEWEST_IR:
         return None
-    return b"".join((data[:at], bytes([NEWEST_IR]), data[at + 1 :]))
+    return b"".join((data[:position], bytes([NEWEST_IR]), data[position + 1 :]))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.support.torch_here import torch_is_here
+from workbench.support.optional_torch import torch_is_available
 
 _SMI_FIELDS = {
     "driver_version": "driver",
@@ -30,11 +30,12 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")  # missing values are "[N/A]"
 
 @dataclass(frozen=True)
 class Machine:
-    """A device with its threads and the versions of the software; None: not told, as most is for a CPU.
+    """A device with its threads and the versions of the software; None: unknown, as most fields are for a CPU.
 
-    capability: of CUDA. driver, clocks, temperature, power: by nvidia-smi; a CPU tells its clock alone.
-    tf32: of records from before it was a precision of its own.
-    afterwards: what was otherwise when the measurement ended, by the names of these fields.
+    capability: the CUDA compute capability.
+    driver, clocks, temperature, power: by nvidia-smi; of a CPU only the clock is known.
+    tf32:       in old records only, from before TF32 was an element type of runs.
+    afterwards: the fields that had other values when the measurement ended, by name.
     """
 
     device: str
@@ -51,17 +52,17 @@ class Machine:
     afterwards: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """What is not told is absent."""
+        """The known fields as JSON."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
     def changed_to(self, after: Machine) -> Machine:
-        """This one, with what is otherwise `after`."""
+        """This machine, with the fields that differ in `after` in `afterwards`."""
         before = self.to_json()
         return replace(self, afterwards={key: v for key, v in after.to_json().items() if before.get(key) != v})
 
 
 def machine(device: str) -> Machine:
-    """The device as it is now."""
+    """The present state of the device."""
     if not device.startswith("cuda"):
         return Machine(device, cpu_name(), _threads(), versions(), **_cpu_clock())
     import torch
@@ -73,10 +74,10 @@ def machine(device: str) -> Machine:
 
 
 def _threads() -> int:
-    """Of a run on the CPU: torch's, or where it is not installed one for each core, as ONNX Runtime has them."""
+    """The threads of a run on the CPU: torch's, or without torch one per core, as ONNX Runtime uses."""
     import psutil
 
-    if not torch_is_here():
+    if not torch_is_available():
         return psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
     import torch
 
@@ -96,10 +97,10 @@ def _smi(uuid: str) -> dict[str, Any]:
         return {}
     query = [program, f"--id={uuid}", f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits"]
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True).stdout
+        output = subprocess.run(query, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):  # present but not working: the record has fewer keys
         return {}
-    values = dict(zip(_SMI_FIELDS.values(), (value.strip() for value in answer.strip().split(",")), strict=False))
+    values = dict(zip(_SMI_FIELDS.values(), (value.strip() for value in output.strip().split(",")), strict=False))
     driver = {"driver": values.pop("driver")} if "driver" in values else {}
     return {**driver, **{name: float(value) for name, value in values.items() if _NUMBER.fullmatch(value)}}
 
@@ -115,7 +116,7 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "workbench": source_digest(),
     }
-    if not torch_is_here():
+    if not torch_is_available():
         return results
     import torch
 
@@ -129,9 +130,9 @@ def versions() -> dict[str, str]:
 def source_digest() -> str:
     """The first digits of the SHA-256 of this program's own files, the passes among them."""
     package = Path(__file__).resolve().parents[2]
-    beside = package.parent / "passes"  # in the repository; where it is installed, they lie in the package
+    passes = package.parent / "passes"  # in the repository; an installed package contains them
     digest = hashlib.sha256()
-    for path in sorted([*package.rglob("*.py"), *beside.rglob("*.py")]):
+    for path in sorted([*package.rglob("*.py"), *passes.rglob("*.py")]):
         digest.update(f"{path.relative_to(package.parent)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
@@ -156,7 +157,7 @@ def devices() -> Sequence[dict[str, Any]]:
         "memory_bytes": psutil.virtual_memory().total,
         "threads": _threads(),
     }
-    if not torch_is_here():
+    if not torch_is_available():
         return [cpu]
     import torch
 

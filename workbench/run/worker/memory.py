@@ -12,7 +12,7 @@ from workbench.ir import Graph, TensorType, ValueType, constant_type
 
 CGROUP = Path("/sys/fs/cgroup")  # limits of a container, version 2
 VMSTAT = Path("/proc/vmstat")  # counters of the system since its start (proc(5))
-ROOM = 200 * 2**20  # bytes taken by the libraries themselves
+MEMORY_RESERVE = 200 * 2**20  # bytes taken by the libraries themselves
 
 
 class DoesNotFitError(UserError):
@@ -50,8 +50,8 @@ def memory_kills() -> int:
 
 def weight_bytes(graph: Graph) -> int:
     """Bytes of all constants, bodies included."""
-    own = sum(constant_type(tensor).bytes or 0 for tensor in graph.constants.values())
-    return own + sum(weight_bytes(body) for node in graph.nodes for body in node.bodies.values())
+    in_graph = sum(constant_type(tensor).bytes or 0 for tensor in graph.constants.values())
+    return in_graph + sum(weight_bytes(body) for node in graph.nodes for body in node.bodies.values())
 
 
 def peak_activation_bytes(graph: Graph, types: Mapping[str, TensorType]) -> int:
@@ -61,27 +61,27 @@ def peak_activation_bytes(graph: Graph, types: Mapping[str, TensorType]) -> int:
     Values of unknown size count as 0, so this is a lower bound.
     """
     sizes = {value: type_.bytes or 0 for value, type_ in types.items()}
-    last = {value: step for step, node in enumerate(graph.nodes) for value in node.operands}
-    last |= dict.fromkeys(graph.outputs, len(graph))
-    dying: dict[int, list[str]] = {}
-    for value, step in last.items():
-        dying.setdefault(step, []).append(value)
+    last_use = {value: step for step, node in enumerate(graph.nodes) for value in node.operands}
+    last_use |= dict.fromkeys(graph.outputs, len(graph))
+    last_used_at: dict[int, list[str]] = {}
+    for value, step in last_use.items():
+        last_used_at.setdefault(step, []).append(value)
     live = peak = sum(sizes.get(value, 0) for value in graph.inputs)
     for step, node in enumerate(graph.nodes):
         live += sum(sizes.get(value, 0) for value in node.outputs)
         peak = max(peak, live)
-        live -= sum(sizes.get(value, 0) for value in dying.get(step, ()) if value not in graph.constants)
-        live -= sum(sizes.get(value, 0) for value in node.outputs if value and value not in last)
+        live -= sum(sizes.get(value, 0) for value in last_used_at.get(step, ()) if value not in graph.constants)
+        live -= sum(sizes.get(value, 0) for value in node.outputs if value and value not in last_use)
     return peak
 
 
 def estimate_bytes(graph: Graph, dims: Mapping[str, int]) -> int:
-    """The bytes that one run needs at least: weights, and the peak of the activations."""
+    """A lower bound on the bytes of one run: weights, and the peak of the activations."""
     from workbench.inference.shapes import infer_types
 
     results: Mapping[str, ValueType] = {**graph.types, **graph.bound_types}
-    made = (value for node in graph.nodes for value in node.outputs if value)
-    if dict(dims) != graph.dims or not all(_has_size(results.get(value)) for value in made):
+    computed = (value for node in graph.nodes for value in node.outputs if value)
+    if dict(dims) != graph.dims or not all(_has_size(results.get(value)) for value in computed):
         results = infer_types(graph, dims)
     types = {value: t for value, t in results.items() if isinstance(t, TensorType)}
     return weight_bytes(graph) + peak_activation_bytes(graph, types)
@@ -92,9 +92,9 @@ def _has_size(type_: ValueType | None) -> bool:
 
 
 def refuse_unless_fits(need: int, what: str) -> None:
-    """Raise DoesNotFitError if `need` bytes are more than available."""
+    """Raises DoesNotFitError if `need` bytes are more than available."""
     free = available_bytes()
-    if need + ROOM > free:
+    if need + MEMORY_RESERVE > free:
         raise DoesNotFitError(
             f"Running {what} needs about {in_gigabytes(need)} of memory, and {in_gigabytes(free)} are free; "
             "bind its dimensions to smaller numbers, or close other programs."

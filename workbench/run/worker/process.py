@@ -24,14 +24,14 @@ import psutil
 
 from workbench.errors import UserError
 from workbench.run.worker.failures import shortened
-from workbench.run.worker.memory import ROOM, available_bytes, in_gigabytes, memory_kills
+from workbench.run.worker.memory import MEMORY_RESERVE, available_bytes, in_gigabytes, memory_kills
 
 ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
 _LOOK_S = 0.1  # between two checks of the time and of cancellation
 MEMORY_LOOK_S = 1.0  # between two checks of memory, each of which reads all of /proc during a measurement
 ProgressSink = Callable[[dict[str, Any]], None]
-# How long a thread of libgomp, which torch uses, looks for work before it sleeps; by itself 300,000 looks, for which it
-# keeps a core that the thread it waits for may need. docs/results.md has what both cost.
+# How often a thread of libgomp, which torch uses, looks for work before it sleeps. The default is 300,000, during which
+# it occupies a core that another thread may need; docs/results.md has the costs of both.
 _SPINNING = {} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "10000"}
 
 
@@ -58,11 +58,11 @@ class CancelledError(RunError):
 class Limits:
     """What a job may take.
 
-    timeout_s:    wall time, its process's start counted in.
-    memory_bytes: resident memory of the process and its children, its
-                  libraries (0.1 to 0.4 GB) counted in; None for as much as
-                  there is. It is looked at once a second (MEMORY_LOOK_S), so
-                  a shorter peak may not be seen.
+    timeout_s:    wall time, including the start of the process.
+    memory_bytes: resident memory of the process and its children, including
+                  libraries (0.1 to 0.4 GB); None for no limit. It is checked
+                  once a second (MEMORY_LOOK_S), so that a shorter peak may be
+                  missed.
     """
 
     timeout_s: float
@@ -70,21 +70,21 @@ class Limits:
 
 
 class WorkerProcess:
-    """A process for runs, started when it is first asked, and again after it died. It answers one thread at a time.
+    """A process for runs, started at the first request, and again after it died. It answers one thread at a time.
 
-    log: the file that gets what it prints; its folder is where the process works.
+    log: the file of its output; its folder is the working directory of the process.
     """
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.Queue[bytes | None] = queue.Queue()
         self._is_ready = False  # it has begun to read requests
 
     @property
     def pid(self) -> int | None:
-        """None before the first question and after a failure."""
+        """The id of the process; None before the first request and after a failure."""
         return None if self._process is None else self._process.pid
 
     def ask(
@@ -100,25 +100,25 @@ class WorkerProcess:
 
         heed_cancel: called every _LOOK_S; raises to stop the run, as
                      `on_progress` may, which gets each event as it comes.
-        Raises RunError where it gives none: the process is gone then.
+        Raises RunError if there is no answer; the process has then ended.
         """
-        with self._turn:
+        with self._lock:
             free, kills = available_bytes(), memory_kills()
-            ends = time.monotonic() + limits.timeout_s
-            process = self._started()
+            deadline = time.monotonic() + limits.timeout_s
+            process = self._running_process()
             try:
                 _send(process, message)
-                return self._answer(process, limits, ends, heed_cancel, on_progress)
+                return self._answer(process, limits, deadline, heed_cancel, on_progress)
             except _EndedError:
                 error = self._exit_error(process, need_bytes or 0, free, memory_kills() > kills)
                 self.kill()
                 raise error from None
-            except BaseException:  # over a limit, cancelled, Ctrl-C: the run must not go on by itself
+            except BaseException:  # over a limit, cancelled, Ctrl-C: the run must not continue
                 self.kill()
                 raise
 
     def kill(self) -> None:
-        """End it, with all that it has started."""
+        """End the process and all processes that it started."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -126,10 +126,10 @@ class WorkerProcess:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert process.stdin is not None  # it is a pipe
-        with contextlib.suppress(BrokenPipeError):  # what was left to write has no reader any more
+        with contextlib.suppress(BrokenPipeError):  # unwritten data has no reader
             process.stdin.close()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.kill()
@@ -143,12 +143,12 @@ class WorkerProcess:
                     stderr=log,
                     cwd=self._log.parent,
                     env={**_SPINNING, **os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
-                    start_new_session=True,  # Ctrl-C is ours to handle; a group of its own, which `kill` ends
+                    start_new_session=True,  # this process handles Ctrl-C; `kill` ends the process group
                 )
         except OSError as error:
             raise RunError(
                 f"The process for runs could not be started ({error.strerror or error}: {error.filename}); "
-                "see that there is memory left and that Python still stands where it did.",
+                "check that memory is free and that Python has not been moved.",
                 "process",
             ) from None
         self._process, self._answers, self._is_ready = process, queue.Queue(), False
@@ -160,7 +160,7 @@ class WorkerProcess:
         self,
         process: subprocess.Popen[bytes],
         limits: Limits,
-        ends: float,
+        deadline: float,
         heed_cancel: Callable[[], None],
         on_progress: ProgressSink | None,
     ) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class WorkerProcess:
             now = time.monotonic()
             if now >= look_at:
                 heed_cancel()
-                _refuse_more_time(limits, ends)
+                _refuse_more_time(limits, deadline)
                 look_at = now + _LOOK_S
             if now >= memory_look_at:
                 _refuse_more_memory(process, limits)
@@ -177,12 +177,12 @@ class WorkerProcess:
             try:
                 line = self._answers.get(timeout=max(0.0, look_at - now))
             except queue.Empty:
-                if process.poll() is not None:  # gone, though a child of it may hold its output open
+                if process.poll() is not None:  # ended, although a child may keep its output open
                     raise _EndedError from None
                 continue
             if line is None:
                 raise _EndedError
-            if not line.startswith(b'{"'):  # printed by something before the worker took hold of its output
+            if not line.startswith(b'{"'):  # printed by a library before the worker redirected its output
                 continue
             answer = json.loads(line)
             if "ready" in answer:
@@ -193,14 +193,15 @@ class WorkerProcess:
             elif on_progress is not None:
                 on_progress(answer["progress"])
 
-    def _exit_error(self, process: subprocess.Popen[bytes], need: int, free: int, killed_one: bool) -> RunError:
+    def _exit_error(self, process: subprocess.Popen[bytes], need: int, free: int, memory_kill: bool) -> RunError:
         """The error for a process that ended by itself.
 
-        need: bytes that the run was estimated to need, 0 for no estimate. free: bytes that were free when it began.
-        killed_one: the system killed a process for memory meanwhile.
+        need:        the estimated bytes of the run, 0 if there is no estimate.
+        free:        the free bytes when it began.
+        memory_kill: whether the system killed a process for memory meanwhile.
         """
         code = process.wait()
-        if code == -signal.SIGKILL and (killed_one or need + ROOM > free):
+        if code == -signal.SIGKILL and (memory_kill or need + MEMORY_RESERVE > free):
             needed = f"needed about {in_gigabytes(need)}, " if need else ""
             return RunError(
                 f"The run was killed by the system, most likely out of memory ({needed}{in_gigabytes(free)} were free);"
@@ -210,26 +211,26 @@ class WorkerProcess:
         if code == -signal.SIGKILL:
             return RunError(
                 f"The run was killed from outside (signal 9), though {in_gigabytes(free)} of memory were free when it "
-                "began; see what ends processes here, and run it again.",
+                "began; check what ends processes on this machine, and run it again.",
                 "process",
             )
         if code < 0:
-            return RunError(f"The run crashed ({signal.Signals(-code).name}){self._last_words()}.", "process")
+            return RunError(f"The run crashed ({signal.Signals(-code).name}){self._last_log_line()}.", "process")
         if not self._is_ready:
             return RunError(
-                f"The run's process ended with code {code} while it started{self._last_words()}; "
+                f"The run's process ended with code {code} while it started{self._last_log_line()}; "
                 "install graph-workbench again, with all that it requires.",
                 "process",
             )
-        return RunError(f"The run's process ended with code {code}{self._last_words()}.", "process")
+        return RunError(f"The run's process ended with code {code}{self._last_log_line()}.", "process")
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return f"; its last line was: {shortened(lines[-1], 200)}" if lines else ""
 
 
 class _EndedError(Exception):
-    """The process is gone."""
+    """The process has ended."""
 
 
 def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
@@ -241,8 +242,8 @@ def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
         raise _EndedError from None
 
 
-def _refuse_more_time(limits: Limits, ends: float) -> None:
-    if time.monotonic() > ends:
+def _refuse_more_time(limits: Limits, deadline: float) -> None:
+    if time.monotonic() > deadline:
         raise RunError(
             f"The run took more than its limit of {limits.timeout_s:g} s and was stopped; "
             "bind smaller dimensions or allow more time.",
@@ -253,31 +254,31 @@ def _refuse_more_time(limits: Limits, ends: float) -> None:
 def _refuse_more_memory(process: subprocess.Popen[bytes], limits: Limits) -> None:
     if limits.memory_bytes is None:
         return
-    taken = _resident_bytes(process.pid)
-    if taken > limits.memory_bytes:
+    used = _resident_bytes(process.pid)
+    if used > limits.memory_bytes:
         raise RunError(
-            f"The run took {in_gigabytes(taken)} of memory, more than its limit of "
+            f"The run took {in_gigabytes(used)} of memory, more than its limit of "
             f"{in_gigabytes(limits.memory_bytes)}, and was stopped; bind smaller dimensions or allow more memory.",
             "process",
         )
 
 
 def _resident_bytes(pid: int) -> int:
-    """Of the process and its children. Those that have just ended hold none."""
+    """The resident memory of the process and its children; 0 if it has just ended."""
     try:
         process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
         return 0
-    taken = 0
+    used = 0
     for member in family:
         with contextlib.suppress(psutil.NoSuchProcess):
-            taken += member.memory_info().rss
-    return taken
+            used += member.memory_info().rss
+    return used
 
 
 def _pump(stream: BinaryIO, answers: queue.Queue[bytes | None]) -> None:
-    """Lines into the queue, None at the end."""
+    """Put the lines of the stream into the queue, and None at its end."""
     with stream:
         for line in stream:
             answers.put(line)

@@ -1,4 +1,4 @@
-"""How far this process's memory grows while something runs."""
+"""The growth of this process's memory during a run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 import psutil
 
 
-def growth(run: Callable[[], Any]) -> int:
-    """Bytes that the resident memory grew by at most while `run` ran."""
+def rss_growth(run: Callable[[], Any]) -> int:
+    """The peak growth of the resident memory during `run`, in bytes."""
     before = _reset_peak()
     run()
     return max(0, peak() - before)
 
 
 def _reset_peak() -> int:
-    """Forget the process's peak and return what it holds now, in bytes (proc(5), clear_refs; malloc_trim(3))."""
+    """Reset the process's peak and return its resident bytes (proc(5), clear_refs; malloc_trim(3))."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:  # glibc: what earlier models left free goes back to the system, or growth would hide in it
+    if trim is not None:  # glibc: return free memory to the system, since later growth would reuse it unseen
         trim(0)
     with suppress(OSError):  # not Linux, see `peak`
         Path("/proc/self/clear_refs").write_text("5")
@@ -32,9 +32,10 @@ def _reset_peak() -> int:
 
 
 def peak() -> int:
+    """The peak of the resident memory since `_reset_peak`, in bytes."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:  # not Linux: what is left when the run is over
+    except OSError:  # not Linux: the memory after the run
         result: int = psutil.Process().memory_info().rss
         return result
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

@@ -1,4 +1,4 @@
-"""Tensors in .npz files, also of the element types that numpy's format does not know."""
+"""Tensors in .npz files, including element types that numpy's format does not have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def save_tensors(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def load_tensors(path: str | Path) -> dict[str, np.ndarray]:
-    """What `save_tensors` wrote."""
+    """The tensors that `save_tensors` wrote."""
     with np.load(path, allow_pickle=False) as arrays:
         tensors = {}
         for index, (name, dtype) in enumerate(json.loads(str(arrays[NAMES]))):
@@ -35,7 +35,7 @@ def load_tensors(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _is_foreign(dtype: np.dtype) -> bool:
-    """bfloat16, float8 and the like, which numpy writes as bytes without a type."""
+    """Whether numpy writes elements of this type as untyped bytes, such as bfloat16 and float8."""
     return dtype.kind == "V" or (not dtype.isbuiltin and dtype.kind not in "SU")
 
 

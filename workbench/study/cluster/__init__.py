@@ -1,1 +1,1 @@
-"""Jobs on devices, of this machine or of the nodes of a Ray cluster."""
+"""Jobs that run on the devices of this machine, or on those of the nodes of a Ray cluster."""

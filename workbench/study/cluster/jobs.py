@@ -1,6 +1,6 @@
-"""What a sweep or a search has to run, on which kind of device, and the executor that runs it here.
+"""The jobs of a sweep or a tuning, the devices that they run on, and the executor for this machine.
 
-An executor (`Executor`) takes jobs and tells of each when it is done. `OnThisMachine` runs one after the other here,
+An executor (`Executor`) takes jobs and yields the outcome of each. `OnThisMachine` runs one after the other here,
 `workbench.study.cluster.on_ray` on the nodes of a Ray cluster.
 """
 
@@ -20,14 +20,15 @@ from workbench.run.worker.process import CancelledError
 
 @dataclass(frozen=True)
 class DeviceKind:
-    """Devices whose times may stand in one table: of a type ("cpu", "cuda"), a name and, for a CPU, so many threads."""
+    """Devices whose times are comparable: type ("cpu", "cuda"), name and, of a CPU, number of threads."""
 
     type: str
     name: str
     threads: int | None = None
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
+        """For the user: the name, with the threads of a CPU."""
         return self.name if self.threads is None else f"{self.name}, {self.threads} threads"
 
 
@@ -35,8 +36,8 @@ class DeviceKind:
 class Device:
     """A device of a machine.
 
-    device: as the worker takes it, such as "cuda:1". place: in words, the machine and the device.
-    versions: of the software there, see `worker.machine.versions`. remark: a sentence on it, "" for none.
+    device:   as the worker takes it, such as "cuda:1". place: host and device, as the user reads them.
+    versions: the versions of the software there, see `worker.machine.versions`. remark: a sentence for the user, or "".
     """
 
     kind: DeviceKind
@@ -47,7 +48,7 @@ class Device:
 
 
 def device_in(machine: Mapping[str, Any], device: str, host: str) -> Device:
-    """The device of that name, or the first of that type. machine: the worker's answer to "devices"."""
+    """The first device of the machine whose name begins with `device`. machine: the worker's answer to "devices"."""
     facts = next(result for result in machine["devices"] if result["device"].startswith(device))
     kind = DeviceKind(facts["device"].partition(":")[0], facts["name"], facts.get("threads"))
     return Device(kind, device, f"{host} {facts['device']}", machine["versions"])
@@ -57,21 +58,21 @@ def device_in(machine: Mapping[str, Any], device: str, host: str) -> Device:
 class Site:
     """Where a job runs.
 
-    path_of: where a file of the machine that gave the job lies here.
-    hear:    is called with progress, {"stage", "done", "total"}; may raise to stop.
+    path_of:     the path on this machine of a file of the driver.
+    on_progress: is called with {"stage", "done", "total"}; may raise to stop.
     """
 
     worker: Worker
     device: str
     path_of: Callable[[str], Path]
-    hear: Callable[[Mapping[str, Any]], None]
+    on_progress: Callable[[Mapping[str, Any]], None]
 
 
 class DeviceJob(Protocol):
-    """What runs on one device at a time. It is pickled on its way to another machine.
+    """A job for one device. It is pickled to be sent to another machine.
 
-    files:  models and other files that it reads, by their paths on the machine that gives it.
-    record: a file to which it adds lines as it goes, and which it reads when it begins again; None for none.
+    files:  models and other files that it reads, as paths on the driver.
+    record: a file to which it appends lines, and which it reads if it is started again; None: it keeps nothing.
     """
 
     @property
@@ -81,13 +82,16 @@ class DeviceJob(Protocol):
     def record(self) -> str | None: ...
 
     def run(self, site: Site) -> Any:
-        """The answer. Raises UserError."""
+        """Returns the job's answer, which `Outcome.answer` holds. Raises UserError."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """index: of the job. failed: the sentence that says why there is no answer. started, ended: seconds since the epoch
-    by the clock of the machine where it ran; device is None if no machine took it."""
+    """How a job ended.
+
+    index:  the index of the job. failed: the sentence that says why there is no answer, or "".
+    device: None if no machine took the job. started, ended: seconds since the epoch, by that machine's clock.
+    """
 
     index: int
     answer: Any
@@ -99,7 +103,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class JobsProgress:
-    """running: by the indices of jobs, the last event of each. waiting: why nothing more begins, in words."""
+    """Progress of all jobs.
+
+    done, total: numbers of jobs. devices: number of devices in use. seconds: since the start.
+    running: the last event of each running job, by the job's index. waiting: why no further job starts, or "".
+    """
 
     done: int
     total: int
@@ -110,21 +118,23 @@ class JobsProgress:
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """The share that is done, from 0 to 1."""
         inside: float = sum(event["done"] / max(event["total"], 1) for event in self.running.values())
         return (self.done + inside) / max(self.total, 1)
 
     @property
-    def left_words(self) -> str:
-        """About how long it takes still, once a job is done."""
+    def remaining_text(self) -> str:
+        """The estimated remaining time, such as ", about 10 min left"; "" before the first job is done."""
         if not self.done:
             return ""
-        left = self.seconds * (1 - self.share) / self.share
-        return f", about {left / 3600:,.1f} h still" if left >= 5400 else f", about {max(1, left / 60):,.0f} min still"
+        seconds = self.seconds * (1 - self.share) / self.share
+        if seconds >= 5400:
+            return f", about {seconds / 3600:,.1f} h left"
+        return f", about {max(1, seconds / 60):,.0f} min left"
 
 
 OnJobs = Callable[[JobsProgress], None]
-Asked = tuple[DeviceJob, DeviceKind]
+JobRequest = tuple[DeviceJob, DeviceKind]
 
 
 class Executor(Protocol):
@@ -132,44 +142,44 @@ class Executor(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on the machines, once `devices` was asked."""
+        """Sentences on the machines; complete once `devices` was called."""
 
     def devices(self, device: str) -> Sequence[Device]:
-        """Those of that type, at least one. Raises UserError."""
+        """The devices of that type, at least one. Raises UserError."""
 
-    def run(self, jobs: Sequence[Asked], on_progress: OnJobs) -> Iterator[Outcome]:
-        """Each job's outcome when it is done. on_progress may raise to stop."""
+    def run(self, jobs: Sequence[JobRequest], on_progress: OnJobs) -> Iterator[Outcome]:
+        """Yields each job's outcome when it is done. on_progress may raise to stop."""
 
 
 class OnThisMachine:
     """One job after the other, on this machine."""
 
-    notes: list[str] = []  # noqa: RUF012  there is only this machine
+    notes: list[str] = []  # noqa: RUF012  always empty
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._devices: dict[DeviceKind, Device] = {}
 
     def devices(self, device: str) -> Sequence[Device]:
-        """Raises RunError."""
+        """The one device of that name or type. Raises RunError."""
         result = device_in(self._worker.request("devices", device=device), device, platform.node())
         self._devices[result.kind] = result
         return [result]
 
-    def run(self, jobs: Sequence[Asked], on_progress: OnJobs) -> Iterator[Outcome]:
-        """Of the kinds that `devices` told. Raises CancelledError."""
+    def run(self, jobs: Sequence[JobRequest], on_progress: OnJobs) -> Iterator[Outcome]:
+        """Runs jobs for the kinds that `devices` has returned. Raises CancelledError."""
         began = time.monotonic()
         for index, (job, kind) in enumerate(jobs):
 
-            def heard(event: Mapping[str, Any], index: int = index) -> None:
+            def report(event: Mapping[str, Any], index: int = index) -> None:
                 on_progress(JobsProgress(index, len(jobs), 1, {index: event}, seconds=time.monotonic() - began))
 
             device = self._devices[kind]
             answer, failed, started = None, "", time.time()
             try:
-                answer = job.run(Site(self._worker, device.device, Path, heard))
+                answer = job.run(Site(self._worker, device.device, Path, report))
             except CancelledError:
                 raise
-            except UserError as error:  # the others may run
+            except UserError as error:  # other jobs may still run
                 failed = str(error)
             yield Outcome(index, answer, failed, device, started, time.time())

@@ -1,4 +1,4 @@
-"""A block of a matrix: one model at a batch size on a kind of device, its variants measured by turns; it is a job."""
+"""A block of a matrix: one model at a batch size on a kind of device, its variants measured interleaved, as a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.io.dims import bind_dims, symbols
 from workbench.ir import Graph
 from workbench.ir.to_proto import structure
 from workbench.run.measurement.measure import measure_models, refused_sizes
-from workbench.run.measurement.measured import Measurement, measurement_from_json
+from workbench.run.measurement.measurement_result import Measurement, measurement_from_json
 from workbench.run.measurement.variants import combined
 from workbench.run.records.store import RunOrigin, model_hash
 from workbench.run.worker.client import RUN_LIMIT_S
@@ -32,13 +32,13 @@ class MatrixError(UserError):
 class Matrix:
     """The models and settings to measure.
 
-    models: by model, the graphs by step or strategy; the others are compared with the first. Or a file, whose variants
-            are made where it is measured, which may be another machine.
-    batches: sizes of `batch_dim`, one after the other; empty: each model with its dims as bound.
+    models:    by name, the graphs by step or strategy, each compared with the first; or a file, whose variants are
+               made on the machine that measures it.
+    batches:   sizes of `batch_dim`; empty: each model with its dims as bound.
     batch_dim: a symbolic dim of the inputs; None: the first axis of each model's first input.
+    given:     dims that the user bound; other dims may be changed until the model runs.
+    pipelines: by model and step, the command that produces the step's graph, for the stored runs.
     timeout_s, memory_limit_bytes: limits of each block, see `Worker.request`.
-    given: dims that the user bound; others may be changed until the model runs.
-    pipelines: by model and step, the command that produces the step's graph, for the kept runs.
     """
 
     models: Mapping[str, Mapping[str, Graph] | ModelFile]
@@ -56,7 +56,7 @@ class Matrix:
     pipelines: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def blocks(self) -> Iterator[tuple[str, int | None]]:
-        """Each model at each batch, in order."""
+        """Each model with each batch size, in order; None without batch sizes."""
         for model in self.models:
             for batch in self.batches or (None,):
                 yield model, batch
@@ -64,7 +64,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Ran:
-    """Where a block was measured, and from when to when, in seconds since the epoch by that machine's clock."""
+    """Where and when a block was measured. started, ended: seconds since the epoch, by that machine's clock."""
 
     place: str
     started: float
@@ -73,30 +73,30 @@ class Ran:
 
 @dataclass(frozen=True)
 class Block:
-    """A model at a batch size on a kind of device, and its measurement, or the sentence that says why it could not run.
+    """A model at a batch size on a kind of device, and its measurement, or the sentence that says why it has none.
 
-    key: the hash of everything on which the numbers depend. ran: None if that was not told.
+    key: the hash of everything that affects the numbers. ran: None if it is not known.
     """
 
     key: str
     model: str
     batch: int | None
     device: str = ""
-    found: Measurement | None = None
+    measurement: Measurement | None = None
     failed: str = ""
     ran: Ran | None = None
 
     def to_json(self) -> dict[str, Any]:
-        place: dict[str, Any] = {"key": self.key, "model": self.model, "batch": self.batch, "device": self.device}
+        entry: dict[str, Any] = {"key": self.key, "model": self.model, "batch": self.batch, "device": self.device}
         if self.ran is not None:
-            place["ran"] = asdict(self.ran)
-        return place | ({"failed": self.failed} if self.found is None else {"found": self.found.to_json()})
+            entry["ran"] = asdict(self.ran)
+        return entry | ({"failed": self.failed} if self.measurement is None else {"found": self.measurement.to_json()})
 
     def ended(self, outcome: Outcome) -> Block:
-        """The block with what a job said of it."""
+        """This block with the outcome of its job."""
         ran = None if outcome.device is None else Ran(outcome.device.place, outcome.started, outcome.ended)
-        result = None if outcome.answer is None else outcome.answer.measurement
-        return replace(self, found=result, failed=outcome.failed, ran=ran)
+        measurement = None if outcome.answer is None else outcome.answer.measurement
+        return replace(self, measurement=measurement, failed=outcome.failed, ran=ran)
 
 
 def block_from_json(block: Mapping[str, Any]) -> Block:
@@ -107,7 +107,7 @@ def block_from_json(block: Mapping[str, Any]) -> Block:
 
 @dataclass(frozen=True)
 class BlockAnswer:
-    """origins: by the variants' labels, for the kept runs."""
+    """The answer of a `BlockJob`. origins: by variant label, for the stored runs."""
 
     measurement: Measurement
     origins: Mapping[str, RunOrigin]
@@ -115,7 +115,7 @@ class BlockAnswer:
 
 @dataclass(frozen=True)
 class BlockJob:
-    """matrix: with this one model alone, since it is sent to the machine that measures it."""
+    """The job that measures a block. matrix: with this model only, since it is sent to the machine that measures it."""
 
     matrix: Matrix
     model: str
@@ -128,7 +128,7 @@ class BlockJob:
         return (source.path,) if isinstance(source, ModelFile) else ()
 
     def run(self, site: Site) -> BlockAnswer:
-        """Raises UserError: too large for the machine, or not runnable."""
+        """Raises UserError if the model is too large for the machine, or does not run."""
         matrix, model = self.matrix, self.model
         graphs, commands = self._variants(site)
         graphs = bound(matrix, model, graphs, self.batch)
@@ -136,7 +136,7 @@ class BlockJob:
         given = {*matrix.given}
         if self.batch is not None:
             given.add(matrix.batch_dim or _batch_dim(first, model))
-        site.hear({"done": 0, "total": 1, "stage": "computing the reference in ONNX Runtime"})
+        site.on_progress({"done": 0, "total": 1, "stage": "computing the reference in ONNX Runtime"})
         verifier = Verifier(first, None, matrix.seed, worker=site.worker, given=given)
         with refused_sizes(model, {name: first.dims[name] for name in sorted(given & {*first.dims})}):
             inputs, reference = verifier.inputs, verifier.reference
@@ -148,7 +148,7 @@ class BlockJob:
             repeat=matrix.repeat,
             cold=matrix.cold,
             worker=site.worker,
-            on_progress=site.hear,
+            on_progress=site.on_progress,
             timeout_s=matrix.timeout_s,
             memory_limit_bytes=matrix.memory_limit_bytes,
         )
@@ -160,15 +160,14 @@ class BlockJob:
         return BlockAnswer(measurement, origins)
 
     def _variants(self, site: Site) -> tuple[Mapping[str, Graph], Mapping[str, str]]:
-        """By step, the graphs and the commands that produce them."""
+        """The graphs by step, and by step the commands that produce them."""
         source = self.matrix.models[self.model]
         if not isinstance(source, ModelFile):
             return source, {step: self.matrix.pipelines.get((self.model, step), "") for step in source}
-        site.hear({"done": 0, "total": 1, "stage": "running the passes"})
-        made = source.made(Path(site.path_of(source.path)))
-        return {step: graph for step, (graph, _) in made.items()}, {
-            step: command for step, (_, command) in made.items()
-        }
+        site.on_progress({"done": 0, "total": 1, "stage": "running the passes"})
+        variants = source.variants(Path(site.path_of(source.path)))
+        graphs = {step: graph for step, (graph, _) in variants.items()}
+        return graphs, {step: command for step, (_, command) in variants.items()}
 
 
 def job_of(matrix: Matrix, model: str, batch: int | None) -> BlockJob:
@@ -176,14 +175,14 @@ def job_of(matrix: Matrix, model: str, batch: int | None) -> BlockJob:
 
 
 def check_block(matrix: Matrix, model: str, batch: int | None) -> None:
-    """Raise UserError, before anything runs, if the model cannot be loaded or has no such batch."""
+    """Raise UserError if the model cannot be loaded or cannot have this batch size."""
     source = matrix.models[model]
     graphs = {"as loaded": source.check()} if isinstance(source, ModelFile) else source
     bound(matrix, model, graphs, batch)
 
 
 def bound(matrix: Matrix, model: str, graphs: Mapping[str, Graph], batch: int | None) -> Mapping[str, Graph]:
-    """The model's graphs with the batch bound. Raises MatrixError."""
+    """Copies of the model's graphs whose batch dim has this size. Raises MatrixError."""
     if batch is None:
         return graphs
     name = matrix.batch_dim or _batch_dim(next(iter(graphs.values())), model)
@@ -201,11 +200,11 @@ def _batch_dim(graph: Graph, model: str) -> str:
     if shape and isinstance(shape[0], str):
         return shape[0]
     others = f"; its other dimensions are {', '.join(symbols(graph))}" if symbols(graph) else ""
-    raise MatrixError(f"'{model}' has a fixed batch, so it cannot be measured at others{others}.")
+    raise MatrixError(f"'{model}' has a fixed batch, so it cannot be measured at other sizes{others}.")
 
 
 def variants_key(matrix: Matrix, model: str) -> Any:
-    """All that the model's variants depend on, for the keys of its blocks. Raises RecordsError."""
+    """Everything that the model's variants depend on, for the keys of its blocks. Raises RecordsError."""
     source = matrix.models[model]
     if isinstance(source, ModelFile):
         return source.key()
@@ -216,7 +215,7 @@ def block_key(
     matrix: Matrix, model: str, variants: Any, batch: int | None, kind: DeviceKind, versions: Mapping[str, str]
 ) -> str:
     """The hash of everything that affects the block's numbers. variants: see `variants_key`."""
-    sentences = {
+    content = {
         "model": model,
         "variants": variants,
         "batch": batch,
@@ -224,10 +223,10 @@ def block_key(
         "versions": versions,
         **{name: getattr(matrix, name) for name in ("batch_dim", "backends", "dtypes", "repeat", "cold", "seed")},
     }
-    return hashlib.sha256(json.dumps(sentences, sort_keys=True, default=list).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
 
 
 def graph_digest(graph: Graph) -> str:
-    """A digest of the graph's file and of its present structure."""
-    written = structure(graph).SerializeToString(deterministic=True)
-    return hashlib.sha256(model_hash(graph).encode() + written).hexdigest()
+    """SHA-256, in hexadecimal, of the graph's file and of its present structure."""
+    serialized = structure(graph).SerializeToString(deterministic=True)
+    return hashlib.sha256(model_hash(graph).encode() + serialized).hexdigest()

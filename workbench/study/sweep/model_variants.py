@@ -1,4 +1,4 @@
-"""The variants of a model file that a matrix measures, made by passes where they are measured."""
+"""The variants of a model file that a matrix measures; passes make them on the machine that measures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from workbench.api import DEFAULT_TARGET, optimize
+from workbench.api import optimize
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.layout.profile import load_profile, machine_target
 from workbench.pipeline.command_text import optimize_text
 from workbench.registry.pass_choice import DEFAULT_PRESET, choose
 from workbench.study.cluster.travelling_files import digest_of, manifest_of
@@ -21,11 +21,12 @@ from workbench.study.cluster.travelling_files import digest_of, manifest_of
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model, and the lists of passes whose results are measured beside it.
+    """A model file and how its variants are made; see `model_with_passes`.
 
-    dims: by name, see `load_model`. layouts: strategies, each in a variant of its own; steps: in place of these, the
-    graph after each step that changes it. profile: what the target's profile says, in TOML. digest: of the files.
-    `model_with_passes` makes one.
+    dims:    sizes by name, see `load_model`.
+    layouts: layout strategies, each of which makes a variant.
+    steps:   instead of strategies, the graph after each step that changes it is a variant.
+    profile: the target's profile as TOML. digest: of the model's files, see `digest_of`.
     """
 
     path: str
@@ -38,24 +39,24 @@ class ModelFile:
     digest: str
 
     def check(self) -> Graph:
-        """The model as loaded. Raises UserError if it cannot be loaded, or a name is none of a preset or a strategy."""
+        """The model as loaded. Raises UserError if it cannot be loaded, or a preset or strategy does not exist."""
         for layout in (None, *self.layouts):
             choose(None, preset=self.preset, layout=layout)
         return _loaded(Path(self.path), self.dims, self.digest)
 
-    def made(self, here: Path) -> Mapping[str, tuple[Graph, str]]:
-        """By step or strategy, the graph and the command that produces it, "" for the model as loaded.
+    def variants(self, local_path: Path) -> Mapping[str, tuple[Graph, str]]:
+        """For each step or strategy, the graph and the command that produces it, which is "" for the model as loaded.
 
-        here: where the file lies on this machine. Raises UserError.
+        local_path: the path on this machine of a file. Raises UserError.
         """
         if load_profile(self.target).toml() != self.profile:
-            raise UserError(f"the target '{self.target}' has another profile on {platform.node()}; copy yours to there")
-        if _digest(str(here)) != self.digest:
+            raise UserError(f"the target '{self.target}' has another profile on {platform.node()}; copy yours to it")
+        if _digest(str(local_path)) != self.digest:
             raise UserError(f"'{self.path}' was changed after the command began; start it again")
-        return _made(self, here)
+        return _variants_of(self, local_path)
 
     def key(self) -> dict[str, Any]:
-        """All that the variants depend on, the program aside."""
+        """Everything that the variants depend on, except the version of this program."""
         return {name: value for name, value in asdict(self).items() if name != "path"}
 
 
@@ -63,13 +64,17 @@ def model_with_passes(
     path: str,
     dims: Mapping[str, int] | None = None,
     preset: str = DEFAULT_PRESET,
-    target: str = DEFAULT_TARGET,
+    target: str | None = None,
     layouts: Sequence[str] = (),
     steps: bool = False,
 ) -> ModelFile:
-    """Raises UserError if the file is no model, or there is no such target."""
-    profile = load_profile(target).toml()
-    return ModelFile(path, tuple((dims or {}).items()), preset, target, tuple(layouts), steps, profile, _digest(path))
+    """The model file with its digest. target: None: this machine's.
+
+    Raises UserError if the file cannot be read, or there is no such target.
+    """
+    profile = load_profile(target or machine_target())
+    sizes, text = tuple((dims or {}).items()), profile.toml()
+    return ModelFile(path, sizes, preset, profile.name, tuple(layouts), steps, text, _digest(path))
 
 
 def _digest(path: str) -> str:
@@ -82,8 +87,8 @@ def _loaded(path: Path, dims: tuple[tuple[str, int], ...], digest: str) -> Graph
 
 
 @lru_cache(maxsize=1)  # blocks of one model follow each other
-def _made(file: ModelFile, here: Path) -> Mapping[str, tuple[Graph, str]]:
-    graph, path, target = _loaded(here, file.dims, file.digest), file.path, file.target
+def _variants_of(file: ModelFile, local_path: Path) -> Mapping[str, tuple[Graph, str]]:
+    graph, path, target = _loaded(local_path, file.dims, file.digest), file.path, file.target
     variants = {"as loaded": (graph, "")}
     if file.steps:
         history = optimize(graph, preset=file.preset, target=target)
@@ -94,6 +99,9 @@ def _made(file: ModelFile, here: Path) -> Mapping[str, tuple[Graph, str]]:
                 variants[f"{number} {step.pass_name}"] = (history.at(number), command)
         return variants
     for layout in (None, *file.layouts):
-        made = optimize(graph, preset=file.preset, target=target, layout=layout).graph
-        variants[layout or file.preset] = made, optimize_text(path, preset=file.preset, target=target, layout=layout)
+        optimized = optimize(graph, preset=file.preset, target=target, layout=layout).graph
+        variants[layout or file.preset] = (
+            optimized,
+            optimize_text(path, preset=file.preset, target=target, layout=layout),
+        )
     return variants

@@ -1,4 +1,4 @@
-"""Named matrices for the command line and the app, which repeat published measurements."""
+"""Named matrices, which repeat published measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.ir import Graph
 
 @dataclass(frozen=True)
 class NamedMatrix:
-    """title: for the user. models: a function that makes the graphs; the other fields are those of `matrix.Matrix`."""
+    """title: for the user. models: makes the graphs. The other fields are those of `blocks.Matrix`."""
 
     title: str
     models: Callable[[], Mapping[str, Mapping[str, Graph]]]

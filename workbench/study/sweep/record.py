@@ -1,4 +1,4 @@
-"""Finished blocks of a matrix, from which it is resumed: lines of a file, or rows in the database of kept runs."""
+"""The record of a matrix: its finished blocks, as lines of a file or as rows in the database of runs."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from workbench.run.records.store import RecordsError, RunOrigin, keep, kept_meas
 from workbench.study.sweep.blocks import Block, MatrixError, block_from_json
 from workbench.support.files import SPECIAL, is_special, replacing
 
-IN_DATABASE = "database"  # in place of a file's name
+IN_DATABASE = "database"  # given instead of a path
 
 
 class Record(Protocol):
-    """Where finished blocks are written at once."""
+    """Where finished blocks are written, and from where an interrupted matrix is resumed."""
 
     def read(self, blocks: Collection[Block]) -> dict[str, Block]:
-        """By key, those of the blocks that are finished."""
+        """The finished ones among these blocks, by key."""
 
     def add(self, block: Block, origins: Mapping[str, RunOrigin]) -> Block:
-        """Write a block and keep its runs; returns it, with a note if they could not be kept.
+        """Write a block and store its runs; returns the block, with a note if the runs could not be stored.
 
-        One of which a part failed is not written, so that it is tried again. Raises MatrixError.
+        A block with a failed variant is not written, so that it is measured again. Raises MatrixError.
         """
 
 
-def record_at(place: Path | str | None) -> Record:
-    """place: a file, IN_DATABASE, or None: runs are kept, and nothing can be resumed."""
-    return _InDatabase() if place == IN_DATABASE else _InFile(None if place is None else Path(place))
+def record_at(target: Path | str | None) -> Record:
+    """The record for a path or IN_DATABASE; for None, runs are stored and the matrix cannot be resumed."""
+    return _InDatabase() if target == IN_DATABASE else _InFile(None if target is None else Path(target))
 
 
 class _InFile:
-    """One JSON object per line."""
+    """A file of one JSON object per line."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -45,41 +45,41 @@ class _InFile:
         return {block.key: result[block.key] for block in blocks if block.key in result}
 
     def add(self, block: Block, origins: Mapping[str, RunOrigin]) -> Block:
-        if self._path is not None and _is_whole(block):
+        if self._path is not None and _is_complete(block):
             try:
                 with open(self._path, "a", encoding="utf-8") as file:
                     file.write(json.dumps(block.to_json()) + "\n")
             except OSError as error:
                 raise _not_written(self._path, error) from None
-        return _kept(block, origins, None)
+        return _stored(block, origins, None)
 
 
 class _InDatabase:
-    """The kept runs themselves: a block's key is the id that its variants share."""
+    """The database of runs, where the runs of a block share the block's key as id of their measurement."""
 
     def read(self, blocks: Collection[Block]) -> dict[str, Block]:
         """Raises RecordsError."""
         result = kept_measurements([block.key for block in blocks])
-        return {block.key: replace(block, found=result[block.key]) for block in blocks if block.key in result}
+        return {block.key: replace(block, measurement=result[block.key]) for block in blocks if block.key in result}
 
     def add(self, block: Block, origins: Mapping[str, RunOrigin]) -> Block:
-        return _kept(block, origins, block.key if _is_whole(block) else None)
+        return _stored(block, origins, block.key if _is_complete(block) else None)
 
 
-def _is_whole(block: Block) -> bool:
-    return block.found is not None and not block.found.failures
+def _is_complete(block: Block) -> bool:
+    return block.measurement is not None and not block.measurement.failures
 
 
-def _kept(block: Block, origins: Mapping[str, RunOrigin], measurement: str | None) -> Block:
-    """Keep the block's measurements among the runs, and return the block; if that fails, its notes say so."""
-    result = block.found
+def _stored(block: Block, origins: Mapping[str, RunOrigin], measurement: str | None) -> Block:
+    """Store the block's runs; returns the block, with a note if that fails."""
+    result = block.measurement
     if result is None:
         return block
     try:
         keep(result, origins, measurement=measurement)
     except RecordsError as error:
         notes = [*result.notes, f"This block is not kept among the runs: {error}."]
-        return replace(block, found=replace(result, notes=notes))
+        return replace(block, measurement=replace(result, notes=notes))
     return block
 
 
@@ -91,40 +91,42 @@ def _recorded(record: Path | None) -> dict[str, Block]:
     if record is None or not record.exists():
         return {}
     if is_special(record):
-        raise MatrixError(f"'{record}' cannot be a record, for {SPECIAL}; name another")
+        raise MatrixError(f"'{record}' cannot be a record, for {SPECIAL}; name another file")
     try:
         lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
     except (OSError, UnicodeDecodeError) as error:
         raise MatrixError(f"the record '{record}' cannot be read: {error}; name another file") from None
-    whole = lines if not lines or _is_block(lines[-1]) or lines[-1].endswith("\n") else lines[:-1]
-    wrong = next((number for number, line in enumerate(whole, 1) if line.strip() and not _is_block(line)), None)
-    if wrong is not None:
-        raise MatrixError(f"'{record}' is no record of a matrix: line {wrong}; name another file")
+    complete = lines if not lines or _is_block(lines[-1]) or lines[-1].endswith("\n") else lines[:-1]
+    invalid_line = next(
+        (number for number, line in enumerate(complete, 1) if line.strip() and not _is_block(line)), None
+    )
+    if invalid_line is not None:
+        raise MatrixError(f"'{record}' is not a record of a matrix: line {invalid_line}; name another file")
     try:
-        if len(whole) < len(lines):
-            os.truncate(record, len("".join(whole).encode()))
-        elif whole and not whole[-1].endswith("\n"):
+        if len(complete) < len(lines):
+            os.truncate(record, len("".join(complete).encode()))
+        elif complete and not complete[-1].endswith("\n"):
             with open(record, "a", encoding="utf-8") as file:
                 file.write("\n")
     except OSError as error:
         raise _not_written(record, error) from None
-    blocks = [block_from_json(json.loads(line)) for line in whole if line.strip()]
+    blocks = [block_from_json(json.loads(line)) for line in complete if line.strip()]
     return {block.key: block for block in blocks}
 
 
 def forget_blocks(record: Path, blocks: Collection[Block]) -> None:
     """Remove these blocks from the record, so that they are measured again. Raises MatrixError."""
     keys = {block.key for block in blocks}
-    kept = [block for key, block in _recorded(record).items() if key not in keys]
+    remaining = [block for key, block in _recorded(record).items() if key not in keys]
     try:
         with replacing(record) as draft:
-            draft.write_text("".join(f"{json.dumps(block.to_json())}\n" for block in kept), encoding="utf-8")
+            draft.write_text("".join(f"{json.dumps(block.to_json())}\n" for block in remaining), encoding="utf-8")
     except OSError as error:
         raise _not_written(record, error) from None
 
 
 def _is_block(line: str) -> bool:
-    """Whether this is a block as it is written here."""
+    """Whether the line holds a block."""
     try:
         return isinstance(block_from_json(json.loads(line)).key, str)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):

@@ -1,7 +1,7 @@
-"""The searches for the least memory and the smallest file, which know bounds before they measure.
+"""The searches for the least memory and for the smallest file; the former uses lower bounds to measure less.
 
-For memory, the bound is weights, inputs, and the most bytes that planned values need at once in this order. It holds
-for backends that compute operator by operator.
+The lower bound on memory is the bytes of the weights, the inputs, and the values that are in use at once in the
+execution order. It holds for backends that run operator by operator.
 """
 
 from __future__ import annotations
@@ -21,10 +21,16 @@ _BOUNDED = ("torch", "arena")
 
 
 def search_memory(arms: Arms, measurer: LotMeasurer) -> Iterator[Standing]:
-    """One run of each, those with the least bound first, until no other can take less by more than WITHIN."""
+    """Run each candidate once, by increasing bound, until no other can take less by more than the share WITHIN.
+
+    Yields the standing after each lot. Raises NothingRanError.
+    """
     original, dims = measurer.verifier.original, measurer.verifier.dims
-    as_bound = all(original.dims.get(name) == size for name, size in dims.items())  # else sizes are those of no run
-    bounds = {label: memory_bound(made.graph, c.backend) if as_bound else 0 for label, (c, made) in arms.items()}
+    as_bound = all(original.dims.get(name) == size for name, size in dims.items())  # otherwise runs have other sizes
+    bounds = {
+        label: memory_bound(candidate_graph.graph, c.backend) if as_bound else 0
+        for label, (c, candidate_graph) in arms.items()
+    }
     waiting = sorted(arms, key=lambda label: bounds[label])
     peaks: dict[str, int] = {}
     dropped: dict[str, Dropped] = {}
@@ -32,7 +38,7 @@ def search_memory(arms: Arms, measurer: LotMeasurer) -> Iterator[Standing]:
         lot, waiting = waiting[:_LOT], waiting[_LOT:]
         measurer(lot, 1)
         for label in lot:
-            answer = measurer.found[label]
+            answer = measurer.results[label]
             if answer.failed or answer.peak_bytes is None:
                 dropped[label] = Dropped(1, f"it does not run: {answer.failed}")
             else:
@@ -52,12 +58,12 @@ def search_memory(arms: Arms, measurer: LotMeasurer) -> Iterator[Standing]:
 
 
 def search_size(arms: Arms) -> Iterator[Standing]:
-    """The bytes of the files tell; nothing runs."""
-    yield _standing_of({label: made.bytes for label, (_, made) in arms.items()}, {}, [])
+    """Yields one standing, by the bytes of the files; nothing runs."""
+    yield _standing_of({label: candidate_graph.bytes for label, (_, candidate_graph) in arms.items()}, {}, [])
 
 
 def _standing_of(sizes: Mapping[str, int], dropped: Mapping[str, Dropped], waiting: Sequence[str]) -> Standing:
-    """The standing of numbers that have no noise."""
+    """The standing of sizes in bytes, which have no noise. waiting: candidates without a size so far."""
     best = min(sizes, key=sizes.__getitem__)
     ratios = {label: _exact(size / max(sizes[best], 1)) for label, size in sizes.items()}
     worse = {
@@ -65,9 +71,9 @@ def _standing_of(sizes: Mapping[str, int], dropped: Mapping[str, Dropped], waiti
         for label, size in sizes.items()
         if size > sizes[best]
     }
-    left = tuple(sorted((label for label in sizes if label not in worse), key=lambda label: label != best))
+    remaining = tuple(sorted((label for label in sizes if label not in worse), key=lambda label: label != best))
     done = not waiting
-    return Standing(1, 1, best, ratios, (*left, *waiting), {**dropped, **worse}, done, done)
+    return Standing(1, 1, best, ratios, (*remaining, *waiting), {**dropped, **worse}, done, done)
 
 
 def _exact(value: float) -> Ratio:
@@ -75,10 +81,12 @@ def _exact(value: float) -> Ratio:
 
 
 def memory_bound(graph: Graph, backend: str) -> int:
-    """Bytes that a run needs at least, beside what operators take in passing; 0 for a backend that may fuse operators,
-    or reorder them."""
+    """The lower bound on a run's bytes, without temporary memory of operators.
+
+    It is 0 for a backend that may fuse or reorder operators.
+    """
     if backend not in _BOUNDED:
         return 0
     types = (graph.tensor_type(name) for name in graph.inputs)
-    given = sum(type_.bytes or 0 for type_ in types if type_ is not None)
-    return weight_bytes(graph) + given + sharing_of(graph, inner=False).packing.lower_bound
+    input_bytes = sum(type_.bytes or 0 for type_ in types if type_ is not None)
+    return weight_bytes(graph) + input_bytes + sharing_of(graph, inner=False).packing.lower_bound

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from workbench.study.tuning.pipelines import TuneError
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST_S = 7 * 24 * 3600.0
-_SOFT = 0.9  # of the budget, after which no lot begins; what runs then gets the rest to end
+_MAX_S = 7 * 24 * 3600.0
+_SOFT = 0.9  # share of the budget after which no lot begins; a running lot has the rest to end
 
 
 def parse_budget(text: str) -> float:
@@ -19,16 +19,22 @@ def parse_budget(text: str) -> float:
     if match is None:
         raise TuneError(f"the budget is a time such as 90s, 10m or 1h, not '{text[:40]}'")
     seconds = float(match[1]) * _SECONDS[match[2]]
-    if not 0 < seconds <= _LONGEST_S:
-        raise TuneError(f"the budget must be more than nothing and at most a week, not '{text[:40]}'")
+    if not 0 < seconds <= _MAX_S:
+        raise TuneError(f"the budget must be more than 0 and at most a week, not '{text[:40]}'")
     return seconds
 
 
 class Budget:
-    """Counts from when it is made."""
+    """A budget of wall time, which starts when it is created."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._clock, self._started = seconds, clock, clock()
+
+    def part(self, share: float) -> Budget:
+        """A budget of this share of the seconds, which started when this one did."""
+        part = Budget(share * self.seconds, self._clock)
+        part._started = self._started
+        return part
 
     @property
     def spent_s(self) -> float:
@@ -40,5 +46,5 @@ class Budget:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more may begin."""
+        """Whether no further lot may begin."""
         return self.spent_s >= _SOFT * self.seconds

@@ -1,4 +1,4 @@
-"""What a tuning found out about each candidate, and which of them no other beats in everything."""
+"""The evidence of a tuning: the numbers of each candidate, and which candidates are non-dominated."""
 
 from __future__ import annotations
 
@@ -6,25 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from workbench.run.measurement.statistics import spread
-from workbench.study.tuning.graphs import MadeGraph
-from workbench.study.tuning.halving import Dropped, Standing
+from workbench.run.measurement.statistics import Ratio, spread
+from workbench.study.tuning.graphs import CandidateGraph
+from workbench.study.tuning.halving import Dropped
+from workbench.study.tuning.last_run import LastRun
 from workbench.study.tuning.measuring import LotTimes
-from workbench.study.tuning.pipelines import Configuration
+from workbench.study.tuning.pipelines import AS_IT_IS, Configuration
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A candidate; None where there is no number.
+    """The results of a candidate; a number that is not known is None.
 
-    graph:        the first digits of the SHA-256 of its file, file_bytes its size.
-    median_ms:    of the `runs` of the last round in which it was measured.
-    ratio:        to the best of that round: of latencies, peaks or file sizes, as the objective says, with its 95 %
-                  interval.
-    peak_bytes:   of one run; `peak_counted` says what it counts, and peaks are comparable only if that is the same.
-    dropped_in:   the round after which it went; 0: before the rounds; None if it was left at the end. `why`: in words.
-    pareto:       whether no other measured candidate is at least as good in latency, memory and error, and better in
-                  one.
+    graph:      the first digits of the SHA-256 of its file. file_bytes: the size of that file,
+                which has no entries on what made each node.
+    median_ms, min_ms: of the last run, in which the finalists and the original were measured interleaved; None for
+                others, since medians of different moments cannot be compared.
+    runs:       the number of its runs in the last run, or in the last round in which it was measured.
+    ratio:      to the best, with its 95 % interval; of latencies, peaks or file sizes, by the objective. Of latencies
+                it is from the same runs. busy: whether something else ran meanwhile, so that it means little.
+    latency_ratio: of latencies, to the best; None if it was not measured together with the best, or on a busy machine.
+    peak_bytes: the peak of one run. Peaks are comparable only if `peak_counted`, what they count, is the same.
+    original:   whether it is the model as it is, with which the best is compared.
+    dropped_in: the round after which it was dropped; 0: before the rounds; None: it remained to the end.
+    why:        the reason why it was dropped, or "".
+    pareto:     whether it is non-dominated: no other measured candidate is at least as good in latency, memory and
+                error, and better in one of them.
     """
 
     label: str
@@ -34,94 +41,140 @@ class Evidence:
     graph: str = ""
     file_bytes: int | None = None
     median_ms: float | None = None
+    min_ms: float | None = None
     runs: int = 0
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
+    latency_ratio: float | None = None
+    busy: bool = False
     peak_bytes: int | None = None
     peak_counted: str = ""
     max_rel_error: float | None = None
+    original: bool = False
     dropped_in: int | None = None
     why: str = ""
     pareto: bool = False
+
+    @property
+    def measured_in(self) -> str:
+        """The run from which its numbers are: "last run", "round 2" or "its last round"; "" if it was not measured."""
+        if self.median_ms is not None:
+            return "last run"
+        if self.ratio is None or self.dropped_in == 0:
+            return ""
+        return "its last round" if self.dropped_in is None else f"round {self.dropped_in}"
+
+    @property
+    def result(self) -> str:
+        """Its part in the result, in words; not for the best."""
+        if self.original:
+            return "the original" if self.pipeline == AS_IT_IS else "the original, which these passes leave as it is"
+        return self.why or "remained at the end"
 
     def row(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def evidence_of(
-    every: Sequence[Configuration],
-    made: Mapping[str, MadeGraph],
+    candidates: Sequence[Configuration],
+    graphs: Mapping[str, CandidateGraph],
     times: Mapping[str, LotTimes],
-    standings: Mapping[str, Standing],
+    ratios: Mapping[str, Ratio],
+    latency_ratios: Mapping[str, Ratio],
     dropped: Mapping[str, Dropped],
+    last_run: LastRun | None,
     best: str,
 ) -> tuple[Evidence, ...]:
-    """One of each candidate: the best, those that were left, then the others, the last to go first.
+    """The evidence of each candidate: the best, the others of the last run, those that remained, the last dropped.
 
-    standings: by label, the last one with a ratio of the candidate. dropped: why each is not left; those that are
-               neither there nor in a standing were not measured.
+    graphs: by pipeline label; all others by candidate label.
+    times:  of the last lot with it. ratios, latency_ratios: see `Evidence`.
+    A candidate that is neither in `dropped` nor in `ratios` was not measured.
     """
-    results = [_evidence(c, made.get(c.pipeline.label), times.get(c.label), standings.get(c.label)) for c in every]
     entries = []
-    for one in results:
-        out = dropped.get(one.label)
-        if out is None and one.label not in standings:
-            out = Dropped(0, "it was not measured: the tuning ended before")
-        entries.append(one if out is None else replace(one, dropped_in=out.round, why=out.why))
-    marked = _marked(entries)
-    return tuple(sorted(marked, key=lambda one: _rank(one, best)))
+    for candidate in candidates:
+        label = candidate.label
+        entry = _evidence(candidate, graphs.get(candidate.pipeline.label), times.get(label))
+        entry = _with_ratios(entry, ratios.get(label), latency_ratios.get(label))
+        drop = dropped.get(label)
+        if drop is None and label not in ratios:
+            drop = Dropped(0, "it was not measured: the tuning ended before that")
+        if drop is not None and label != best:
+            entry = replace(entry, dropped_in=drop.round, why=drop.why)
+        entries.append(entry if last_run is None else _with_last_run(entry, last_run))
+    return tuple(sorted(_with_pareto(entries), key=lambda entry: _rank(entry, best)))
 
 
-def _rank(one: Evidence, best: str) -> tuple[bool, float, float]:
-    rounds = float("inf") if one.dropped_in is None else float(one.dropped_in)
-    return one.label != best, -rounds, float("inf") if one.ratio is None else one.ratio
+def _rank(entry: Evidence, best: str) -> tuple[bool, bool, float, float]:
+    rounds = float("inf") if entry.dropped_in is None or entry.median_ms is not None else float(entry.dropped_in)
+    ratio = float("inf") if entry.ratio is None else entry.ratio
+    return entry.label != best, entry.median_ms is None, -rounds, ratio
 
 
-def _evidence(
-    candidate: Configuration, made: MadeGraph | None, times: LotTimes | None, standing: Standing | None
-) -> Evidence:
-    verdict = None if made is None else made.verdict
-    one = Evidence(
+def _evidence(candidate: Configuration, result: CandidateGraph | None, times: LotTimes | None) -> Evidence:
+    verdict = None if result is None else result.verdict
+    entry = Evidence(
         candidate.label,
         candidate.backend,
         candidate.dtype,
         candidate.pipeline.label,
-        "" if made is None else made.digest[:12],
-        None if made is None else made.bytes,
+        "" if result is None else result.digest[:12],
+        None if result is None else result.bytes,
         max_rel_error=None if verdict is None else verdict.max_rel_error,
     )
-    if times is not None:
-        one = replace(
-            one,
-            median_ms=spread(times.times_ms).median_ms if times.times_ms else None,
-            runs=len(times.times_ms),
-            peak_bytes=times.peak_bytes,
-            peak_counted=times.peak_counted,
-            max_rel_error=one.max_rel_error if times.max_rel_error is None else times.max_rel_error,
-        )
-    if standing is not None:
-        ratio = standing.ratios[candidate.label]
-        one = replace(one, ratio=ratio.ratio, ratio_low=ratio.ratio_low, ratio_high=ratio.ratio_high)
-    return one
+    if times is None:
+        return entry
+    return replace(
+        entry,
+        runs=len(times.times_ms),
+        peak_bytes=times.peak_bytes,
+        peak_counted=times.peak_counted,
+        max_rel_error=entry.max_rel_error if times.max_rel_error is None else times.max_rel_error,
+    )
 
 
-def _marked(results: Sequence[Evidence]) -> list[Evidence]:
-    """With the non-dominated ones marked, of those that have a latency."""
-    measured = [one for one in results if one.median_ms is not None]
+def _with_ratios(entry: Evidence, ratio: Ratio | None, latency_ratio: Ratio | None) -> Evidence:
+    if ratio is not None:
+        low, high, busy = ratio.ratio_low, ratio.ratio_high, ratio.ratio_busy
+        entry = replace(entry, ratio=ratio.ratio, ratio_low=low, ratio_high=high, busy=busy)
+    if latency_ratio is None or latency_ratio.ratio_busy:
+        return entry
+    return replace(entry, latency_ratio=latency_ratio.ratio)
+
+
+def _with_last_run(entry: Evidence, last_run: LastRun) -> Evidence:
+    times = last_run.times.get(entry.label)
+    if times is None:
+        return entry
+    spread_ = spread(times.times_ms)
+    return replace(
+        entry,
+        median_ms=spread_.median_ms,
+        min_ms=spread_.min_ms,
+        runs=len(times.times_ms),
+        original=entry.label == last_run.original,
+    )
+
+
+def _with_pareto(results: Sequence[Evidence]) -> list[Evidence]:
+    """The entries, with `pareto` set for those that have a latency and are non-dominated."""
+    measured = [entry for entry in results if entry.latency_ratio is not None]
     return [
-        replace(one, pareto=one.median_ms is not None and not any(dominates(other, one) for other in measured))
-        for one in results
+        replace(
+            entry, pareto=entry.latency_ratio is not None and not any(dominates(other, entry) for other in measured)
+        )
+        for entry in results
     ]
 
 
 def dominates(a: Evidence, b: Evidence) -> bool:
     """Whether a is at least as good as b in latency, memory and error, and better in one.
 
-    Peaks that count different things cannot be compared, so that neither of two such candidates dominates.
+    If their peaks count different things, neither dominates the other.
     """
     if a.peak_counted != b.peak_counted:
         return False
-    pairs = [(a.median_ms, b.median_ms), (a.peak_bytes, b.peak_bytes), (a.max_rel_error, b.max_rel_error)]
-    known = [(x or 0.0, y or 0.0) for x, y in pairs]
-    return all(x <= y for x, y in known) and any(x < y for x, y in known)
+    pairs = [(a.latency_ratio, b.latency_ratio), (a.peak_bytes, b.peak_bytes), (a.max_rel_error, b.max_rel_error)]
+    values = [(x or 0.0, y or 0.0) for x, y in pairs]
+    return all(x <= y for x, y in values) and any(x < y for x, y in values)

@@ -1,4 +1,4 @@
-"""The graphs of the candidates: one for each list of passes, verified once for each distinct file."""
+"""The graphs of the candidates: one per pipeline, verified once per distinct file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from workbench.run.worker.process import CancelledError
 from workbench.study.tuning.pipelines import TUNED_TARGET, Configuration, NamedPasses
 from workbench.verification.verifier import Verifier
 
-SAME_GRAPH = "its graph is that of"  # how the reason of an equal candidate begins
+SAME_GRAPH = "its graph is the same as that of"  # start of a candidate's reason to be dropped
 
 
 @dataclass(frozen=True)
-class MadeGraph:
-    """What a pipeline made of the model.
+class CandidateGraph:
+    """The graph that a pipeline produces from the model.
 
-    digest: SHA-256 of its file; equal files are equal graphs, weights and order included. bytes: of the file.
-    wrong:  why it cannot be used, in words; "" if nothing is known to be wrong.
+    digest: SHA-256 of its file; graphs of equal files are equal, with their weights and order. bytes: of the file.
+    The file has no entries on what made each node, which differ between pipelines of equal results.
+    wrong:  the reason why the graph cannot be used; "" if no fault is known.
     """
 
     graph: Graph
@@ -45,20 +46,23 @@ def make_graphs(
     *,
     on_progress: Callable[[str], None],
     is_over: Callable[[], bool],
-) -> tuple[dict[str, MadeGraph], dict[str, str]]:
-    """By the pipelines' labels, their graphs, and why there is none. Once `is_over`, no further one is made."""
-    made: dict[str, MadeGraph] = {}
+) -> tuple[dict[str, CandidateGraph], dict[str, str]]:
+    """The graphs by pipeline label, and the reason why there is none by the label of each other pipeline.
+
+    max_error: the largest allowed relative error. is_over: once true, no further graph is made.
+    """
+    graphs: dict[str, CandidateGraph] = {}
     failed: dict[str, str] = {}
-    verified: dict[str, MadeGraph] = {}
+    verified: dict[str, CandidateGraph] = {}
     for pipeline in pipelines:
         if is_over():
-            failed[pipeline.label] = "its graph is not made: the budget ended before"
+            failed[pipeline.label] = "its graph was not made: the budget had ended"
             continue
         on_progress(f"passes: {pipeline.label}")
         try:
-            result = _made(graph, pipeline, verifier, is_over)
-        except _TimeOverError:
-            failed[pipeline.label] = "its graph is not made: the budget ended meanwhile"
+            result = _graph_of(graph, pipeline, verifier, is_over)
+        except _BudgetEndedError:
+            failed[pipeline.label] = "its graph was not made: the budget ended while its passes ran"
             continue
         except CancelledError:
             raise
@@ -69,38 +73,40 @@ def make_graphs(
             on_progress(f"comparing with the original: {pipeline.label}")
             verdict = verifier.check(result.graph)
             verified[result.digest] = replace(result, verdict=verdict, wrong=_fault(verdict, max_error))
-        made[pipeline.label] = verified[result.digest]
-    return made, failed
+        graphs[pipeline.label] = verified[result.digest]
+    return graphs, failed
 
 
 def superfluous(
-    every: Sequence[Configuration], made: Mapping[str, MadeGraph], failed: Mapping[str, str]
+    candidates: Sequence[Configuration], graphs: Mapping[str, CandidateGraph], failed: Mapping[str, str]
 ) -> dict[str, str]:
-    """By the candidates' labels, why some need not be measured: no graph, a wrong one, or one that another candidate
-    runs in the same way."""
+    """For each candidate label, why a candidate need not be measured.
+
+    It has no graph, a wrong one, or the same graph, backend and element type as another candidate.
+    """
     results: dict[str, str] = {}
     first: dict[tuple[str, str, str], str] = {}
-    for candidate in every:
+    for candidate in candidates:
         name = candidate.pipeline.label
         if name in failed:
             results[candidate.label] = failed[name]
-        elif made[name].wrong:
-            results[candidate.label] = f"its graph is wrong: {made[name].wrong}"
+        elif graphs[name].wrong:
+            results[candidate.label] = f"its graph is wrong: {graphs[name].wrong}"
         else:
-            same = first.setdefault((made[name].digest, *candidate.way), candidate.label)
+            same = first.setdefault((graphs[name].digest, *candidate.execution), candidate.label)
             if same != candidate.label:
                 results[candidate.label] = f"{SAME_GRAPH} '{same}'"
     return results
 
 
-class _TimeOverError(Exception):
-    """Passes are broken off."""
+class _BudgetEndedError(Exception):
+    """The budget ended while passes ran."""
 
 
-def _made(graph: Graph, pipeline: NamedPasses, verifier: Verifier, is_over: Callable[[], bool]) -> MadeGraph:
-    def heed(_: Progress) -> None:
+def _graph_of(graph: Graph, pipeline: NamedPasses, verifier: Verifier, is_over: Callable[[], bool]) -> CandidateGraph:
+    def check_time(_: Progress) -> None:
         if is_over():
-            raise _TimeOverError
+            raise _BudgetEndedError
 
     history = optimize(
         graph,
@@ -108,15 +114,15 @@ def _made(graph: Graph, pipeline: NamedPasses, verifier: Verifier, is_over: Call
         target=TUNED_TARGET,
         export_for=pipeline.export_for,
         options=pipeline.options,
-        on_progress=heed,
+        on_progress=check_time,
     )
     with tempfile.TemporaryDirectory(dir=verifier.worker.folder, prefix="tuned-") as folder:
-        written = export_onnx(history.graph, Path(folder) / "model.onnx", check=False)
-        return MadeGraph(history.graph, _digest(Path(folder)), written.bytes)
+        written = export_onnx(history.graph, Path(folder) / "model.onnx", check=False, metadata=False)
+        return CandidateGraph(history.graph, _digest(Path(folder)), written.bytes)
 
 
 def _digest(folder: Path) -> str:
-    """Of all files of a model, since large weights stand beside it."""
+    """SHA-256 of all files of a model; large weights are in a file beside it."""
     result = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         with open(file, "rb") as opened:
@@ -133,15 +139,15 @@ def _fault(verdict: Verdict, max_error: float) -> str:
 
 
 def error_fault(result: Verdict | Comparison, tolerance: Tolerance, max_error: float) -> str:
-    """The sentence that the error is not allowed; "" if it is.
+    """The sentence that the error is too large; "" if it is allowed.
 
-    tolerance: by which it was compared. Outputs that are equal by it need no more if it is the stricter one: faint
-    outputs may have a large relative error.
+    tolerance: the one of the comparison. If it is stricter than `max_error`, being equal by it is enough, since outputs
+    near zero may have a large relative error.
     """
     if result.bit_equal or (result.ok and (result.max_rel_error is None or tolerance.relative <= max_error)):
         return ""
     if result.max_rel_error is None:
-        return "its results are not those of the original"
+        return "its results differ from those of the original"
     if result.max_rel_error <= max_error:
         return ""
-    return f"its relative error, {result.max_rel_error:.1e}, is above the {max_error:g} that is allowed"
+    return f"its relative error, {result.max_rel_error:.1e}, is above the allowed {max_error:g}"

@@ -1,4 +1,4 @@
-"""A tuning as a job: one model on one device, where all its turns are, since only they can be compared."""
+"""A tuning as a job for one device, since only times of the same device can be compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.verification.verifier import Verifier
 
 @dataclass(frozen=True)
 class TuningAnswer:
-    """warnings: of loading the model."""
+    """The answer of a `TuneJob`. warnings: of loading the model."""
 
     recipe: Recipe
     warnings: tuple[str, ...]
@@ -24,8 +24,11 @@ class TuningAnswer:
 
 @dataclass(frozen=True)
 class TuneJob:
-    """model: a file, or `package.module:factory` if it `is_program`. layouts: as `--input-layout` takes them.
-    inputs: a file of the user's, or None for random ones from `seed`. record: see `tune`."""
+    """The job that tunes one model.
+
+    model:   a path, or `package.module:factory` if it `is_program`. layouts: as in `--input-layout`.
+    inputs:  the user's .npz file; None: random inputs from `seed`. record: see `tune`.
+    """
 
     model: str
     request: TuneRequest
@@ -42,7 +45,7 @@ class TuneJob:
         return model if self.inputs is None else (*model, self.inputs)
 
     def run(self, site: Site) -> TuningAnswer:
-        """Raises UserError, see `tune`."""
+        """The recipe. Raises UserError, see `tune`."""
         dims = dict(self.dims)
         graph = load_torch(self.model, dims) if self.is_program else load_model(site.path_of(self.model), dims)
         declare(graph, parse_layouts(list(self.layouts)))
@@ -53,6 +56,6 @@ class TuneJob:
             replace(self.request, device=site.device),
             verifier,
             record=None if self.record is None else site.path_of(self.record),
-            on_progress=lambda words: site.hear({"stage": words, "done": 0, "total": 1}),
+            on_progress=lambda message: site.on_progress({"stage": message, "done": 0, "total": 1}),
         )
         return TuningAnswer(replace(recipe, device=self.request.device), tuple(graph.warnings))

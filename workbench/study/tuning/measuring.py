@@ -1,4 +1,4 @@
-"""Lots of candidates, measured by turns; what was measured is kept, so that a tuning that was stopped goes on."""
+"""Measures lots of candidates, interleaved, and records them, so that a stopped tuning can be resumed."""
 
 from __future__ import annotations
 
@@ -13,76 +13,92 @@ from typing import Any
 
 from workbench.errors import UserError
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
+from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant
+from workbench.run.measurement.notes import busy_notes
 from workbench.run.measurement.variants import Variant
 from workbench.run.records.store import model_hash
 from workbench.run.tolerances import DTYPES, tolerance_for
 from workbench.run.worker.process import CancelledError
 from workbench.study.tuning.budget import Budget
-from workbench.study.tuning.graphs import MadeGraph, error_fault
+from workbench.study.tuning.graphs import CandidateGraph, error_fault
 from workbench.study.tuning.pipelines import Configuration
 from workbench.support.files import SPECIAL, is_special, not_written
 from workbench.verification.verifier import Verifier
 
 
 class BudgetOverError(Exception):
-    """The budget ended before a lot had times."""
+    """The budget ended before a lot was measured."""
 
 
 @dataclass(frozen=True)
 class LotTimes:
-    """What one lot said of a candidate; times_ms is empty if it `failed`, a sentence."""
+    """The measurement of a candidate in one lot.
+
+    failed: the sentence why `times_ms` is empty, or "". busy: whether something else ran meanwhile.
+    """
 
     times_ms: Sequence[float] = ()
     peak_bytes: int | None = None
     peak_counted: str = ""
     max_rel_error: float | None = None
     failed: str = ""
+    busy: bool = False
+
+
+@dataclass(frozen=True)
+class Lot:
+    """The measurement of all candidates of a lot, by label. notes: on a machine that was busy meanwhile."""
+
+    times: Mapping[str, LotTimes]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass
 class LotMeasurer:
-    """Measures lots of candidates, by their labels.
+    """Measures lots of candidates, which are named by their labels.
 
-    record:   a file of one JSON object per lot, to which each finished one is added; None: nothing is kept.
-    machine:  the device and the versions, which belong to the key of a lot.
-    found:    by label, what the last lot with it said.
-    on_progress: is called with the progress; may raise to stop. is_enough: once true, the present lot ends early.
+    arms:        by label, each candidate and its graph.
+    record:      a file to which each finished lot is added as a line of JSON; None: lots are not recorded.
+    machine:     the device and the versions, which are part of a lot's key.
+    results:     by label, the measurement in the last lot with that candidate. notes: on the last lot.
+    on_progress: is called with a text; may raise to stop. is_enough: once true, the present lot ends early.
     """
 
-    made: Mapping[str, tuple[Configuration, MadeGraph]]
+    arms: Mapping[str, tuple[Configuration, CandidateGraph]]
     verifier: Verifier
     device: str
     max_error: float
     budget: Budget
     record: Path | None = None
     machine: Mapping[str, Any] = field(default_factory=dict)
-    on_progress: Callable[[str], None] = lambda words: None
+    on_progress: Callable[[str], None] = lambda text: None
     is_enough: Callable[[], bool] = lambda: False
-    found: dict[str, LotTimes] = field(default_factory=dict)
+    results: dict[str, LotTimes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._kept = read_record(self.record)
+        self._recorded = read_record(self.record)
 
     def __call__(self, labels: Sequence[str], turns: int) -> dict[str, Sequence[float] | str]:
-        """The times of each, all of one length, or why it has none. Raises BudgetOverError."""
+        """For each label, the times (ms), equally many for each, or why there are none. Raises BudgetOverError."""
         key = self._key(labels, turns)
-        if key in self._kept:
-            answers = self._kept[key]
+        if key in self._recorded:
+            lot = self._recorded[key]
         else:
-            answers = self._measured(labels, turns)
-            if all(len(answer.times_ms) == turns for answer in answers.values() if not answer.failed):
-                self._write(key, answers)
-        self.found |= answers
-        least = min((len(answer.times_ms) for answer in answers.values() if not answer.failed), default=0)
-        return {label: answer.failed or answer.times_ms[:least] for label, answer in answers.items()}
+            lot = self._measured(labels, turns)
+            if all(len(answer.times_ms) == turns for answer in lot.times.values() if not answer.failed):
+                self._write(key, lot)
+        answers, self.notes = lot.times, lot.notes
+        self.results |= answers
+        length = min((len(answer.times_ms) for answer in answers.values() if not answer.failed), default=0)
+        return {label: answer.failed or answer.times_ms[:length] for label, answer in answers.items()}
 
-    def _measured(self, labels: Sequence[str], turns: int) -> dict[str, LotTimes]:
+    def _measured(self, labels: Sequence[str], turns: int) -> Lot:
         if self.budget.is_over or self.is_enough():
             raise BudgetOverError
         variants = {
-            label: Variant(made.graph, candidate.backend, candidate.dtype)
-            for label, (candidate, made) in ((label, self.made[label]) for label in labels)
+            label: Variant(result.graph, candidate.backend, candidate.dtype)
+            for label, (candidate, result) in ((label, self.arms[label]) for label in labels)
         }
         try:
             measured = measure_models(
@@ -94,7 +110,7 @@ class LotMeasurer:
                 operators=False,
                 worker=self.verifier.worker,
                 timeout_s=max(1.0, self.budget.left_s),
-                on_progress=self._hear,
+                on_progress=self._report,
                 is_enough=lambda: self.budget.is_over or self.is_enough(),
             )
         except CancelledError:
@@ -103,18 +119,23 @@ class LotMeasurer:
             if self.budget.is_over or self.is_enough():
                 raise BudgetOverError from None
             return self._one_by_one(labels, turns, error)
-        return {label: self._answer(label, measured.variants.get(label)) for label in labels}
+        answers = {label: self._answer(label, measured.variants.get(label)) for label in labels}
+        return Lot(answers, tuple(busy_notes(measured.ran)))
 
-    def _one_by_one(self, labels: Sequence[str], turns: int, error: UserError) -> dict[str, LotTimes]:
-        """After the whole lot failed: each alone, then those that run together again, without those that do not.
+    def _one_by_one(self, labels: Sequence[str], turns: int, error: UserError) -> Lot:
+        """Measure a lot that failed as a whole: each candidate alone, then those that run, together.
 
-        If each runs alone, they do not fit beside each other, and their times alone are taken.
+        If all run alone, they do not fit in memory together, and the times alone are returned.
         """
         if len(labels) == 1:
-            return {labels[0]: LotTimes(failed=str(error))}
-        alone = {label: self._measured([label], turns)[label] for label in labels}
-        able = [label for label, answer in alone.items() if not answer.failed]
-        return {**alone, **self._measured(able, turns)} if 0 < len(able) < len(labels) else alone
+            return Lot({labels[0]: LotTimes(failed=str(error))})
+        lots = [self._measured([label], turns) for label in labels]
+        alone = {label: answer for lot in lots for label, answer in lot.times.items()}
+        runnable = [label for label, answer in alone.items() if not answer.failed]
+        if not 0 < len(runnable) < len(labels):
+            return Lot(alone, tuple(note for lot in lots for note in lot.notes))
+        together = self._measured(runnable, turns)
+        return Lot({**alone, **together.times}, together.notes)
 
     def _answer(self, label: str, variant: MeasuredVariant | FailedVariant | None) -> LotTimes:
         if variant is None:
@@ -125,7 +146,7 @@ class LotMeasurer:
         fault = ""
         if error is not None:
             of_model = tolerance_for(self.verifier.original)
-            tolerance = max(DTYPES[variant.dtype], of_model, key=lambda found: found.relative)
+            tolerance = max(DTYPES[variant.dtype], of_model, key=lambda results: results.relative)
             fault = error_fault(error, tolerance, self.max_error)
         return LotTimes(
             [] if fault else variant.times_ms,
@@ -133,16 +154,17 @@ class LotMeasurer:
             memory.counted,
             None if error is None else error.max_rel_error,
             fault,
+            variant.busy,
         )
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
+    def _report(self, event: Mapping[str, Any]) -> None:
         self.on_progress(event["stage"])
         if event["stage"].startswith("waiting") and (self.budget.is_over or self.is_enough()):
-            raise BudgetOverError  # another's job is not waited for any longer
+            raise BudgetOverError  # it does not wait longer for a job of another process
 
     def _key(self, labels: Sequence[str], turns: int) -> str:
         """The hash of everything that affects the lot's numbers."""
-        parts = [(label, self.made[label][1].digest, *self.made[label][0].way) for label in labels]
+        lot = [(label, self.arms[label][1].digest, *self.arms[label][0].execution) for label in labels]
         return _hash(
             {
                 "model": model_hash(self.verifier.original),
@@ -152,16 +174,17 @@ class LotMeasurer:
                 },
                 "machine": self.machine,
                 "max_error": self.max_error,
-                "lot": parts,
+                "lot": lot,
                 "turns": turns,
             }
         )
 
-    def _write(self, key: str, answers: Mapping[str, LotTimes]) -> None:
-        self._kept[key] = dict(answers)
+    def _write(self, key: str, lot: Lot) -> None:
+        self._recorded[key] = lot
         if self.record is None:
             return
-        line = {"key": key, "found": {label: asdict(answer) for label, answer in answers.items()}}
+        found = {label: asdict(answer) for label, answer in lot.times.items()}
+        line = {"key": key, "found": found, "notes": lot.notes}
         try:
             with open(self.record, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
@@ -169,49 +192,62 @@ class LotMeasurer:
             raise not_written(self.record, error) from None
 
 
-def _hash(message: Any, more: bytes = b"") -> str:
-    return hashlib.sha256(json.dumps(message, sort_keys=True, default=list).encode() + more).hexdigest()
+def _hash(content: Any, data: bytes = b"") -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode() + data).hexdigest()
 
 
 def forget_record(record: Path) -> None:
-    """Remove the file of a tuning that came to its end. Raises UserError."""
+    """Remove the record of a finished tuning. Raises UserError."""
     try:
         record.unlink(missing_ok=True)
     except OSError as error:
-        raise UserError(f"'{record}' is not needed any more and cannot be removed: {error.strerror or error}") from None
+        raise UserError(f"'{record}' is no longer needed, but cannot be removed: {error.strerror or error}") from None
 
 
 def _lot_times(answer: Mapping[str, Any]) -> LotTimes:
-    """Raises TypeError or ValueError for what is not written here."""
+    """The measurement in a record. Raises TypeError or ValueError for anything else."""
     lot_times = LotTimes(**answer)
     numbers = (*lot_times.times_ms, lot_times.peak_bytes or 0, lot_times.max_rel_error or 0)
     if not all(isinstance(number, int | float) for number in numbers) or not all(
         map(math.isfinite, lot_times.times_ms)
     ):
-        raise ValueError("a number is none")
-    return replace(lot_times, peak_counted=str(lot_times.peak_counted), failed=str(lot_times.failed))
+        raise ValueError("not a finite number")
+    return replace(
+        lot_times,
+        peak_counted=str(lot_times.peak_counted),
+        failed=str(lot_times.failed),
+        busy=bool(lot_times.busy),
+    )
 
 
-def read_record(record: Path | None) -> dict[str, dict[str, LotTimes]]:
-    """By their keys, the lots in the file. An incomplete last line, of a process that was killed, is cut off.
+def _lot(line: Mapping[str, Any]) -> Lot:
+    """The lot in a line of a record. Raises KeyError, TypeError, AttributeError or ValueError for anything else."""
+    times = {label: _lot_times(answer) for label, answer in line["found"].items()}
+    return Lot(times, tuple(map(str, line.get("notes", ()))))
+
+
+def read_record(record: Path | None) -> dict[str, Lot]:
+    """The lots in the file, by key. An incomplete last line, of a process that was killed, is removed.
 
     Raises UserError.
     """
     if record is None or not record.exists():
         return {}
     if is_special(record):
-        raise UserError(f"'{record}' cannot hold measurements, for {SPECIAL}; write the recipe to another place")
+        raise UserError(f"'{record}' cannot hold measurements, for {SPECIAL}; write the recipe to another path")
     try:
         text = record.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
+        complete = text[: text.rfind("\n") + 1]
         results = {}
-        for line in filter(str.strip, whole.splitlines()):
+        for line in filter(str.strip, complete.splitlines()):
             lot = json.loads(line)
-            results[lot["key"]] = {label: _lot_times(answer) for label, answer in lot["found"].items()}
-        if whole != text:
-            os.truncate(record, len(whole.encode()))
+            results[lot["key"]] = _lot(lot)
+        if complete != text:
+            os.truncate(record, len(complete.encode()))
     except OSError as error:
-        raise UserError(f"'{record}' cannot be read: {error.strerror or error}; write the recipe elsewhere") from None
+        raise UserError(
+            f"'{record}' cannot be read: {error.strerror or error}; write the recipe to another path"
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise UserError(f"'{record}' does not hold the measurements of a tuning; delete it or move it away") from None
+        raise UserError(f"'{record}' does not hold the measurements of a tuning; delete or move it") from None
     return results

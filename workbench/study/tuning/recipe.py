@@ -1,4 +1,4 @@
-"""A recipe: what a tuning chose, as a TOML file that `optimize --recipe` runs anywhere, with the evidence."""
+"""A recipe: the choice of a tuning as a TOML file for `optimize --recipe`, with the evidence."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from workbench.errors import UserError, reading
 from workbench.layout.profile import load_profile
 from workbench.registry.pass_choice import choose
 from workbench.rewrite.core.exactness import MODES
+from workbench.run.measurement.formatting import speed_text
+from workbench.run.measurement.statistics import Ratio
 from workbench.run.measurement.variants import BACKENDS
 from workbench.run.tolerances import DTYPES
 from workbench.study.tuning.evidence import Evidence
 from workbench.support.files import SPECIAL, is_special, write_text
 
 VERSION = 1
-_LARGEST = 10_000_000  # bytes of a file
-_LARGEST_NUMBER = 1e300
+_MAX_BYTES = 10_000_000  # bytes of a file
+_MAX_NUMBER = 1e300
 _TABLES = ("version", "model", "tuned", "run", "pipeline", "evidence")
-
-
 BUDGET_ENDED, STOPPED_EARLY = "the budget ended", "it was stopped"  # why a tuning ended early
 
 
@@ -33,14 +33,15 @@ class RecipeError(UserError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What was chosen, for what, and why.
+    """The chosen candidate, the request of the tuning, and the evidence.
 
-    passes, options, target, mode, export_for: the arguments of `api.optimize`.
-    backend, dtype: with what to run the result.
-    label:          of the candidate that was chosen.
-    model_sha256:   of the model's file, see `records.store.model_hash`.
-    objective:      "latency", "memory" or "size", on `device`; max_error: the relative error that was allowed.
-    ended:          why the tuning ended, in words; seconds: what it took.
+    passes, options, target, mode, export_for: arguments of `api.optimize`.
+    backend, dtype: the backend and element type that run the result.
+    label:        the label of the chosen candidate.
+    model_sha256: the SHA-256 of the model's file, see `records.store.model_hash`.
+    objective:    "latency", "memory" or "size", on `device`. max_error: the largest allowed relative error.
+    notes:        on the last run, on a machine that was busy meanwhile.
+    ended:        why the tuning ended, as a sentence without a full stop. seconds: its duration.
     """
 
     model_name: str
@@ -61,11 +62,24 @@ class Recipe:
     mode: str
     export_for: str | None
     evidence: tuple[Evidence, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def is_resumable(self) -> bool:
         """Whether the tuning ended early, so that tuning again continues from its measurements."""
         return self.ended in (BUDGET_ENDED, STOPPED_EARLY)
+
+    @property
+    def gain_text(self) -> str:
+        """The best beside the original, of the last run, as `speed_text` says it; "" if it has no two of them."""
+        original = next((entry for entry in self.evidence if entry.original), None)
+        if original is None or self.objective != "latency" or original.label == self.label:
+            return ""
+        ratio, low, high = original.ratio, original.ratio_low, original.ratio_high
+        if not (ratio and low and high):
+            return ""
+        speed = speed_text(Ratio(1 / ratio, 1 / high, 1 / low, original.busy))
+        return f"{speed} the original in {original.backend}"
 
     def pipeline(self) -> dict[str, Any]:
         """The arguments of `api.optimize`."""
@@ -78,7 +92,7 @@ class Recipe:
         }
 
     def table(self) -> dict[str, Any]:
-        """The recipe as the file has it; what is None is absent."""
+        """The tables of the file; values that are None are left out."""
         pipeline = {"passes": list(self.passes), "target": self.target, "mode": self.mode}
         if self.export_for is not None:
             pipeline["export_for"] = self.export_for
@@ -93,21 +107,22 @@ class Recipe:
                 "seconds": self.seconds,
                 "ended": self.ended,
                 "chosen": self.label,
+                "notes": list(self.notes),
                 "versions": dict(self.versions),
             },
             "run": {"backend": self.backend, "dtype": self.dtype},
             "pipeline": {**pipeline, "options": dict(self.options)},
-            "evidence": [{k: v for k, v in one.row().items() if v is not None} for one in self.evidence],
+            "evidence": [{k: v for k, v in entry.row().items() if v is not None} for entry in self.evidence],
         }
 
 
 def save_recipe(recipe: Recipe, path: str | Path) -> None:
-    """Raises UserError."""
+    """Write the recipe to a file. Raises UserError."""
     write_text(path, toml_text(recipe.table()))
 
 
 def load_recipe(path: str | Path) -> Recipe:
-    """The recipe in the file, whose passes exist here. Raises RecipeError with one sentence."""
+    """The recipe in the file; checks that its passes exist. Raises RecipeError."""
     what = f"the recipe '{path}'"
     with reading(what, RecipeError, "tune again"):
         return _loaded(path, what)
@@ -124,26 +139,27 @@ def _loaded(path: str | Path, what: str) -> Recipe:
     unknown = next((key for key in table if key not in _TABLES), None)
     if unknown is not None:
         raise RecipeError(f"{what} has the unknown key '{unknown[:60]}'; its keys are {', '.join(_TABLES)}")
-    read = _Reader(what, table)
+    reader = _Reader(what, table)
     recipe = Recipe(
-        model_name=read.text("model", "name"),
-        model_sha256=read.text("model", "sha256"),
-        objective=read.text("tuned", "objective"),
-        device=read.text("tuned", "device"),
-        device_name=read.text("tuned", "device_name"),
-        versions=read.words("tuned", "versions"),
-        max_error=read.number("tuned", "max_error"),
-        seconds=read.number("tuned", "seconds"),
-        ended=read.text("tuned", "ended"),
-        label=read.text("tuned", "chosen"),
-        backend=read.one_of("run", "backend", BACKENDS),
-        dtype=read.one_of("run", "dtype", DTYPES),
-        passes=read.texts("pipeline", "passes"),
-        options=read.table("pipeline", "options"),
-        target=read.text("pipeline", "target"),
-        mode=read.one_of("pipeline", "mode", MODES),
-        export_for=read.text("pipeline", "export_for") if "export_for" in read.part("pipeline") else None,
-        evidence=read.evidence(),
+        model_name=reader.text("model", "name"),
+        model_sha256=reader.text("model", "sha256"),
+        objective=reader.text("tuned", "objective"),
+        device=reader.text("tuned", "device"),
+        device_name=reader.text("tuned", "device_name"),
+        versions=reader.text_table("tuned", "versions"),
+        max_error=reader.number("tuned", "max_error"),
+        seconds=reader.number("tuned", "seconds"),
+        ended=reader.text("tuned", "ended"),
+        label=reader.text("tuned", "chosen"),
+        backend=reader.one_of("run", "backend", BACKENDS),
+        dtype=reader.one_of("run", "dtype", DTYPES),
+        passes=reader.texts("pipeline", "passes"),
+        options=reader.table("pipeline", "options"),
+        target=reader.text("pipeline", "target"),
+        mode=reader.one_of("pipeline", "mode", MODES),
+        export_for=reader.text("pipeline", "export_for") if "export_for" in reader.part("pipeline") else None,
+        evidence=reader.evidence(),
+        notes=reader.texts("tuned", "notes") if "notes" in reader.part("tuned") else (),
     )
     try:
         choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
@@ -156,9 +172,9 @@ def _loaded(path: str | Path, what: str) -> Recipe:
 def _parsed(path: Path, what: str) -> dict[str, Any]:
     try:
         if is_special(path):
-            raise RecipeError(f"{what} cannot be read, for {SPECIAL}; name another")
-        if path.stat().st_size > _LARGEST:
-            raise RecipeError(f"{what} has more than {_LARGEST:,} bytes, too many for a recipe; name another file")
+            raise RecipeError(f"{what} cannot be read, for {SPECIAL}; name another file")
+        if path.stat().st_size > _MAX_BYTES:
+            raise RecipeError(f"{what} has more than {_MAX_BYTES:,} bytes, too many for a recipe; name another file")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecipeError(f"{what} cannot be read: {error.strerror or error}; name another file") from None
@@ -168,7 +184,10 @@ def _parsed(path: Path, what: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the keys of a recipe; each that is missing or of another type is a RecipeError."""
+    """Reads the values of a recipe. Raises RecipeError for a key that is missing or has another type.
+
+    what: names the recipe in errors. whole: the parsed file.
+    """
 
     what: str
     whole: Mapping[str, Any]
@@ -176,13 +195,13 @@ class _Reader:
     def part(self, name: str) -> Mapping[str, Any]:
         result = self.whole.get(name)
         if not isinstance(result, dict):
-            raise RecipeError(f"{self.what} lacks the table [{name}]; tune again, or put it back")
+            raise RecipeError(f"{self.what} lacks the table [{name}]; tune again, or restore it")
         return result
 
-    def _value(self, part: str, key: str, kinds: tuple[type, ...], words: str) -> Any:
+    def _value(self, part: str, key: str, kinds: tuple[type, ...], expected: str) -> Any:
         result = self.part(part).get(key)
         if not isinstance(result, kinds) or isinstance(result, bool):
-            raise RecipeError(f"{self.what}: {part}.{key} must be {words}; correct it, or tune again")
+            raise RecipeError(f"{self.what}: {part}.{key} must be {expected}; correct it, or tune again")
         return result
 
     def text(self, part: str, key: str) -> str:
@@ -190,14 +209,14 @@ class _Reader:
 
     def number(self, part: str, key: str) -> float:
         result = self._value(part, key, (int, float), "a number")
-        if abs(result) > _LARGEST_NUMBER:
+        if abs(result) > _MAX_NUMBER:
             raise RecipeError(f"{self.what}: {part}.{key} is too large a number; correct it, or tune again")
         return float(result)
 
     def table(self, part: str, key: str) -> Mapping[str, Any]:
         return dict(self._value(part, key, (dict,), "a table"))
 
-    def words(self, part: str, key: str) -> Mapping[str, str]:
+    def text_table(self, part: str, key: str) -> Mapping[str, str]:
         return {name: str(value) for name, value in self.table(part, key).items()}
 
     def texts(self, part: str, key: str) -> tuple[str, ...]:
@@ -236,16 +255,16 @@ def toml_text(table: Mapping[str, Any]) -> str:
 
 
 def _lines(table: Mapping[str, Any], path: str) -> list[str]:
-    """Plain keys first, since a key after a table's heading belongs to it."""
+    """The lines of a table; its plain keys come first, since a key after a heading belongs to that heading's table."""
     plain = {key: value for key, value in table.items() if not _is_table(value) and not _is_tables(value)}
     lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
     for key, value in table.items():
-        place = f"{path}.{_key(key)}" if path else _key(key)
+        full_path = f"{path}.{_key(key)}" if path else _key(key)
         if _is_table(value):
-            lines += ["", f"[{place}]", *_lines(value, place)]
+            lines += ["", f"[{full_path}]", *_lines(value, full_path)]
         elif _is_tables(value):
             for row in value:
-                lines += ["", f"[[{place}]]", *_lines(row, place)]
+                lines += ["", f"[[{full_path}]]", *_lines(row, full_path)]
     return lines
 
 
@@ -275,5 +294,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string: JSON's escapes are TOML's, but for DEL."""
+    """A basic string. TOML has JSON's escapes, and DEL must be escaped too."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,23 +1,21 @@
-"""Compare: the open model beside another file, such as another tool's output, and their differences."""
+"""The page Compare: the original beside the result, or the open model beside another file, with their differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
 from workbench.metrics import measurements_of
+from workbench.rewrite import History
 from workbench.ui.state.address import other_in_address, write_other
-from workbench.ui.state.commands import against_command_of
-from workbench.ui.state.graph_views import shown_pair
+from workbench.ui.state.commands import against_command_of, command_of
+from workbench.ui.state.graph_views import shown_pair, shown_whole
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.session import Opened, Other, open_other
-from workbench.ui.state.snapshots import moment_of_files
+from workbench.ui.state.session import Opened, OtherModel, Spec, open_other
+from workbench.ui.state.snapshots import moment_of_files, moment_of_whole
 from workbench.ui.state.uploads import save_uploads
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import header, opened_here, opening, warnings
@@ -30,76 +28,127 @@ _COLUMNS = {
         for name in ("nodes", "corresponding", "only here", "transposes", "elements moved")
     },
 }
+_GRAPH_HEIGHT = 570  # pixels on a screen of 768 pixels
+_CLOSED = "other_closed"  # key in the session: the number of the open model whose other file the user closed
 
 
-def compare_page() -> None:
+def compare_page(optimize: Any = None) -> None:
+    """Draw the page. optimize: the page Optimize, which makes the result."""
     opened = opened_here()
     if opened is None:
         return
-    top, upload, path, command = st.columns([5, 2, 2, 2], vertical_alignment="center")
+    top, whole, upload, path, command = st.columns([5, 2, 2, 2, 2], vertical_alignment="center")
     with top:
         header(opened)
-    with command.popover("Copy as command", width="stretch"):
-        st.code(against_command_of(opened), language="bash", wrap_lines=True)
-    with upload.popover("Upload another", width="stretch"), st.form("other_upload", border=False):
+    if opened.other is None and other_in_address() and st.session_state.get(_CLOSED) != opened.number:
+        opening(partial(open_other, opened, other_in_address()), "Comparing")
+    _choose_other(opened, upload, path)
+    other, history, spec = opened.other, opened.history, opened.spec
+    if other is not None and history is not None:
+        whole.button("Original and result", width="stretch", key="compare_whole", on_click=_close_other, args=(opened,))
+    with command.popover("As command", width="stretch"):
+        if other is None and spec is not None:
+            text = command_of(opened, spec, "report.html", verb="report")
+        else:
+            text = against_command_of(opened)
+        st.code(text, language="bash", wrap_lines=True)
+    if other is not None:
+        write_other("" if other.folder else other.path)
+        _compared(opened, other)
+        return
+    write_other("")
+    if history is not None and spec is not None:
+        _original_and_result(opened, history, spec)
+        return
+    st.caption("Optimize the open model to see its result beside it. Or upload another model, or enter its path.")
+    if optimize is not None:
+        st.page_link(optimize)
+
+
+def _choose_other(opened: Opened, upload: Any, path: Any) -> None:
+    """Draw the two ways to name another file; each closes when the file is open."""
+    number = "" if opened.other is None else opened.other.number
+    with (
+        upload.popover("Upload another", width="stretch", key=f"other_upload_{number}"),
+        st.form(f"upload_form_{number}", border=False),
+    ):
         files = st.file_uploader(
             "The other model, with its external data files if it has any",
             accept_multiple_files=True,
-            key=f"other_{opened.number}",
+            key=f"other_{opened.number}_{number}",
         )
         if st.form_submit_button("Compare") and files:
-            folder, model = save_uploads(files)
-            opening(partial(open_other, opened, str(model), folder), "Comparing")
-    with path.popover("Path of another", width="stretch"), st.form("other_path", border=False):
-        entered = st.text_input("Path of another model on this machine").strip()
-        if st.form_submit_button("Compare") and entered:
-            opening(partial(open_other, opened, entered), "Comparing")
-    if opened.other is None and other_in_address():
-        opening(partial(open_other, opened, other_in_address()), "Comparing")
-    if opened.other is None:
-        st.caption("Upload another model, or enter its path, to see how it differs from the open one.")
-        return
-    write_other("" if opened.other.folder else opened.other.path)
-    _compared(opened, opened.other)
+            folder, models = save_uploads(files)
+            if opening(partial(open_other, opened, str(models[0]), folder), "Comparing"):
+                st.rerun()
+    with (
+        path.popover("Path of another", width="stretch", key=f"other_path_{number}"),
+        st.form(f"path_form_{number}", border=False),
+    ):
+        entered = st.text_input("Path of another model on this machine", key=f"path_{opened.number}_{number}").strip()
+        if st.form_submit_button("Compare") and entered and opening(partial(open_other, opened, entered), "Comparing"):
+            st.rerun()
 
 
-def _unmatched(opened: Opened, other: Other) -> None:
-    """A table of the nodes without a counterpart, by name."""
+def _close_other(opened: Opened) -> None:
+    opened.other = None
+    st.session_state[_CLOSED] = opened.number
+
+
+def _original_and_result(opened: Opened, history: History, spec: Spec) -> None:
+    changes = moment_of_whole(opened, history).changes
+    lost, new = len(changes.removed), len(changes.added)
+    kept = len(history.initial) - lost
+    rows = [_row("original", history.initial, kept, lost), _row("result", history.graph, kept, new)]
+    _counts(f"{kept:,} nodes in both, {lost:,} only in the original, {new:,} only in the result", rows)
+    graph_view(f"compared_{opened.number}", shown_whole(opened, history, spec), _GRAPH_HEIGHT)
+
+
+def _counts(sentence: str, rows: list[dict[str, Any]]) -> Any:
+    """Draw a sentence and the table behind a button; returns their row."""
+    row = st.container(horizontal=True, vertical_alignment="center", key="compare_counts")
+    row.caption(markdown_escaped(f"{sentence}."), width="content")
+    with row.popover("Counts"):
+        table(rows, _COLUMNS)
+    return row
+
+
+def _unmatched(row: Any, opened: Opened, other: OtherModel) -> None:
+    """Draw a table of the nodes without a counterpart, behind a button in `row`."""
     rows = [
         {"file": title, "operator": node.op, "node": node.name}
-        for title, graph, only in (
-            (opened.title, opened.graph, other.found.only_a),
-            (other.title, other.graph, other.found.only_b),
+        for title, graph, unmatched in (
+            (opened.title, opened.graph, other.correspondence.only_a),
+            (other.title, other.graph, other.correspondence.only_b),
         )
-        for node in map(graph.node, only)
+        for node in map(graph.node, unmatched)
     ]
     if rows:
-        with st.popover(f"Unmatched nodes ({len(rows):,})"):
+        with row.popover(f"Unmatched nodes ({len(rows):,})"):
             table(rows)
 
 
-def _row(title: str, graph: Graph, other: Other, only: Sequence[str]) -> dict[str, Any]:
-    measured = measurements_of(graph)
+def _row(title: str, graph: Graph, corresponding: int, only_here: int) -> dict[str, Any]:
+    measures = measurements_of(graph)
     return {
         "file": title,
         "nodes": len(graph),
-        "corresponding": len(other.found.pairs),
-        "only here": len(only),
-        "transposes": measured["transposes"],
-        "elements moved": measured["elements_moved"],
+        "corresponding": corresponding,
+        "only here": only_here,
+        "transposes": measures["transposes"],
+        "elements moved": measures["elements_moved"],
     }
 
 
-def _compared(opened: Opened, other: Other) -> None:
+def _compared(opened: Opened, other: OtherModel) -> None:
     warnings(other.graph.warnings)
-    st.caption(markdown_escaped(f"{other.found.sentence}."))
+    matched = other.correspondence
     rows = [
-        _row(opened.title, opened.graph, other, other.found.only_a),
-        _row(other.title, other.graph, other, other.found.only_b),
+        _row(opened.title, opened.graph, len(matched.pairs), len(matched.only_a)),
+        _row(other.title, other.graph, len(matched.pairs), len(matched.only_b)),
     ]
-    table(rows, _COLUMNS)
-    _unmatched(opened, other)
+    _unmatched(_counts(matched.sentence, rows), opened, other)
     titles = (opened.title, other.title)
     moment = moment_of_files(opened, other)
-    shown = shown_pair(opened, (other.number,), moment, titles, other.found.sentence, load_profile(DEFAULT_TARGET))
-    graph_view(f"files_{other.number}", shown, 500)
+    shown = shown_pair(opened, (other.number,), moment, titles, matched.sentence, opened.profile)
+    graph_view(f"files_{other.number}", shown, _GRAPH_HEIGHT)

@@ -1,4 +1,4 @@
-"""Export as a compiled package of torch: its device, the work in the background, and the file with what calls it."""
+"""Export as a compiled torch package: its device, the compilation in the background, the file and code to call it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.parts import show_error
 from workbench.ui.widgets.progress import run_with_progress
 
-_KEY, _MADE = "package", "packaged"
+_KEY, _PACKAGED = "package", "packaged"
 
 
 def chosen_device(opened: Opened) -> str | None:
-    """The device that the user chose for the package; None if it is not known which there are."""
+    """Draw the choice of the package's device; returns it, or None if the devices are not known."""
     result = devices_here()
     if result is None:
         return None
@@ -32,20 +32,20 @@ def chosen_device(opened: Opened) -> str | None:
 
 
 def package_part(opened: Opened, graph: Graph, device: str) -> None:
-    """The button that makes the package, and the file once it is made."""
-    wanted = (id(graph), device)
+    """Draw the button that compiles the package, and the download of the compiled package."""
+    request = (id(graph), device)
     job = opened.jobs.by_key.get(_KEY)
     if was_cancelled(opened.jobs, _KEY):
         st.info("The package was cancelled; nothing is written.", icon=":material/block:")
     if st.button("Compile the package", type="primary", key="compile_package"):
         forget_cancel(opened.jobs, _KEY)
-        st.session_state.pop(_MADE, None)
+        st.session_state.pop(_PACKAGED, None)
         _make(opened, graph, device)
-    elif job is not None and job.wanted == wanted:  # it goes on when the page is left
+    elif job is not None and job.request == request:  # it continues when the user leaves the page
         _make(opened, graph, device)
-    key, made, content = st.session_state.get(_MADE, (None, None, b""))
-    if key == wanted:
-        _download(made, content)
+    key, report, content = st.session_state.get(_PACKAGED, (None, None, b""))
+    if key == request:
+        _download(report, content)
     else:
         st.caption("The package is not compiled yet; a C++ compiler takes about a minute for a small model.")
 
@@ -56,28 +56,28 @@ def _make(opened: Opened, graph: Graph, device: str) -> None:
 
     def work(report: Report) -> tuple[PackageReport, bytes]:
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder:
-            place = Path(folder) / name
+            path = Path(folder) / name
             report("running the original", None)
-            hear = lambda event: report(event["stage"], None)  # noqa: E731
-            made = package_graph(graph, place, opened.verifier, device=device, on_progress=hear)
-            return replace(made, path=Path(name)), place.read_bytes() if made.bytes else b""
+            on_progress = lambda event: report(event["stage"], None)  # noqa: E731
+            result = package_graph(graph, path, opened.verifier, device=device, on_progress=on_progress)
+            return replace(result, path=Path(name)), path.read_bytes() if result.bytes else b""
 
     try:
-        result = run_with_progress(opened.jobs, _KEY, "Package", work, worker(), wanted=(id(graph), device))
+        result = run_with_progress(opened.jobs, _KEY, "Package", work, worker(), request=(id(graph), device))
     except UserError as error:
         show_error(error)
         return
-    st.session_state[_MADE] = ((id(graph), device), *result)
+    st.session_state[_PACKAGED] = ((id(graph), device), *result)
 
 
-def _download(made: PackageReport, content: bytes) -> None:
-    if not made.comparison.ok:
-        show_error(f"{made.sentence} So it is not offered for download.")
+def _download(report: PackageReport, content: bytes) -> None:
+    if not report.comparison.ok:
+        show_error(f"{report.sentence} It is therefore not offered for download.")
         return
-    st.metric("Size", f"{made.bytes / 1e6:,.2f} MB")
-    st.success(markdown_escaped(made.sentence))
-    takes, code = made.call
-    st.caption(markdown_escaped(f"It {takes}."))
+    st.metric("Size", f"{report.bytes / 1e6:,.2f} MB")
+    st.success(markdown_escaped(report.sentence))
+    inputs_text, code = report.call
+    st.caption(markdown_escaped(f"It {inputs_text}."))
     st.code(code, language="python", wrap_lines=True)
-    name = made.path.name
+    name = report.path.name
     st.download_button(f"Download {name}", content, name, "application/octet-stream", key="download_package")

@@ -1,7 +1,7 @@
-"""Export: the optimized file, its size and digest, the checks it passed, and the equivalent command.
+"""The page Export: the optimized file, its size and digest, the checks that it passed, and the equivalent command.
 
-A result that failed verification is not offered, just as the command line does
-not write it; after confirmation it can be written as .FAILED.onnx.
+A result that failed verification is not offered, and the command line does not write it either. After confirmation it
+can be written as .FAILED.onnx.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, certificate, export
+from workbench.api import certificate, export
 from workbench.errors import UserError
 from workbench.explanations.reporting import history_report
 from workbench.io.kinds import TORCH, kind_of
-from workbench.layout.profile import load_profile
-from workbench.opsets.written import AS_NEEDED, Wanted
+from workbench.opsets.written import AS_NEEDED, FileForm
 from workbench.pipeline.command_text import command_text
 from workbench.pipeline.pipeline import Pipeline
-from workbench.registry.opset_choice import why_raised
+from workbench.registry.opset_choice import opset_increase_reason
 from workbench.registry.pass_choice import FIX
 from workbench.rewrite import History
 from workbench.ui.screens.export_package import chosen_device, package_part
@@ -32,7 +31,8 @@ from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checkin
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification, switch_on
 from workbench.ui.widgets.downloads import as_download
-from workbench.ui.widgets.file_form import chosen_form, history_as_wanted
+from workbench.ui.widgets.file_form import chosen_form, history_in_form
+from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
@@ -40,9 +40,11 @@ from workbench.verification.verifier import verify_end
 
 _ONNX, _PACKAGE = "ONNX", "Compiled torch package (.pt2)"
 _CERTIFICATE = "certificate.json"
-_Chosen = tuple[Wanted, bool]  # the opset and format, whether with a certificate
+_Chosen = tuple[FileForm, bool]  # the opset and format, whether with a certificate
 _VERIFY = "verify_export"
-_WANTED = "verify_wanted"  # the history that the user asked to verify though that is off
+_VERIFY_REQUESTED = (
+    "verify_wanted"  # key in the session: the history that the user asked to verify although verification is off
+)
 
 
 def export_page(optimize: Any) -> None:
@@ -53,8 +55,10 @@ def export_page(optimize: Any) -> None:
     header(opened)
     history, spec = opened.history, opened.spec
     form, certified, device = AS_NEEDED, False, None
-    left, right = st.columns([1, 1], gap="large")
     how = chosen_verification()
+    if history is not None:
+        gain_card(opened, history, how)
+    left, right = st.columns([1, 1], gap="large")
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
         _compare(opened, history)
     with left:
@@ -70,12 +74,12 @@ def export_page(optimize: Any) -> None:
         if history is not None and spec is not None:
             report_button(opened, history, spec)
     with right:
-        used = spec or Spec(Pipeline(), load_profile(DEFAULT_TARGET))
+        shown_spec = spec or Spec(Pipeline(), opened.profile)
         output = _file_name(opened)
         st.caption("The same as a command")
-        command = command_of(opened, used, output, verified=how != OFF, form=form)
+        command = command_of(opened, shown_spec, output, verified=how != OFF, form=form)
         command += f" --certificate {_CERTIFICATE}" if certified else ""
-        code = python_of(opened, used, output, verified=how != OFF, form=form)
+        code = python_of(opened, shown_spec, output, verified=how != OFF, form=form)
         if device is not None:
             command += "\n" + package_command_of(opened, output, device)
             code += "\n" + package_python_of(output, device)
@@ -85,16 +89,16 @@ def export_page(optimize: Any) -> None:
 
 
 def _onnx_part(opened: Opened, history: History | None, how: str) -> _Chosen:
-    """The form of an ONNX file, the button that prepares it, and the file."""
+    """Draw the form of the ONNX file, the button that prepares it, and its download; returns what was chosen."""
     form = chosen_form(opened)
     certified = _may_certify(opened, history) and st.checkbox(
         "With its certificate",
         key=f"certified_{opened.number}",
-        help="The log of all rewrites, and the bounds of layouts, groups and orders, as a file that the command "
-        "check re-checks without this program's engine.",
+        help="All rewrites and the bounds of layouts, groups and orders, as a file that the command `check` checks "
+        "without this program's engine.",
     )
     if _may_export(history):
-        if st.button("Prepare the file", type=_weight(history), key="prepare"):
+        if st.button("Prepare the file", type=_button_type(history), key="prepare"):
             _prepare(opened, history, (form, certified), how != OFF)
         _download(opened, history, (form, certified))
     return form, certified
@@ -102,29 +106,29 @@ def _onnx_part(opened: Opened, history: History | None, how: str) -> _Chosen:
 
 def _offer_fixed_dims(opened: Opened, optimize: Any) -> None:
     bound = ", ".join(f"{name} = {size:,}" for name, size in opened.graph.dims.items())
-    words = f"The file keeps its symbolic dims. Fix {bound}"
-    if st.button(markdown_escaped(words), key=FIX, help="The passes run again with the numbers in the graph."):
+    text = f"The file keeps its symbolic dims. Fix {bound}"
+    if st.button(markdown_escaped(text), key=FIX, help="The passes run again with the numbers in the graph."):
         switch_on(FIX)
         st.switch_page(optimize)
 
 
 def _verdict(history: History | None) -> None:
-    """The counts of the exported graph beside the original's, and its verdict."""
+    """Draw the transposes of the exported graph and of the original, and the verdict."""
     if history is None:
         st.info("Nothing is optimized yet: go to Optimize first, or export the model as loaded.")
         return
     first, last = history[0].before, history[-1].after
-    st.markdown(
-        f"Nodes {first.text('nodes')} as loaded, **{last.text('nodes')}** now; "
-        f"transposes {first.text('transposes')}, now **{last.text('transposes')}**; "
-        f"elements moved {first.text('elements_moved')}, now **{last.text('elements_moved')}**."
-    )
+    if first["transposes"] or last["transposes"]:
+        st.markdown(
+            f"Transposes {first.text('transposes')}, now **{last.text('transposes')}**; "
+            f"elements moved {first.text('elements_moved')}, now **{last.text('elements_moved')}**."
+        )
     failed, verdict = history.failed, history[-1].verdict
     if failed is not None:
         why = "" if failed.verdict is None else f" {failed.verdict.sentence}"
         show_error(
             f"{failed.title}: NOT EQUAL to the original, so it is not offered for download.{why} "
-            "Go to Optimize to see which rewrite broke it and to leave it out."
+            "Optimize shows the rewrite that broke it and can leave it out."
         )
         return
     if verdict is None:
@@ -134,20 +138,20 @@ def _verdict(history: History | None) -> None:
 
 
 def _is_to_compare(opened: Opened, how: str) -> bool:
-    """Whether the result is compared with the original now: not if that is switched off, or was cancelled."""
+    """Whether the result is compared with the original now; says if that is switched off or was cancelled."""
     cancelled = was_cancelled(opened.jobs, _VERIFY)
-    if not cancelled and (how != OFF or st.session_state.get(_WANTED) == id(opened.history)):
+    if not cancelled and (how != OFF or st.session_state.get(_VERIFY_REQUESTED) == id(opened.history)):
         return True
     why = "the comparison was cancelled" if cancelled else "verification is switched off on Optimize"
-    words, button = st.columns([6, 1], vertical_alignment="center")
-    words.warning(f"This result is not verified: {why}.", icon=":material/info:")
-    button.button("Verify it now", key="verify_now", width="stretch", on_click=_want, args=(opened,))
+    text, button = st.columns([6, 1], vertical_alignment="center")
+    text.warning(f"This result is not verified: {why}.", icon=":material/info:")
+    button.button("Verify it now", key="verify_now", width="stretch", on_click=_request_verification, args=(opened,))
     return False
 
 
-def _want(opened: Opened) -> None:
+def _request_verification(opened: Opened) -> None:
     forget_cancel(opened.jobs, _VERIFY)
-    st.session_state[_WANTED] = id(opened.history)
+    st.session_state[_VERIFY_REQUESTED] = id(opened.history)
 
 
 def _compare(opened: Opened, history: History) -> None:
@@ -155,26 +159,26 @@ def _compare(opened: Opened, history: History) -> None:
     stop_checking(opened)
 
     def work(report: Report) -> None:
-        verify_end(opened.verifier, history, lambda words: report(words, None))
+        verify_end(opened.verifier, history, lambda text: report(text, None))
 
-    run_with_progress(opened.jobs, _VERIFY, "Verification", work, worker(), wanted=id(history))
+    run_with_progress(opened.jobs, _VERIFY, "Verification", work, worker(), request=id(history))
 
 
 def _failed(history: History | None) -> bool:
     return history is not None and history.failed is not None
 
 
-def _weight(history: History | None) -> Literal["primary", "secondary"]:
-    """The type of a button: never primary for a result that failed."""
+def _button_type(history: History | None) -> Literal["primary", "secondary"]:
+    """The type of a button, which is not primary for a failed result."""
     return "secondary" if _failed(history) else "primary"
 
 
 def _may_export(history: History | None) -> bool:
-    """Whether the file may be written: a result that failed only after the user confirms it."""
+    """Whether the file may be written; a failed result only after the user confirms it."""
     if not _failed(history):
         return True
-    words = "Write the wrong model anyway, as .FAILED.onnx, for debugging"
-    return st.checkbox(markdown_escaped(words), key=f"wanted_{id(history)}")
+    text = "Write the wrong model anyway, as .FAILED.onnx, for debugging"
+    return st.checkbox(markdown_escaped(text), key=f"wanted_{id(history)}")
 
 
 def _may_certify(opened: Opened, history: History | None) -> bool:
@@ -191,46 +195,46 @@ def _key(opened: Opened, history: History | None, chosen: _Chosen) -> tuple[Any,
 
 
 def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified: bool) -> None:
-    """Write the file, and its certificate, to a scratch folder and keep their bytes for the download buttons."""
+    """Write the file and its certificate to a temporary folder, and keep their bytes for the download buttons."""
     form, certified = chosen
-    key, words, spec = _key(opened, history, chosen), "", opened.spec
+    key, text, spec = _key(opened, history, chosen), "", opened.spec
     try:
         if history is not None and spec is not None and not _failed(history):
-            history = history_as_wanted(opened, history, spec, form, verified)
+            history = history_in_form(opened, history, spec, form, verified)
         graph = opened.graph if history is None else history.graph
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
-            place = Path(folder) / _file_name(opened, history)
-            written = export(graph, place, **form._asdict())
+            path = Path(folder) / _file_name(opened, history)
+            written = export(graph, path, **form._asdict())
             if history is not None and spec is not None:
-                words = why_raised(written.written, history, spec.pipeline)
+                text = opset_increase_reason(written.written, history, spec.pipeline)
             files = sorted(Path(folder).iterdir())
             content, evidence = as_download(files), None
             if certified and history is not None:
-                place = Path(folder) / _CERTIFICATE
-                certificate(history, file_of_model(opened), written.path, place)
-                evidence = place.read_bytes()
+                path = Path(folder) / _CERTIFICATE
+                certificate(history, file_of_model(opened), written.path, path)
+                evidence = path.read_bytes()
     except UserError as error:
         show_error(error)
         return
-    st.session_state["exported"] = (key, (written, words), content, len(files) > 1, evidence)
+    st.session_state["exported"] = (key, (written, text), content, len(files) > 1, evidence)
 
 
 def _download(opened: Opened, history: History | None, chosen: _Chosen) -> None:
-    key, message, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
+    key, result, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
     if key != _key(opened, history, chosen):
         st.caption("The file is not prepared yet.")
         return
-    written, words = message
+    written, text = result
     name = _file_name(opened, history) + (".zip" if zipped else "")
     size, checks = st.columns([1, 2], vertical_alignment="bottom")
     size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
-    checks.caption("Checked: " + markdown_escaped(", ".join(written.checks)))
+    checks.caption("CheckResult: " + markdown_escaped(", ".join(written.checks)))
     form = written.written
-    st.caption(markdown_escaped(words) if words else f"Opset {form.opset}, IR {form.ir}")
+    st.caption(markdown_escaped(text) if text else f"Opset {form.opset}, IR {form.ir}")
     st.caption("SHA-256")
     st.code(written.sha256, language=None, wrap_lines=True)
     st.download_button(
-        f"Download {name}", content, name, "application/octet-stream", key="download", type=_weight(history)
+        f"Download {name}", content, name, "application/octet-stream", key="download", type=_button_type(history)
     )
     if history is not None:
         report = json.dumps({"model": opened.title, **history_report(history)}, indent=1)

@@ -1,4 +1,4 @@
-"""Layouts: the results of all strategies on the open model; choose one for Optimize, or compare two."""
+"""The page Layouts: the results of all layout strategies, to choose one for Optimize or to compare two."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from workbench.layout.profile import Profile
 from workbench.pipeline.command_text import optimize_text
 from workbench.registry.pass_registry import library
 from workbench.run.measurement.formatting import figures
-from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
-from workbench.run.verdict_words import error_words, verdict_word
+from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant
+from workbench.run.measurement.notes import busy_notes
+from workbench.run.verdict_words import relative_error_text, verdict_label
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.address import write_target
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.record_runs import keep_measured, measure_here, say_not_kept
-from workbench.ui.state.session import Compared, Opened, worker
+from workbench.ui.state.session import ComparedLayouts, Opened, worker
 from workbench.ui.state.snapshots import moment_of_pair
-from workbench.ui.state.strategies import begun_before, compared_before, layouts_of
+from workbench.ui.state.strategies import cached_layouts, layouts_of, stopped_comparison
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.numbers import ratio_interval, say_failures
@@ -34,10 +35,15 @@ from workbench.ui.widgets.tables import table
 
 REPEAT = 20  # runs of each result
 _ROW = 24  # pixels
-_PANES = 560  # pixels of height for the table's rows and the panes
+_PANES = 520  # pixels of height of the panes, beside the table
+_WIDTHS = [5, 7]  # of the table and of the panes
 _QUICK_NODES, _QUICK_FLOPS = 500, 2e9
-_AS_IT_IS = "leave as it is"
+_NO_STRATEGY = "leave as it is"
 _COLUMNS = {
+    "required_layouts": st.column_config.TextColumn(
+        "required layouts met",
+        help="Operators that run in the layout that the target demands of them, and how many it demands.",
+    ),
     "transposes": st.column_config.NumberColumn(format="localized"),
     "elements": st.column_config.NumberColumn("elements moved", format="localized"),
     "bytes": st.column_config.NumberColumn("bytes moved", format="localized"),
@@ -48,10 +54,11 @@ _COLUMNS = {
     "error": st.column_config.TextColumn("max relative error", help="Relative to ONNX Runtime on the original file."),
     "verdict": st.column_config.TextColumn(help="Whether the result still computes what the original computes."),
     "latency": st.column_config.NumberColumn(
-        "latency (ms)", format="%.3f", help=f"Median of {REPEAT} runs of each result, by turns."
+        "latency (ms)", format="%.3f", help=f"Median of {REPEAT} runs of each result, interleaved."
     ),
+    "min": st.column_config.NumberColumn("min (ms)", format="%.3f", help="Least of the same runs."),
     "ratio": st.column_config.TextColumn(
-        "ratio (95 % interval)", help=f"Latency relative to '{_AS_IT_IS}'; below 1 is faster."
+        "ratio (95 % interval)", help=f"Latency relative to '{_NO_STRATEGY}'; below 1 is faster."
     ),
 }
 
@@ -64,42 +71,63 @@ def layouts_page() -> None:
     choose, edit, *start = st.columns([6, 2, 2, 2], vertical_alignment="bottom")
     profile = choose_profile(choose, edit, lambda profile: f"{profile.name}: {profile.title}")
     write_target(profile.name)
-    compared = compared_before(opened, profile)
+    compared = cached_layouts(opened, profile)
     if compared is None:
-        asked = start[1].button("Compare all strategies", type="primary", width="stretch", key="compare")
-        going_on = "layouts" in opened.jobs.by_key
-        if asked or going_on or (_is_quick(opened) and not was_cancelled(opened.jobs, "layouts")):
+        is_requested = start[1].button("Compare all strategies", type="primary", width="stretch", key="compare")
+        is_running = "layouts" in opened.jobs.by_key
+        if is_requested or is_running or (_is_quick(opened) and not was_cancelled(opened.jobs, "layouts")):
             _compare(opened, profile)
-        begun = begun_before(opened, profile)
-        if begun is not None and begun.found:
-            there = ", ".join(map(_word, begun.found))
-            st.info(markdown_escaped(f"Stopped; these results are kept: {there}. Compare goes on with the others."))
-        st.caption("Every strategy runs with the default passes; each result is compared with the original.")
+        stopped = stopped_comparison(opened, profile)
+        if stopped is not None and stopped.results:
+            finished_names = ", ".join(map(_strategy_title, stopped.results))
+            st.info(
+                markdown_escaped(
+                    f"Stopped; these results are kept: {finished_names}. Compare continues with the others."
+                )
+            )
+        st.caption("Each strategy runs with the default passes; each result is compared with the original.")
         return
     for name, fault in library.broken().items():
         show_error(f"Pass '{name}' cannot be used, since its file does not import: {fault}")
     device = _measure(opened, compared, *start)
-    _table(opened, compared, device)
-    _two(opened, compared)
+    left, right = st.columns(_WIDTHS, gap="medium")
+    with left:
+        _table(opened, compared, device)
+        _offer_timed(opened, compared, profile)
+    with right:
+        _side_by_side(opened, compared)
 
 
 def _is_quick(opened: Opened) -> bool:
-    """Whether all strategies take seconds, so that the page need not wait for a click."""
+    """Whether all strategies take only seconds, so that they run without a click."""
     summary = opened.summary
     return summary.nodes <= _QUICK_NODES and summary.flops <= _QUICK_FLOPS and not summary.unknown_flops
 
 
-def _compare(opened: Opened, profile: Profile) -> None:
+def _offer_timed(opened: Opened, compared: ComparedLayouts, profile: Profile) -> None:
+    """Draw the button for the strategies that run operators on this machine, which nothing starts unasked."""
+    timed = [name for name, cls in library.compared_strategies().items() if cls.times_operators]
+    missing = [name for name in timed if name not in compared.results]
+    if not missing:
+        return
+    text, button = st.columns([5, 2], vertical_alignment="center")
+    text.caption(markdown_escaped(f"{', '.join(missing)}: times operators of the model here, so it waits for a click."))
+    is_requested = button.button("Time operators", key="compare_timed", width="stretch")
+    if is_requested or "layouts" in opened.jobs.by_key:
+        _compare(opened, profile, timed=True)
+
+
+def _compare(opened: Opened, profile: Profile, timed: bool = False) -> None:
     forget_cancel(opened.jobs, "layouts")
     try:
-        worker_devices()  # cached: it takes seconds once, and here the user waits anyway
+        worker_devices()  # cached; it takes seconds the first time, and here the user waits anyway
         run_with_progress(
             opened.jobs,
             "layouts",
             f"Layouts of {opened.title}",
-            lambda report: layouts_of(opened, profile, report),
+            lambda report: layouts_of(opened, profile, report, timed),
             worker(),
-            wanted=profile,
+            request=profile,
         )
     except UserError as error:
         show_error(error)
@@ -107,15 +135,15 @@ def _compare(opened: Opened, profile: Profile) -> None:
     st.rerun()
 
 
-def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
-    """Draw the field for the device and the button that measures all results on it; returns the device."""
+def _measure(opened: Opened, compared: ComparedLayouts, device_column: Any, start: Any) -> str:
+    """Draw the choice of a device and the button that measures all results on it; returns the device, or ""."""
     try:
         names = [device["device"] for device in worker_devices()]
     except UserError as error:
         show_error(error)
         return ""
     gpu = next((index for index, name in enumerate(names) if name.startswith("cuda")), 0)
-    device = where.selectbox("Device", names, gpu, key="layouts_device", persist_state="session")
+    device = device_column.selectbox("Device", names, gpu, key="layouts_device", persist_state="session")
     if start.button("Measure latency", type="primary", width="stretch", key="measure_layouts"):
         forget_cancel(opened.jobs, "latencies")
         title = f"Measuring the layouts of {opened.title}"
@@ -129,101 +157,118 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
         except UserError as error:
             show_error(error)
     elif was_cancelled(opened.jobs, "latencies"):
-        stays = "earlier results are kept" if device in compared.measured else "nothing is measured yet"
-        st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
+        consequence = "earlier results are kept" if device in compared.measured else "nothing is measured yet"
+        st.info(f"The measurement was cancelled; {consequence}.", icon=":material/block:")
         forget_cancel(opened.jobs, "latencies")
     result: str = device
     return result
 
 
-def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
-    """By strategy, the command that produces its result, for the history of runs."""
+def _commands(opened: Opened, compared: ComparedLayouts) -> dict[str, str]:
+    """For each strategy, the command that produces its result, for the stored runs."""
     target = compared.profile.name
     return {
         name: optimize_text(opened.path, target=target, layout=None if name == "none" else name)
-        for name in compared.found
+        for name in compared.results
     }
 
 
-def _latencies(opened: Opened, compared: Compared, device: str, report: Report, finish: Event) -> str:
-    """Measure and keep the results; returns why they could not be kept among the runs, "" if they were."""
-    graphs = {name: laid_out.history.graph for name, laid_out in compared.found.items()}
+def _latencies(opened: Opened, compared: ComparedLayouts, device: str, report: Report, finish: Event) -> str:
+    """Measure the results and store them among the runs; returns why storing failed, or ""."""
+    graphs = {name: laid_out.history.graph for name, laid_out in compared.results.items()}
     measurement = compared.measured[device] = measure_here(opened, graphs, device, report, finish, repeat=REPEAT)
     return keep_measured(opened, measurement, _commands(opened, compared))
 
 
-def _table(opened: Opened, compared: Compared, device: str) -> None:
-    """One row per strategy; a click chooses it for Optimize."""
-    names = list(compared.found)
+def _table(opened: Opened, compared: ComparedLayouts, device: str) -> None:
+    """Draw one row per strategy; a click chooses the strategy for Optimize."""
+    names = list(compared.results)
 
     def choose(row: int) -> None:
         st.session_state["strategy"] = names[row]
 
-    first = ["strategy", "transposes", "bytes", "bound", "verdict"]
+    first_columns = ["strategy", "required_layouts", "transposes", "bytes", "verdict"]
     measured = compared.measured.get(device)
-    rows = [_row(name, laid_out) for name, laid_out in compared.found.items()]
+    notes = [] if measured is None else busy_notes(measured.ran)
+    rows = [_row(name, laid_out) for name, laid_out in compared.results.items()]
     if measured is not None:
-        first = ["strategy", "bytes", "latency", "ratio", "verdict"]
-        rows = [{**row, **_latency(measured.variants[name])} for name, row in zip(names, rows, strict=True)]
+        least = ["min"] if notes else []  # shown where the notes advise it
+        first_columns = ["strategy", "required_layouts", "latency", *least, "ratio", "verdict"]
+        rows = [{**row, **_latency(measured.variants.get(name))} for name, row in zip(names, rows, strict=True)]
     key = f"layouts_{opened.number}"
-    table(rows, _COLUMNS, first=first, most=len(rows), row_height=_ROW, says_more=False, key=key, on_click=choose)
+    table(
+        rows,
+        _COLUMNS,
+        first=first_columns,
+        max_rows=len(rows),
+        row_height=_ROW,
+        says_more=False,
+        key=key,
+        on_click=choose,
+    )
     chosen = st.session_state.get("strategy", "none")
-    words = (
-        f"Click a strategy to use it on the page Optimize; now chosen there: {_word(chosen)}. "
+    text = (
+        f"Click a strategy to use it on the page Optimize; now chosen there: {_strategy_title(chosen)}. "
         "The eye above the right end of the table shows all columns."
     )
+    if all(laid_out.required.met == laid_out.required.total for laid_out in compared.results.values()):
+        text = (
+            "Every result meets what this profile requires, the model as it is too; choose another profile to see what "
+            f"its layouts cost. {text}"
+        )
     if measured is not None:
-        words += f" Measured on {measured.machine.device_name}."
-        busy = any(variant.busy for variant in measured.ran.values())
-        words += " The machine was busy with other work; measure again." if busy else ""
+        text = " ".join([text, f"Measured on {measured.machine.device_name}.", *notes])
         say_failures(measured.failures.items())
-    st.caption(markdown_escaped(words))
+    st.caption(markdown_escaped(text))
 
 
-def _latency(variant: MeasuredVariant | FailedVariant) -> dict[str, Any]:
+def _latency(variant: MeasuredVariant | FailedVariant | None) -> dict[str, Any]:
+    if variant is None:
+        return {"latency": None, "ratio": "measure again"}
     if isinstance(variant, FailedVariant):
         return {"latency": None, "ratio": "failed"}
     interval = ratio_interval(figures(variant))
-    words = interval if variant.ratio.ratio_busy else f"{variant.ratio.ratio:.2f} ({interval})"
-    return {"latency": variant.latency.median_ms, "ratio": words}
+    text = interval if variant.ratio.ratio_busy else f"{variant.ratio.ratio:.2f} ({interval})"
+    return {"latency": variant.latency.median_ms, "min": variant.latency.min_ms, "ratio": text}
 
 
 def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
     row = laid_out.row()
     bound = "-" if row["lower_bound"] is None else f"{row['lower_bound']:,}{', reached' if row['certified'] else ''}"
     return {
-        "strategy": _word(name),
+        "strategy": _strategy_title(name),
+        "required_layouts": str(laid_out.required),
         "transposes": row["transposes"],
         "elements": row["elements_moved"],
         "bytes": row["bytes_moved"],
         "bound": bound,
         "seconds": "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
-        "error": error_words(row["max_rel_error"]),
-        "verdict": verdict_word(row["verified"]),
+        "error": relative_error_text(row["max_rel_error"]),
+        "verdict": verdict_label(row["verified"]),
     }
 
 
-def _two(opened: Opened, compared: Compared) -> None:
-    """Two results side by side, with their differences marked."""
-    names = list(compared.found)
+def _side_by_side(opened: Opened, compared: ComparedLayouts) -> None:
+    """Draw two results side by side, with their differences marked."""
+    names = list(compared.results)
     sides = st.columns(2, gap="small")
     keys = (f"layouts_left_{opened.number}", f"layouts_right_{opened.number}")
     left, right = (
-        side.selectbox(words, names, index=start, key=key, format_func=_word)
-        for side, words, start, key in zip(
+        side.selectbox(text, names, index=start, key=key, format_func=_strategy_title)
+        for side, text, start, key in zip(
             sides, ("Strategy", "compared with"), (0, names.index("optimal")), keys, strict=True
         )
     )
     moment = moment_of_pair(opened, compared, left, right)
-    titles = (_word(left), _word(right))
+    titles = (_strategy_title(left), _strategy_title(right))
     changes = moment.changes
     sentence = (
         f"{len(changes.removed):,} nodes of '{titles[0]}' are not in '{titles[1]}', {len(changes.added):,} of "
         f"'{titles[1]}' not in '{titles[0]}', and {len(changes.changed):,} differ"
     )
     shown = shown_pair(opened, (left, right, compared.profile), moment, titles, sentence, compared.profile)
-    graph_view(f"pair_{opened.number}", shown, _PANES - _ROW * len(names))
+    graph_view(f"pair_{opened.number}", shown, _PANES)
 
 
-def _word(name: str) -> str:
-    return _AS_IT_IS if name == "none" else name
+def _strategy_title(name: str) -> str:
+    return _NO_STRATEGY if name == "none" else name

@@ -1,4 +1,4 @@
-"""Lessons: the list of lessons; or a stop of one: its key sentence over the picture, its question with the answer."""
+"""The page Lessons: the list of lessons, or a stop of one: its key sentence, its picture, its question and answer."""
 
 from __future__ import annotations
 
@@ -11,35 +11,48 @@ from typing import Any
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from workbench.api import DEFAULT_TARGET
 from workbench.errors import UserError, counted
 from workbench.io.dims import parse_dims
 from workbench.io.samples import Shows
 from workbench.layout.declared import parse_layouts
 from workbench.lessons import Lesson, PlayedStop, shipped_lessons
-from workbench.lessons.exporting import inline_html, lesson_html
+from workbench.lessons.exporting import inline_html, lesson_html, lessons_zip
 from workbench.lessons.pictures import Picture
+from workbench.lessons.player_keys import PLAYER_KEYS
+from workbench.lessons.shipped import lesson_after
+from workbench.lessons.stop_text import NODES
+from workbench.lessons.text_html import expressions_html, nodes_html
 from workbench.pipeline.command_text import command_text
 from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import address_of
-from workbench.ui.state.lessons import PlayedLesson, played_lesson, shown_stop
+from workbench.ui.state.lessons import PlayedLesson, picture_in_list, played_lesson, shown_stop
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import declare_layouts
 from workbench.ui.state.session import open_model, opened_if_any
 from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
 from workbench.ui.widgets.graph_view import graph_view
-from workbench.ui.widgets.parts import opening, show_error
+from workbench.ui.widgets.lesson_player import (
+    PICTURE_WIDTH,
+    PRESENTER,
+    READER,
+    list_style,
+    player_keys,
+    player_style,
+    svg_address,
+)
+from workbench.ui.widgets.parts import growing, opening, pane, show_error
 from workbench.ui.widgets.steps import look_from_link
 
-_LESSON, _STOP = "lesson", "stop"  # in the address
-_TURNED = "lesson_turned"
-_LATE_S = 1.0  # in which the browser's Back is not pressed yet
-_GRAPH, _GRAPH_BELOW = 560, 340  # pixels of height, without and with a picture above
+_LESSON, _STOP, _PRESENTS = "lesson", "stop", "present"  # keys in the URL
+_NOTES_HIDDEN = "lesson_notes_hidden"
+_STOP_CHANGE = "lesson_turned"
+_PICTURE_TITLE_PX = 36  # the line above a picture, and the gap below it
+_LATE_S = 1.0  # after a change of stops, in which the URL may still be the previous one
 
 
 @dataclass(frozen=True)
-class _Turned:
-    """The last turn to another stop. left: lesson and stop before it. at: by time.monotonic()."""
+class _StopChange:
+    """The last change to another stop. left: the previous lesson and stop. at: when, by time.monotonic()."""
 
     left: tuple[str, str]
     stop: str
@@ -59,143 +72,225 @@ def lessons_page(optimize: Page | None = None) -> None:
         show_error(error)
         _list()
         return
-    wanted = _wanted_stop(name)
-    number = min(max(int(wanted) if wanted.isdecimal() and len(wanted) < 10 else 1, 1), len(played.stops))
+    requested = _requested_stop(name)
+    number = min(max(int(requested) if requested.isdecimal() and len(requested) < 10 else 1, 1), len(played.stops))
     _stop(played, number, optimize)
 
 
-def _wanted_stop(name: str) -> str:
-    """The stop in the address.
+def _requested_stop(name: str) -> str:
+    """The stop in the URL, or of a change that is so recent that the URL may still be the previous one.
 
-    A run of the page that is asked for before the browser has heard of a turn comes with the address from before.
+    A run of the page that was requested before the browser has received a change comes with the previous URL.
     """
     stop = st.query_params.get(_STOP, "1")
-    transposed: _Turned | None = st.session_state.get(_TURNED)
-    if transposed is None or (name, stop) != transposed.left or time.monotonic() - transposed.at >= _LATE_S:
+    change: _StopChange | None = st.session_state.get(_STOP_CHANGE)
+    if change is None or (name, stop) != change.left or time.monotonic() - change.at >= _LATE_S:
         return stop
-    return transposed.stop
+    return change.stop
 
 
 def _list() -> None:
     st.markdown(
-        "**Lessons** show one idea each on a small graph, stop by stop: the sentence, the picture at that moment, "
-        "and a question that the picture answers."
+        "A **lesson** shows one idea on a small graph, stop by stop. Each stop has a sentence, a picture, and a "
+        "question that the picture answers."
     )
-    columns = st.columns(2, gap="medium")
-    for number, lesson in enumerate(shipped_lessons()):
-        with columns[number % 2], st.container(border=True, key=f"card_lesson_{lesson.name}"):
-            words, button = st.columns([5, 1], vertical_alignment="center")
-            about = markdown_escaped(lesson.about)
-            stops = counted(len(lesson.stops), "stop")
-            words.markdown(f"**{number + 1}. {markdown_escaped(lesson.title)}**  \n:small[{about} {stops}.]")
-            button.button("Begin", key=f"begin_{lesson.name}", width="stretch", on_click=_go, args=(lesson.name, 1))
+    list_style()
+    lessons, places = shipped_lessons(), []
+    for number, lesson in enumerate(lessons):
+        if number % 2 == 0:
+            row = st.columns(2, gap="medium")
+        places.append(_card(row[number % 2], f"{number + 1}.", lesson))
+    for lesson, place in zip(lessons, places, strict=True):  # the texts come first
+        place.html(f'<img class="wb-picture" alt="" src="{svg_address(picture_in_list(lesson.name))}">')
+    st.download_button(
+        "All lessons as HTML files (ZIP)",
+        lessons_zip,
+        "lessons.zip",
+        "application/zip",
+        key="lessons_zip",
+        on_click="ignore",
+        help="For a lecture without a network or this app: each file leads to the next.",
+    )
     st.caption(
         "A lesson is a text file; docs/lessons.md says how to write one. Check it with "
         f"`{command_text('lesson', 'check', 'FILE')}` and open it here with `?lesson=FILE` in the address."
     )
 
 
+def _card(column: Any, number: str, lesson: Lesson) -> Any:
+    """Draw a lesson of the list, and return the place of its picture."""
+    with column, st.container(border=True, horizontal=True, vertical_alignment="center", key=f"card_{lesson.name}"):
+        place = st.container(key=f"picture_{lesson.name}", width=PICTURE_WIDTH)
+        with st.container(key=f"text_{lesson.name}", width="stretch", gap="small"):
+            size = f"{counted(len(lesson.stops), 'stop')}, about {counted(lesson.minutes, 'minute')}"
+            about = f"{markdown_escaped(lesson.about)}  \n:gray[{size}]"
+            st.markdown(f"**{number} {markdown_escaped(lesson.title)}**  \n:small[{about}]")
+            st.button("Begin", key=f"begin_{lesson.name}", on_click=_go, args=(lesson.name, 1))
+    return place
+
+
 def _go(name: str, number: int) -> None:
     left = st.query_params.get(_LESSON, ""), st.query_params.get(_STOP, "1")
-    st.session_state[_TURNED] = _Turned(left, str(number), time.monotonic()) if left[0] == name else None
-    st.query_params.from_dict({_LESSON: name, _STOP: str(number)} if name else {})
+    st.session_state[_STOP_CHANGE] = _StopChange(left, str(number), time.monotonic()) if left[0] == name else None
+    presents = {_PRESENTS: "1"} if _PRESENTS in st.query_params else {}
+    st.query_params.from_dict({_LESSON: name, _STOP: str(number), **presents} if name else {})
 
 
 def _stop(played: PlayedLesson, number: int, optimize: Page | None) -> None:
-    lesson, stop = played.lesson, played.stops[number - 1]
-    _bar(played, number, optimize)
+    """Draw the stop: its sentence, its picture, and below these its text, its question and the way on."""
+    stop, presents = played.stops[number - 1], _PRESENTS in st.query_params
+    look = PRESENTER if presents else READER
+    about, question = _about(played.lesson, stop, number, presents), [stop.stop.question, f"\u2713 {stop.stop.answer}"]
+    foot = look.foot_height(about, question)
+    player_style(look, foot)
     st.html(f'<div class="wb-key">{inline_html(stop.stop.sentence)}</div>')
-    with st.container(key="lesson_body"):  # the style sheet puts its columns below each other on a narrow screen
-        words, picture = st.columns([2, 5], gap="medium")
-    with words:
-        _words(lesson, stop, number)
-    with picture:
+    rows = 0 if stop.text is None else stop.text.equation_rows
+    if stop.text is not None and rows:
+        st.html(expressions_html(stop.text))
+    height = look.graph_height(stop.stop.sentence, rows, foot)
+    with st.container(key="lesson_body"):  # always two columns, so that the graph keeps its element from stop to stop
+        beside, graph = st.columns(_widths(stop), gap="small")
         if stop.picture is not None:
-            _picture(stop.picture)
-        height = _GRAPH if stop.picture is None else _GRAPH_BELOW
-        graph_view(played.key_of(stop), shown_stop(played, stop, number), height)
+            _picture(beside, stop.picture, height)
+        elif stop.text is not None and stop.text.kind == NODES:
+            beside.html(nodes_html(stop.text))
+        with graph:
+            graph_view(played.key_of(stop), shown_stop(played, stop, number), height)
+    with st.container(key="lesson_foot"):
+        left, middle, ways = st.columns([5, 7, 6] if presents else [4, 6, 5], gap="medium")
+    with left.container(key="lesson_about"):
+        if not (presents and st.session_state.get(_NOTES_HIDDEN)):
+            st.markdown("\n\n".join(about))
+    with middle.container(key="lesson_question"):
+        _question(played.lesson, stop, number)
+    with ways.container(key="lesson_nav"):
+        _ways(played, number, optimize, presents)
+    player_keys(presents)
 
 
-def _picture(picture: Picture) -> None:
-    drawn, lines = st.columns([3, 2]) if picture.lines else (st.container(), st.container())
-    with drawn:
-        st.caption(markdown_escaped(picture.title))
-        st.image(picture.svg)
-    with lines:
-        words = "<br>".join(map(html.escape, picture.lines))
-        st.html(f'<div class="wb-lines">{words}</div>')
+def _widths(stop: PlayedStop) -> list[int]:
+    """The widths of what stands beside the graph, if anything does, and of the graph."""
+    if stop.picture is not None:
+        return [11, 9]
+    return [1, 3]
 
 
-def _bar(played: PlayedLesson, number: int, optimize: Page | None) -> None:
-    """The lesson's title, where one is, and where one can go."""
+def _picture(column: Any, picture: Picture, height: int) -> None:
+    title = html.escape(picture.title)
+    lines = "".join(f"<div>{html.escape(line)}</div>" for line in picture.lines)
+    room = f"max-height: calc({growing(height)} - {_PICTURE_TITLE_PX}px)"
+    with column, pane("lesson_beside", height, border=False):
+        st.html(
+            f'<div class="wb-lines">{title}</div><img alt="{title}" style="{room}" src="{svg_address(picture.svg)}">'
+            f'<div class="wb-lines">{lines}</div>'
+        )
+
+
+def _about(lesson: Lesson, stop: PlayedStop, number: int, presents: bool) -> list[str]:
+    """The paragraphs of the lesson and the stop; for a presenter also the notes. N hides all of them."""
+    notes = f"**Notes.** {stop.stop.notes}" if presents and stop.stop.notes else ""
+    texts = [lesson.text if number == 1 else "", stop.stop.text, notes]
+    return [paragraph for text in texts for paragraph in text.split("\n\n") if paragraph]
+
+
+def _question(lesson: Lesson, stop: PlayedStop, number: int) -> None:
+    st.markdown(stop.stop.question)
+    if st.session_state.get(_answer_key(lesson, number)):
+        st.markdown(f":material/check: {stop.stop.answer}")
+
+
+def _answer_key(lesson: Lesson, number: int) -> str:
+    """The key in the session that says whether the answer of the stop is shown."""
+    return f"answer_{lesson.name}_{number}"
+
+
+def _toggle(key: str) -> None:
+    st.session_state[key] = not st.session_state.get(key)
+
+
+def _ways(played: PlayedLesson, number: int, optimize: Page | None, presents: bool) -> None:
+    """Draw where one is, and the ways to other stops, other lessons and other views."""
     name, last = played.name, len(played.stops)
-    with st.container(horizontal=True, vertical_alignment="center", key="lesson_bar"):
-        st.markdown(f"**{markdown_escaped(played.lesson.title)}**&ensp;·&ensp;stop {number} of {last}")
-        _turn_button("Previous", "PageUp", "lesson_back", number == 1, (name, number - 1))
-        _turn_button("Next", "PageDown", "lesson_next", number == last, (name, number + 1))
-        if optimize is not None and st.button("Try it in 2 Optimize", key="lesson_try"):
+    clock = '&ensp;·&ensp;<span class="wb-clock" role="timer">0:00</span>' if presents else ""
+    place = f"{html.escape(played.stops[number - 1].stop.title)}&ensp;·&ensp;stop {number} of {last}{clock}"
+    st.html(f'<div class="wb-place"><b>{html.escape(played.lesson.title)}</b><br>{place}</div>')
+    with st.container(horizontal=True, key="lesson_turn"):
+        key = _answer_key(played.lesson, number)
+        label = "Hide the answer" if st.session_state.get(key) else "Show the answer"
+        st.button(label, key="lesson_answer", shortcut="a", on_click=_toggle, args=(key,))
+        st.button(
+            "Previous",
+            key="lesson_back",
+            shortcut="PageUp",
+            disabled=number == 1,
+            on_click=_go,
+            args=(name, number - 1),
+        )
+        following = lesson_after(name)
+        if number < last:
+            label, target = "Next", (name, number + 1)
+        else:
+            label, target = ("Next lesson", (following.name, 1)) if following else ("All lessons", ("", 1))
+        st.button(label, key="lesson_next", type="primary", shortcut="PageDown", on_click=_go, args=target)
+    with st.container(horizontal=True, key="lesson_more"):
+        if optimize is not None and st.button("Open in Optimize", key="lesson_try", type="tertiary"):
             _open(played.stops[number - 1], optimize)
+        if presents:
+            label = "Show the notes" if st.session_state.get(_NOTES_HIDDEN) else "Hide the notes"
+            st.button(label, key="lesson_notes", type="tertiary", shortcut="n", on_click=_toggle, args=(_NOTES_HIDDEN,))
+            st.button("Leave", key="lesson_leave", type="tertiary", on_click=_present, args=(False,))
+            _help()
+            return
+        st.button("Present", key="lesson_present", type="tertiary", shortcut="p", on_click=_present, args=(True,))
         st.download_button(
-            "As one HTML file",
+            "One HTML file",
             partial(lesson_html, played.lesson, played.stops),
             f"{played.lesson.name}.html",
             "text/html",
             key="lesson_file",
+            type="tertiary",
             on_click="ignore",
         )
-        st.button("All lessons", key="lesson_list", on_click=_go, args=("", 1))
+        st.button("All lessons", key="lesson_list", type="tertiary", on_click=_go, args=("", 1))
+        _help()
 
 
-def _turn_button(label: str, shortcut: str, key: str, disabled: bool, to: tuple[str, int]) -> None:
-    kind: Any = "primary" if label == "Next" else "secondary"
-    st.button(label, key=key, type=kind, shortcut=shortcut, disabled=disabled, on_click=_go, args=to)
+def _help() -> None:
+    if st.button("Keys", key="lesson_help", type="tertiary"):
+        _show_keys()
 
 
-def _words(lesson: Lesson, stop: PlayedStop, number: int) -> None:
-    """What the stop says, asks and answers."""
-    st.markdown(f"**{markdown_escaped(stop.stop.title)}**")
-    if number == 1 and lesson.text:
-        st.markdown(lesson.text)
-    if stop.stop.text:
-        st.markdown(stop.stop.text)
-    with st.container(border=True):
-        st.markdown(f":material/help: {stop.stop.question}")
-        key = f"answer_{lesson.name}_{number}"
-        if st.session_state.get(key):
-            st.markdown(f":material/check: {stop.stop.answer}")
-        st.button(
-            "Hide the answer" if st.session_state.get(key) else "Show the answer",
-            key="lesson_answer",
-            shortcut="a",
-            on_click=_turn,
-            args=(key,),
-        )
-    st.caption("Page Down and Page Up go to the next and the previous stop, A opens the answer.")
+@st.dialog("Keys")
+def _show_keys() -> None:
+    st.markdown("\n".join(["| | |", "|---|---|", *(f"| **{key}** | {does} |" for key, does in PLAYER_KEYS)]))
 
 
-def _turn(key: str) -> None:
-    st.session_state[key] = not st.session_state.get(key)
+def _present(on: bool) -> None:
+    if on:
+        st.query_params[_PRESENTS] = "1"
+    else:
+        st.query_params.pop(_PRESENTS, None)
 
 
 def _open(played: PlayedStop, optimize: Page) -> None:
-    """Open the model on Optimize, with the stop's pipeline, at its moment."""
-    wanted = played.stop.pipeline
+    """Open the model on Optimize, with the stop's pipeline and at its moment."""
+    requested = played.stop.pipeline
     shows = Shows(
         [pass_.name for pass_ in played.passes],
         played.step,
         played.rewrites,
-        "" if wanted.mode == DEFAULT_MODE else wanted.mode,
-        "" if wanted.profile == DEFAULT_TARGET else wanted.profile,
-        wanted.preset or "none",
+        "" if requested.mode == DEFAULT_MODE else requested.mode,
+        requested.profile,
+        requested.preset or "none",
         played.stop.node,
     )
     forget_samples_settings()
-    title, dims = played.model.stem, parse_dims(wanted.dims)
-    if not opening(partial(open_model, str(played.model), title, dims, came_with=shows)):
+    title, dims = played.model.stem, parse_dims(requested.dims)
+    if not opening(partial(open_model, str(played.model), title, dims, opened_with=shows)):
         return
     opened = opened_if_any()
-    if opened is not None and wanted.layouts:
-        declare_layouts(opened, parse_layouts(wanted.layouts))
+    if opened is not None and requested.layouts:
+        declare_layouts(opened, parse_layouts(requested.layouts))
     begin_from_link()
     look_from_link()
     st.switch_page(optimize, query_params=address_of(shows))

@@ -1,4 +1,4 @@
-"""Lockstep: two pipelines of the open model side by side, stepped together rewrite by rewrite."""
+"""The page Lockstep: two pipelines of the open model side by side, stepped together rewrite by rewrite."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from workbench.view.diff import diff
 from workbench.view.lockstep import in_lockstep
 from workbench.view.matching import match_graphs, renamed
 
-_SIDES = ("layout:record-then-insert", "layout:greedy")  # what is shown at first
+_SIDES = ("layout:record-then-insert", "layout:greedy")  # keys of the pipelines that are shown at first
 _GRAPH = 430  # pixels of height
 _JOB = "lockstep"
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Two histories of one model, as they ran, their views with one clock, and how the two results differ."""
+    """Two histories of one model, their views, which step together, and a sentence on how the results differ."""
 
     histories: tuple[History, History]
     shown: tuple[Shown, Shown]
@@ -48,15 +48,15 @@ def lockstep_page() -> None:
     if opened is None:
         return
     header(opened)
-    left, right, profile_place, edit, keep = st.columns([4, 4, 3, 2, 3], vertical_alignment="bottom")
-    profile = choose_profile(profile_place, edit, lambda profile: profile.name)
-    words = tuple(
-        _choice(opened, place, label, key, start)
-        for place, label, key, start in zip(
-            (left, right), ("Left", "Right"), ("lockstep_left", "lockstep_right"), _starts(), strict=True
+    left, right, profile_column, edit, keep = st.columns([4, 4, 3, 2, 3], vertical_alignment="bottom")
+    profile = choose_profile(profile_column, edit, lambda profile: profile.name)
+    keys = tuple(
+        _choice(opened, column, label, key, start)
+        for column, label, key, start in zip(
+            (left, right), ("Left", "Right"), ("lockstep_left", "lockstep_right"), _initial_keys(), strict=True
         )
     )
-    write_sides(words[0], words[1], profile.name)
+    write_sides(keys[0], keys[1], profile.name)
     if opened.spec is not None and keep.button(
         "Keep Optimize's pipeline",
         key="keep_pipeline",
@@ -66,38 +66,38 @@ def lockstep_page() -> None:
         keep_pipeline(opened.spec)
         st.rerun()
     try:
-        specs = (spec_of(opened, words[0], profile), spec_of(opened, words[1], profile))
+        specs = (spec_of(opened, keys[0], profile), spec_of(opened, keys[1], profile))
     except UserError as error:
         show_error(error)
         return
-    sides = _sides(opened, specs, (title_of(words[0]), title_of(words[1])))
+    sides = _sides(opened, specs, (title_of(keys[0]), title_of(keys[1])))
     if sides is None:
         return
     st.caption(
         "Step either side: both show the same step and the same number of its rewrites. Left and right arrow keys go "
         "through rewrites, up and down through steps."
     )
-    for place, number in zip(st.columns(2, gap="small"), (0, 1), strict=True):
-        with place:
-            st.markdown(f"**{markdown_escaped(title_of(words[number]))}**")
+    for column, number in zip(st.columns(2, gap="small"), (0, 1), strict=True):
+        with column:
+            st.markdown(f"**{markdown_escaped(title_of(keys[number]))}**")
             graph_view(f"lockstep_{number}_{opened.number}", sides.shown[number], _GRAPH)
-    _differences(sides, (title_of(words[0]), title_of(words[1])))
+    _differences(sides, (title_of(keys[0]), title_of(keys[1])))
 
 
-def _starts() -> tuple[str, str]:
+def _initial_keys() -> tuple[str, str]:
     left, right = sides_in_address()
     return left or _SIDES[0], right or _SIDES[1]
 
 
-def _choice(opened: Opened, place: Any, label: str, key: str, start: str) -> str:
+def _choice(opened: Opened, column: Any, label: str, key: str, start: str) -> str:
     offered = offered_pipelines(opened, (st.session_state.get(key, ""), start))
     if st.session_state.get(key) not in offered:
         st.session_state[key] = start if start in offered else offered[0]
-    return str(place.selectbox(label, offered, key=key, format_func=title_of, persist_state="session"))
+    return str(column.selectbox(label, offered, key=key, format_func=title_of, persist_state="session"))
 
 
 def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) -> Sides | None:
-    """Both pipelines run, in one job with progress; cached. None if cancelled or refused, which is said."""
+    """Run both pipelines in one job; cached. None if that was cancelled or refused, which is shown."""
     if was_cancelled(opened.jobs, _JOB):
         st.info("The two pipelines were cancelled; one that was done is kept.", icon=":material/block:")
         st.button("Run both pipelines", type="primary", on_click=forget_cancel, args=(opened.jobs, _JOB))
@@ -106,7 +106,7 @@ def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) ->
         result: Sides | None = opened.sides.get(
             specs,
             lambda: run_with_progress(
-                opened.jobs, _JOB, "Lockstep", lambda r: _run(opened, specs, titles, r), worker(), wanted=specs
+                opened.jobs, _JOB, "Lockstep", lambda r: _run(opened, specs, titles, r), worker(), request=specs
             ),
         )
         return result
@@ -132,27 +132,27 @@ def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], repo
 def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
     if spec == opened.spec and opened.history is not None:
         return opened.history
-    context = pass_context(spec.target, opened.verifier.worker, lambda words, _: report(words, None), mode=spec.mode)
+    context = pass_context(spec.target, opened.verifier.worker, lambda keys, _: report(keys, None), mode=spec.mode)
     return pipeline.run_pipeline(
         opened.graph,
         spec.pipeline,
         context,
-        on_progress=lambda at: report(f"{title}: {at.words}. {at.about}", at.share),
+        on_progress=lambda at: report(f"{title}: {at.text}. {at.about}", at.share),
     )
 
 
 def _difference(first: History, second: History) -> str:
-    """How the two results differ, whatever names the pipelines gave to what they made."""
+    """How the two results differ; nodes correspond by structure, since pipelines name new nodes differently."""
     correspondence = match_graphs(first.graph, second.graph)
-    differ = diff(first.graph, renamed(second.graph, correspondence.pairs, first.graph))
-    if differ.is_empty:
+    changes = diff(first.graph, renamed(second.graph, correspondence.pairs, first.graph))
+    if changes.is_empty:
         return "Both pipelines end in the same graph."
-    changed = f"; {len(differ.changed):,} of the corresponding nodes differ" if differ.changed else ""
+    changed = f"; {len(changes.changed):,} of the corresponding nodes differ" if changes.changed else ""
     return f"The results differ: {correspondence.sentence}{changed}."
 
 
 def _differences(sides: Sides, titles: tuple[str, str]) -> None:
-    """What both results count, beside each other."""
+    """Draw a table with the counts of both results."""
     first, second = sides.histories
     counts: dict[str, tuple[int | None, int | None]] = {"rewrites": (_rewrites(first), _rewrites(second))}
     for name, number in first.steps[-1].after.items():
@@ -166,8 +166,8 @@ def _differences(sides: Sides, titles: tuple[str, str]) -> None:
         }
         for name, (a, b) in counts.items()
     ]
-    words, as_csv = above_table([8, 2])
-    words.markdown(markdown_escaped(sides.sentence))
+    keys, as_csv = above_table([8, 2])
+    keys.markdown(markdown_escaped(sides.sentence))
     download_button(as_csv, "CSV", shown_csv(rows), "lockstep.csv", "lockstep_csv")
     numbers = {title: st.column_config.NumberColumn(format="localized") for title in (*titles, "difference")}
     table(rows, numbers)

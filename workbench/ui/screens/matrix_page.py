@@ -1,4 +1,6 @@
-"""Matrix: models, their steps or strategies, batches, precisions and backends in one run that can be resumed."""
+"""The page Matrix: measures all combinations of models, steps or strategies, batch sizes, precisions and backends.
+
+A stopped measurement can be resumed."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, optimize
+from workbench.api import optimize
 from workbench.charts.matrix import bars_chart, by_batch_chart
 from workbench.errors import UserError, counted
 from workbench.io import load_model
@@ -22,20 +24,20 @@ from workbench.run.measurement.variants import BACKENDS
 from workbench.run.tolerances import DTYPES
 from workbench.study.cluster.jobs import OnThisMachine
 from workbench.study.sweep.blocks import Block, Matrix
-from workbench.study.sweep.matrix import as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
+from workbench.study.sweep.matrix import as_csv, batch_sizes, matrix_notes, row_label, rows_of, run_matrix
 from workbench.study.sweep.named_sweeps import PLANS
 from workbench.study.sweep.record import forget_blocks
 from workbench.ui.screens.run_page import devices_here, limits_form
 from workbench.ui.state.commands import command_of
-from workbench.ui.state.kept_files import kept_file
 from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.record_files import record_file
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.numbers import (
-    MEASURED,
     above_table,
     download_button,
     measured_cells,
+    measured_columns,
     say_failures,
     show_table,
 )
@@ -43,7 +45,7 @@ from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import finished
 
 _RECORDS = "matrices"
-_ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
+_ORIGINAL, _OPTIMIZED = "as loaded", "pipeline of Optimize"
 _FORGET = "Finished blocks are not measured again; forget them to have Measure repeat them."
 
 
@@ -66,15 +68,17 @@ def matrix_page() -> None:
     if opened.matrix:
         _results(opened)
     elif not cancelled:
-        st.caption("Nothing is measured yet. Each model at each batch size is a block; its variants run by turns.")
+        st.caption("Nothing is measured yet. Each model at each batch size is a block; its variants run interleaved.")
 
 
 def _form(opened: Opened, names: list[str]) -> None:
     with st.form("matrix_form"):
         first, second, third = st.columns([4, 5, 3])
-        networks = (sample for sample in samples() if sample.shows is None and not sample.page)
+        networks = (s for s in samples() if s.shows is None and not s.page)  # whole networks only
         others = {sample.title: sample for sample in networks if sample.title != opened.title}
-        beside = first.multiselect("Other models", list(others), help="Samples, measured with the same strategies.")
+        other_titles = first.multiselect(
+            "Other models", list(others), help="Samples, measured with the same strategies."
+        )
         choices = [_ORIGINAL, *([] if opened.history is None else [_OPTIMIZED]), *library.compared_strategies()]
         steps = second.multiselect(
             "Steps and strategies", choices, default=[_ORIGINAL, choices[-1] if opened.history is None else _OPTIMIZED]
@@ -90,9 +94,9 @@ def _form(opened: Opened, names: list[str]) -> None:
         backends = sixth.multiselect("Backends", list(BACKENDS), ["torch"])
         dtypes = seventh.multiselect("Precisions", list(DTYPES), ["float32"])
         repeat = eighth.number_input("Repetitions", value=None, min_value=1, placeholder="until stable")
-        words, limits, plan, press = st.columns([6, 1, 2, 2], vertical_alignment="center")
-        seconds, most = limits_form(limits)
-        words.caption(markdown_escaped("; ".join(f"{name}: {plan.title}" for name, plan in PLANS.items())))
+        text, limits, plan, press = st.columns([6, 1, 2, 2], vertical_alignment="center")
+        seconds, memory_limit = limits_form(limits)
+        text.caption(markdown_escaped("; ".join(f"{name}: {plan.title}" for name, plan in PLANS.items())))
         planned = plan.form_submit_button(f"Measure the plan {next(iter(PLANS))}", width="stretch")
         go = press.form_submit_button("Measure", type="primary", width="stretch")
     if go and not (steps and backends and dtypes):
@@ -103,21 +107,23 @@ def _form(opened: Opened, names: list[str]) -> None:
         report("preparing the models", 0.0)
         count = None if repeat is None else int(repeat)
         matrix = Matrix({}, backends=tuple(backends), dtypes=tuple(dtypes), device=device, repeat=count)
-        matrix = replace(matrix, timeout_s=seconds, memory_limit_bytes=most, given=opened.given)
+        matrix = replace(matrix, timeout_s=seconds, memory_limit_bytes=memory_limit, given=opened.user_dim_names)
         if planned:
             chosen = next(iter(PLANS.values()))
             matrix = replace(matrix, models=chosen.models(), batches=chosen.batches, dtypes=chosen.dtypes)
         else:
             models = {opened.title: _variants(opened, steps)}
-            models |= {title: _without_history(_loaded(others[title]), steps) for title in beside}
+            models |= {
+                title: _variants_of_steps(_loaded(others[title]), steps, opened.profile.name) for title in other_titles
+            }
             sizes = batch_sizes(batches)
-            matrix = replace(matrix, models=models, batches=sizes, batch_dim=None if beside else batch_dim)
-            paths = {opened.title: opened.path} | {title: str(others[title].file) for title in beside}
+            matrix = replace(matrix, models=models, batches=sizes, batch_dim=None if other_titles else batch_dim)
+            paths = {opened.title: opened.path} | {title: str(others[title].file) for title in other_titles}
             matrix = replace(matrix, pipelines=_pipelines(opened, paths, steps))
         done: list[Block] = []
-        for block in run_matrix(matrix, kept_file(opened, _RECORDS), OnThisMachine(worker()), report):
+        for block in run_matrix(matrix, record_file(opened, _RECORDS), OnThisMachine(worker()), report):
             done.append(block)
-            opened.matrix = [*done]  # shown, even if the others are cancelled
+            opened.matrix = [*done]  # shown even if the other blocks are cancelled
 
     if go or planned:
         forget_cancel(opened.jobs, "matrix")
@@ -131,23 +137,23 @@ def _form(opened: Opened, names: list[str]) -> None:
 
 
 def _variants(opened: Opened, steps: Sequence[str]) -> dict[str, Graph]:
-    result = _without_history(opened.graph, steps)
+    result = _variants_of_steps(opened.graph, steps, opened.profile.name)
     if _OPTIMIZED in steps and opened.history is not None:
         result[_OPTIMIZED] = opened.history.graph
     return {step: result[step] for step in steps}
 
 
-def _without_history(graph: Graph, steps: Sequence[str]) -> dict[str, Graph]:
-    """The graph as each step produces it, without the pipeline chosen on Optimize."""
+def _variants_of_steps(graph: Graph, steps: Sequence[str], target: str) -> dict[str, Graph]:
+    """The results of the steps on a graph, without the step for the pipeline of Optimize."""
     return {
-        step: graph if step == _ORIGINAL else optimize(graph, layout=step, target=DEFAULT_TARGET).graph
+        step: graph if step == _ORIGINAL else optimize(graph, layout=step, target=target).graph
         for step in steps
         if step != _OPTIMIZED
     }
 
 
 def _pipelines(opened: Opened, paths: Mapping[str, str], steps: Sequence[str]) -> dict[tuple[str, str], str]:
-    """By model and step, the command that produces the variant."""
+    """For each model and step, the command that produces the variant."""
     results = {
         (title, step): optimize_text(path, layout=step)
         for title, path in paths.items()
@@ -169,24 +175,24 @@ def _loaded(sample: Sample) -> Graph:
 def _results(opened: Opened) -> None:
     blocks = opened.matrix
     rows = rows_of(blocks)
-    say_failures((place_words(row), row["failed"]) for row in rows if row["failed"])
+    say_failures((row_label(row), row["failed"]) for row in rows if row["failed"])
     ran = [row for row in rows if not row["failed"]]
     if not ran:
         return
-    words, again, as_table, as_json = above_table([5, 2, 1, 1])
+    text, again, as_table, as_json = above_table([5, 2, 1, 1])
     _forget(again, opened)
-    words.caption(
+    text.caption(
         markdown_escaped(f"{counted(len(ran), 'variant')} in {counted(len(blocks), 'block')} on {ran[0]['device']}.")
     )
     download_button(as_table, "CSV", as_csv(rows), "matrix.csv", "matrix_csv")
-    whole = json.dumps([block.to_json() for block in blocks], indent=1)
-    download_button(as_json, "JSON", whole, "matrix.json", "matrix_json")
+    document = json.dumps([block.to_json() for block in blocks], indent=1)
+    download_button(as_json, "JSON", document, "matrix.json", "matrix_json")
     for note in matrix_notes(blocks):
         st.caption(markdown_escaped(note))
     by_batch = len({row["batch"] for row in ran}) > 1
     rows = [_row(row) for row in ran]
-    apart = [name for name in _SETTINGS if len({row.get(name) for row in rows}) > 1]
-    show_table(rows, first=(*(apart or ["step"]), *MEASURED))
+    differing = [name for name in _SETTINGS if len({row.get(name) for row in rows}) > 1]
+    show_table(rows, first=(*(differing or ["step"]), *measured_columns(rows)))
     st.caption("Median latency, and its 95 % interval")
     st.plotly_chart(bars_chart(ran), key="matrix_bars")
     if not by_batch:
@@ -202,14 +208,14 @@ def _results(opened: Opened) -> None:
         st.plotly_chart(by_batch_chart(ran, "peak_bytes", "peak memory (MB)", 1e6), key="matrix_memory")
 
 
-def _forget(place: Any, opened: Opened) -> None:
-    """A button behind a confirmation, since measuring the blocks again takes as long as before."""
-    with place.popover(f"Forget {counted(len(opened.matrix), 'block')}", width="stretch"):
+def _forget(column: Any, opened: Opened) -> None:
+    """Draw a button behind a confirmation, since measuring the blocks again takes as long as before."""
+    with column.popover(f"Forget {counted(len(opened.matrix), 'block')}", width="stretch"):
         st.write(_FORGET)
         if not st.button("Forget these blocks", type="primary", key="matrix_forget"):
             return
         try:
-            forget_blocks(kept_file(opened, _RECORDS), opened.matrix)
+            forget_blocks(record_file(opened, _RECORDS), opened.matrix)
         except UserError as error:
             show_error(error)
             return
@@ -228,5 +234,5 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         "backend": row["backend"],
         "precision": row["dtype"],
         **measured_cells(row),
-        "fell back": row["fallbacks"] or "-",
+        "run by ONNX Runtime instead": row["fallbacks"] or "-",
     }

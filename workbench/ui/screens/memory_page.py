@@ -1,4 +1,4 @@
-"""Memory: lifetimes of all values, which share memory, and one arena for them by each planner, beside the graph."""
+"""The page Memory: lifetimes of values, values that share memory, and the arena of each planner, beside the graph."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET
 from workbench.charts.memory import arena_chart
 from workbench.charts.memory_drawings import MOST_DRAWN, conflict_graph, recycle_box
 from workbench.errors import UserError, counted
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
 from workbench.memory.blocks.actions import labels_of
 from workbench.memory.blocks.minimalloc import write_packing
 from workbench.memory.orders import ORDERS, ordered
@@ -34,12 +32,12 @@ from workbench.ui.widgets.tables import table
 
 AS_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
 _GRAPH = 470  # pixels of height of the graph
-_BESIDE = [10, 2]
+_WIDTHS = [10, 2]
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """What one picture shows."""
+    """The settings of one picture. of: the name of the graph."""
 
     of: str
     planner: str
@@ -67,11 +65,11 @@ def memory_page() -> None:
         _details(opened, graph, results[0])
         _graph(opened, choices[0], graph, results[0], key)
         return
-    picture, beside = st.columns(2, gap="medium")
+    picture, graph_column = st.columns(2, gap="medium")
     with picture:
         _pictures(opened, results, key)
         _details(opened, graph, results[0])
-    with beside:
+    with graph_column:
         _graph(opened, choices[0], graph, results[0], key)
 
 
@@ -84,20 +82,20 @@ def graphs_of(opened: Opened) -> dict[str, Graph]:
 
 
 def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
-    """The fields for one picture or two."""
-    two = st.toggle("Side by side", key="memory_two", persist_state="session")
-    columns = st.columns(2) if two else [st.container()]
+    """Draw the fields for one picture or two; returns their settings."""
+    is_pair = st.toggle("Side by side", key="memory_two", persist_state="session")
+    columns = st.columns(2) if is_pair else [st.container()]
     choices = []
     for number, column in enumerate(columns):
         of, planner, order = column.columns(3)
-        named = list(planners())
-        first = named.index(DEFAULT_PLANNER if not number else "no_reuse")
+        names = list(planners())
+        first = names.index(DEFAULT_PLANNER if not number else "no_reuse")
         choices.append(
             _Choice(
                 of.selectbox("Graph", list(graphs), key=f"memory_of_{opened.number}_{number}"),
                 planner.selectbox(
                     "Planner",
-                    named,
+                    names,
                     first,
                     format_func=lambda name: planners()[name].title,
                     key=f"memory_planner_{number}",
@@ -110,7 +108,7 @@ def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
 
 
 def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None:
-    """The plan, computed once; None if it was refused, which the page says."""
+    """The plan, cached; None if planning failed, which is shown."""
     key = (id(graph), choice)
 
     def work(report: Report) -> MemoryPlan:
@@ -118,7 +116,7 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
         return plan_memory(sharing_of(graph, choice.order, ordered(graph, choice.order)), choice.planner)
 
     def make() -> MemoryPlan:
-        return run_with_progress(opened.jobs, "memory", "Memory", work, worker(), wanted=key)
+        return run_with_progress(opened.jobs, "memory", "Memory", work, worker(), request=key)
 
     try:
         result: MemoryPlan | None = opened.plans.get(key, make)
@@ -129,7 +127,7 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
 
 
 def _pictures(opened: Opened, plans: Sequence[MemoryPlan], graph_key: str) -> None:
-    """One picture, or two beside each other; a click on a value shows its operator in the graph."""
+    """Draw one picture, or two side by side; a click on a value shows its operator in the graph."""
     marked = _values_at(plans[0], seen_in(graph_key).id)
     for number, (column, plan) in enumerate(zip(st.columns(len(plans)), plans, strict=True)):
         with column:
@@ -148,17 +146,17 @@ def _sentence(plan: MemoryPlan) -> str:
     packed, sharing = plan.packed, plan.sharing
     proven = f"; no smaller arena exists for {plan.certified_of}" if packed.certified else ""
     proven = proven or f"; gap {packed.gap:.1%} to the lower bound"
-    least = f", {packed.lower_bound / sharing.unshared_bound:.3f} of what is in use without shared memory"
+    unshared_text = f", {packed.lower_bound / sharing.unshared_bound:.3f} of what is in use without shared memory"
     unknown = f"; {len(sharing.unknown):,} values of unknown size are left out" if sharing.unknown else ""
     return (
         f"{planners()[packed.planner].title}, order {sharing.order}: {packed.total:,} bytes for"
         f" {counted(len(sharing.packing.blocks), 'block')}{proven}. Most in use at once: {packed.lower_bound:,} bytes"
-        f"{least if sharing.unshared_bound else ''}{unknown}."
+        f"{unshared_text if sharing.unshared_bound else ''}{unknown}."
     )
 
 
 def _values_at(plan: MemoryPlan, node: str) -> Collection[str]:
-    """The values that a node of the graph reads or computes."""
+    """The names of the values that a node reads or computes."""
     for number, step in enumerate(plan.sharing.lifetimes.steps):
         if step.label == node:
             names = filter(None, (*step.node.operands, *step.node.outputs))
@@ -167,8 +165,8 @@ def _values_at(plan: MemoryPlan, node: str) -> Collection[str]:
 
 
 def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key: str) -> None:
-    """The graph; a click on an operator frames its values in the picture, and the other way round."""
-    shown = shown_graph(opened, choice.of, graph, load_profile(DEFAULT_TARGET))
+    """Draw the graph; a click on an operator frames its values in the picture, and vice versa."""
+    shown = shown_graph(opened, choice.of, graph, opened.profile)
     clicked = clicked_in(f"memory_chart_{opened.number}_0")
     if clicked and st.session_state.get(f"{key}_revealed") != clicked:
         st.session_state[f"{key}_revealed"] = clicked
@@ -179,7 +177,7 @@ def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key:
 
 
 def clicked_in(key: str) -> str:
-    """What was clicked last in the chart of that key, "" for nothing."""
+    """The value or operator that was last clicked in the chart of that key, or ""."""
     points = ((st.session_state.get(key) or {}).get("selection") or {}).get("points") or []
     data = points[0].get("customdata") if points else None
     return str(data[0]) if data else ""
@@ -204,15 +202,17 @@ def _details(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
 
 
 def _conflicts(plan: MemoryPlan) -> None:
-    """The conflict graph, and for a planner that gives labels, who has them when, if both can be read."""
+    """Draw the conflict graph, and for a planner with labels the labels at each step, if they are small enough."""
     count = len(plan.sharing.packing.blocks)
     if count > MOST_DRAWN:
-        st.caption(f"The conflict graph of {counted(count, 'block')} cannot be read; up to {MOST_DRAWN} are drawn.")
+        st.caption(
+            f"The conflict graph of {counted(count, 'block')} is too large; it is drawn for up to {MOST_DRAWN} blocks."
+        )
         return
     st.caption("An edge joins two blocks that are in use at once. Blocks of one colour share memory.")
     st.image(conflict_graph(plan))
     if labels_of(plan.packed):
-        st.caption("Who has which label at each step; in the recycle box are those that nobody has.")
+        st.caption("The block that has each label at each step; the recycle box has the free labels.")
         st.image(recycle_box(plan))
 
 
@@ -226,17 +226,17 @@ def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
                 {
                     "planner": planner.title,
                     "arena (bytes)": packed.packed.total,
-                    "at least (bytes)": packed.packed.lower_bound,
+                    "lower bound (bytes)": packed.packed.lower_bound,
                     "gap (%)": 100 * packed.packed.gap,
                     "no smaller arena exists": "proven" if packed.certified else "",
                     "seconds": packed.packed.seconds,
                 }
             )
-    words, as_csv = above_table(_BESIDE)
-    words.caption("All planners on the same blocks, in the same order.")
+    text, as_csv = above_table(_WIDTHS)
+    text.caption("All planners on the same blocks, in the same order.")
     download_button(as_csv, "CSV", shown_csv(rows), "planners.csv", "planners_csv")
     first = ("planner", "arena (bytes)", "gap (%)", "no smaller arena exists", "seconds")
-    show_table(rows, {"gap (%)": 2, "seconds": 3}, _localized("arena (bytes)", "at least (bytes)"), first=first)
+    show_table(rows, {"gap (%)": 2, "seconds": 3}, _localized("arena (bytes)", "lower bound (bytes)"), first=first)
 
 
 def _values(plan: MemoryPlan) -> None:
@@ -254,8 +254,8 @@ def _values(plan: MemoryPlan) -> None:
         }
         for value in plan.values
     ]
-    words, as_csv, as_json, as_problem = above_table([6, 2, 2, 3])
-    words.caption("Steps are half-open: a value is in use from the step it is born to before the step it dies.")
+    text, as_csv, as_json, as_problem = above_table([6, 2, 2, 3])
+    text.caption("Steps are half-open: a value is in use from the step it is born to before the step it dies.")
     download_button(as_csv, "CSV", shown_csv(rows), "memory_values.csv", "memory_values_csv")
     download_button(as_json, "JSON", json.dumps(plan.to_json(), indent=1), "memory_plan.json", "memory_plan_json")
     problem = write_packing(plan.sharing.packing, plan.packed.offsets)
@@ -265,7 +265,7 @@ def _values(plan: MemoryPlan) -> None:
 
 
 def _localized(*names: str) -> dict[str, Any]:
-    """Columns of numbers with separators of thousands."""
+    """Configurations of columns of numbers with separators of thousands."""
     return {name: st.column_config.NumberColumn(format="localized") for name in names}
 
 
@@ -284,7 +284,7 @@ def _sharing(plan: MemoryPlan) -> None:
         st.caption("No operator of this graph could share memory.")
         return
     accepted = sum(row["shared"] == "yes" for row in rows)
-    words, as_csv = above_table(_BESIDE)
-    words.caption(f"{accepted:,} of {len(rows):,} possible ways to share memory are used; each with its reason.")
+    text, as_csv = above_table(_WIDTHS)
+    text.caption(f"{accepted:,} of {len(rows):,} possible ways to share memory are used; each with its reason.")
     download_button(as_csv, "CSV", shown_csv(rows), "shared_memory.csv", "memory_sharing_csv")
     table(rows, {"why": st.column_config.TextColumn(width=760)})

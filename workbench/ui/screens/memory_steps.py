@@ -1,4 +1,4 @@
-"""A memory plan played step by step: what is allocated, reused, overwritten and freed, with reasons."""
+"""A memory plan step by step: what is allocated, reused, overwritten and freed, with reasons."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from workbench.memory.blocks.actions import free_labels
 from workbench.memory.planning import MemoryPlan
 from workbench.ui.state.markdown import markdown_escaped
 
-_EVERY_S = 1.2  # between steps while playing
+_INTERVAL_S = 1.2  # between steps while playing
 
 
 def play_steps(number: int, plan: MemoryPlan) -> None:
-    """number: of the open model."""
+    """Draw the player of the steps. number: of the open model."""
     steps = len(plan.sharing.lifetimes.steps)
     if not steps:
         st.caption("This graph has no operators.")
@@ -21,14 +21,14 @@ def play_steps(number: int, plan: MemoryPlan) -> None:
     key = f"memory_step_{number}_{plan.packed.planner}_{plan.sharing.order}"
     playing = st.toggle("Play", key=f"{key}_play")
 
-    @st.fragment(run_every=_EVERY_S if playing else None)
+    @st.fragment(run_every=_INTERVAL_S if playing else None)
     def player() -> None:
         now = st.session_state.get(key, 0)
         if playing and st.session_state.get(f"{key}_started"):
             now = (now + 1) % steps
         st.session_state[f"{key}_started"] = playing
         st.session_state[key] = now
-        back, choose, ahead = st.columns([1, 12, 1], vertical_alignment="bottom")
+        back, choose, ahead = st.columns([2, 12, 2], vertical_alignment="bottom")
         if back.button("Back", key=f"{key}_back", width="stretch") and now:
             now -= 1
         if ahead.button("Next", key=f"{key}_next", width="stretch") and now < steps - 1:
@@ -49,7 +49,7 @@ def _marked(plan: MemoryPlan, step: int) -> set[str]:
 
 
 def _moment(plan: MemoryPlan, step: int) -> None:
-    """What happens at the step, in sentences."""
+    """Draw the sentences on what happens at the step."""
     label = plan.sharing.lifetimes.steps[step]
     st.markdown(markdown_escaped(f"Step {step:,}: {label.node}") + f", {_in_use(plan, step):,} bytes in use")
     sentences = [d.sentence for d in plan.sharing.decisions if d.step == step]

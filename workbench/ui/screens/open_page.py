@@ -1,4 +1,4 @@
-"""Open: choose a sample, an upload or a path; see its summary, symbolic dims and graph."""
+"""The page Open: the choice of a sample, an upload or a path; its summary, symbolic dims and graph."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from itertools import groupby
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from workbench.api import DEFAULT_TARGET
+from workbench.errors import UserError
 from workbench.explanations.summary import Summary
 from workbench.io.samples import Sample, samples
 from workbench.layout.declared import declared_layouts, layouts_of_rank
 from workbench.layout.infer import TENSOR
-from workbench.layout.profile import load_profile
+from workbench.lessons import shipped_lessons
 from workbench.ui.state.address import address_of
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import declare_layouts, use_inputs
-from workbench.ui.state.session import Opened, open_model, open_uploads
+from workbench.ui.state.session import Opened, current, open_model, open_uploads, worker
+from workbench.ui.state.work import was_cancelled
 from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
 from workbench.ui.widgets.graph_view import graph_view
-from workbench.ui.widgets.parts import header, opened_here, opening, pane, warnings
+from workbench.ui.widgets.parts import header, opened_here, opening, pane, say_changed_dims, show_error, warnings
+from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.steps import look_from_link
 from workbench.ui.widgets.tables import table
 from workbench.ui.widgets.units import in_units, short_count
-from workbench.view.scopes import MAIN, inner_graphs
+from workbench.view.scopes import MAIN, all_graphs
 
 _OPEN_GROUPS = 2  # the others are collapsed
-_UPLOADS = "uploads_done"  # number of uploads opened; in the key of the field, so that each upload empties it
+_BOUND = "dims_bound"  # key in the session: the number of the model whose dims the user entered last
+_TRY = "try_dims"  # key of the job that runs the model with them
+_UPLOADS = "uploads_done"  # number of opened uploads; part of the field's key, so that each upload empties the field
 
 
 _WELCOME = (
@@ -38,22 +42,27 @@ _WELCOME = (
 )
 _FIRST = (
     "Choose a model here, or drop a file anywhere on this window; its graph is drawn beside. "
-    "Then press **Next** at the top: 2 Optimize, 3 Measure, 4 Export. The pages behind these four are tools."
+    "Then press **Next** at the top: 2 Optimize, 3 Measure, 4 Export. The pages after these four are tools."
 )
 
 
 def open_page(
     optimize: Page | None = None, pages: Mapping[str, Page] | None = None, lessons: Page | None = None
 ) -> None:
-    """Draw the page. optimize: the page on which a sample that comes with passes opens; None to stay here.
+    """Draw the page.
 
-    pages: others on which samples open, by their names in the list of samples. lessons: the page that they link to.
+    optimize: the page on which samples with passes open; None: they open here.
+    pages:    other pages on which samples open, by their names in the list of samples.
+    lessons:  the page Learn, for a link to it.
     """
     top = st.container()
     top.markdown(f"{_WELCOME} {_FIRST}")
+    if lessons is not None:
+        label = f"New here? Learn has {len(shipped_lessons())} lessons, each one idea on a graph of a few nodes."
+        top.page_link(lessons, label=label, icon=":material/school:")
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        _choose(optimize, pages or {}, lessons)
+        _choose(optimize, pages or {})
     with top:  # shows why a link does not open
         opened = opened_here()
     if opened is None:
@@ -62,14 +71,12 @@ def open_page(
         _describe(opened)
 
 
-def _choose(optimize: Page | None, pages: Mapping[str, Page], lessons: Page | None) -> None:
+def _choose(optimize: Page | None, pages: Mapping[str, Page]) -> None:
     sample, upload, path = st.tabs(["Samples", "Upload", "Path"])
-    with sample, pane("samples", 600, border=False):
+    with sample, pane("samples", 570, border=False):
         for number, (group, entries) in enumerate(groupby(samples(), lambda sample: sample.group)):
             if number == 1:
                 st.caption("Graphs of lessons: one idea each, opened with the passes and the profile that show it.")
-                if lessons is not None:
-                    st.page_link(lessons, label="Go through them step by step: Lessons", icon=":material/school:")
             _cards(group, list(entries), optimize, pages, number < _OPEN_GROUPS)
     with upload:
         files = st.file_uploader(
@@ -87,7 +94,7 @@ def _choose(optimize: Page | None, pages: Mapping[str, Page], lessons: Page | No
 
 
 def _opening_own(action: Callable[[], None]) -> bool:
-    """Open a model that is no sample."""
+    """Open a model that is not a sample; returns whether that succeeded."""
     forget_samples_settings()
     return opening(action)
 
@@ -95,19 +102,19 @@ def _opening_own(action: Callable[[], None]) -> bool:
 def _cards(
     group: str, entries: Sequence[Sample], optimize: Page | None, pages: Mapping[str, Page], is_open: bool
 ) -> None:
-    """A card for each sample; those of a group are in one section."""
+    """Draw a section with a card for each sample of a group."""
     with st.expander(f"{group} ({len(entries)})", key=f"samples_{group}", expanded=is_open):
         for entry in entries:
             with st.container(border=True, key=f"card_{entry.file.stem}"):
-                words, button = st.columns([5, 1], vertical_alignment="center")
-                words.markdown(f"**{markdown_escaped(entry.title)}**  \n:small[{markdown_escaped(entry.description)}]")
+                text, button = st.columns([5, 1], vertical_alignment="center")
+                text.markdown(f"**{markdown_escaped(entry.title)}**  \n:small[{markdown_escaped(entry.description)}]")
                 if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
                     _open_sample(entry, optimize, pages)
 
 
 def _open_sample(entry: Sample, optimize: Page | None, pages: Mapping[str, Page]) -> None:
     forget_samples_settings()
-    done = opening(partial(open_model, str(entry.file), entry.title, entry.dims, came_with=entry.shows))
+    done = opening(partial(open_model, str(entry.file), entry.title, entry.dims, opened_with=entry.shows))
     if done and entry.shows is not None and optimize is not None:
         begin_from_link()
         look_from_link()
@@ -124,30 +131,33 @@ def _describe(opened: Opened) -> None:
     numbers[0].metric("Nodes", f"{summary.nodes:,}")
     numbers[1].metric("Parameters", short_count(summary.parameters))
     numbers[2].metric("Weights", in_units(summary.weight_bytes, "B"))
-    numbers[3].metric("One run", in_units(summary.flops, "FLOP"), help=_unknown(summary))
+    known = in_units(summary.flops, "FLOP")
+    numbers[3].metric("One run", f"{known} and more" if summary.unknown_flops else known, help=_unknown(summary))
     numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
-    brought = f"The file uses opset {summary.file_opset}; models are converted to one opset when they are opened."
-    numbers[5].metric("Opset", f"{summary.opset}", help=brought)
-    if opened.graph.dims:
-        _dims_form(opened)
+    opsets = dict.fromkeys((summary.file_opset, summary.opset))
+    opset_help = "Of the file; models are converted to one opset, the second number, when they are opened."
+    numbers[5].metric("Opset", " to ".join(f"{opset}" for opset in opsets), help=opset_help)
+    with st.container():  # so that the view below is not mounted again when a message or a spinner disappears
+        if opened.graph.dims:
+            _dims_form(opened)
     tabs = ["Graph", f"Operators ({len(summary.operators):,})", "Inputs and outputs"]
     about, operators, values = st.tabs(tabs)
     with about:
-        target = load_profile(DEFAULT_TARGET)
-        inner = inner_graphs(opened.graph)
-        where = st.selectbox("Graph shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
-        graph = inner[where]
+        target = opened.profile
+        inner = all_graphs(opened.graph)
+        scope = st.selectbox("Graph shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
+        graph = inner[scope]
         height = (
-            530 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
+            500 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
         )
-        graph_view(f"loaded_{opened.number}", shown_graph(opened, where, graph, target), max(height, 300))
+        graph_view(f"loaded_{opened.number}", shown_graph(opened, scope, graph, target), max(height, 300))
     with operators:
         if summary.not_native:
             st.caption(
                 markdown_escaped(f"The torch executor runs these in ONNX Runtime: {', '.join(summary.not_native)}.")
             )
         rows = [{"operator": op, "count": count} for op, count in summary.operators.items()]
-        table(rows, most=15)
+        table(rows, max_rows=15)
     with values:
         rows = [
             {"kind": kind, "name": v.name, "type": v.type, "runs with": v.bound, "layout": v.layout}
@@ -160,19 +170,21 @@ def _describe(opened: Opened) -> None:
 
 
 def _layouts_form(opened: Opened) -> None:
-    """A form for inputs whose layout does not follow from the operators that read them."""
+    """Draw a form for inputs whose layout does not follow from the operators that read them."""
     declared = declared_layouts(opened.graph)
     entries = {value.name: value.layout for value in opened.summary.inputs}
-    may = {name: layouts_of_rank(opened.graph.rank_of(name)) for name in entries}
-    open_ = [name for name, layout in entries.items() if may[name] and (layout == TENSOR or name in declared)]
-    if not open_:
+    possible = {name: layouts_of_rank(opened.graph.rank_of(name)) for name in entries}
+    undetermined = [
+        name for name, layout in entries.items() if possible[name] and (layout == TENSOR or name in declared)
+    ]
+    if not undetermined:
         return
     with st.form(f"layouts_form_{opened.number}"):
         st.caption("The layout of these inputs does not follow from the operators that read them; you can declare it.")
         *columns, press = st.columns(5, vertical_alignment="bottom")
         chosen = {}
-        for index, name in enumerate(open_):
-            field, choices = columns[index % len(columns)], (TENSOR, *may[name])
+        for index, name in enumerate(undetermined):
+            field, choices = columns[index % len(columns)], (TENSOR, *possible[name])
             now = choices.index(declared.get(name, TENSOR))
             chosen[name] = field.selectbox(markdown_escaped(name), choices, now, key=f"layout_{opened.number}_{name}")
         layouts = {name: layout for name, layout in chosen.items() if layout != declared.get(name, TENSOR)}
@@ -181,7 +193,7 @@ def _layouts_form(opened: Opened) -> None:
 
 
 def _inputs_form(opened: Opened) -> None:
-    """A form for the inputs on which the model is compared and measured."""
+    """Draw a form for the inputs on which the model is compared and measured."""
     now = f"your own '{opened.inputs}'" if opened.inputs else f"generated with seed {opened.seed}"
     st.caption(markdown_escaped(f"Inputs for comparing and measuring: {now}."))
     with st.form(f"inputs_form_{opened.number}"):
@@ -193,14 +205,14 @@ def _inputs_form(opened: Opened) -> None:
 
 
 def _unknown(summary: Summary) -> str:
-    words = "Floating-point operations of one run; a multiply-add counts as two."
+    text = "Floating-point operations of one run; a multiply-add counts as two."
     if not summary.unknown_flops:
-        return words
-    return f"{words} {summary.unknown_flops:,} operators of unknown cost are not counted."
+        return text
+    return f"{text} {summary.unknown_flops:,} operators of unknown cost are not counted."
 
 
 def _dims_form(opened: Opened) -> None:
-    """Fields for the symbolic dims; they belong to this model alone."""
+    """Draw the fields for the symbolic dims of this model."""
     with st.form("dims_form"):
         st.caption("Symbolic dims: values for running and measuring. The exported file keeps them symbolic.")
         *columns, press = st.columns(5, vertical_alignment="bottom")
@@ -213,4 +225,23 @@ def _dims_form(opened: Opened) -> None:
         if press.form_submit_button("Bind") and values != dict(opened.graph.dims):
             source = opened.graph.source or opened.path
             if opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path)):
+                st.session_state[_BOUND] = current().number
                 st.rerun()
+    if st.session_state.get(_BOUND) == opened.number:
+        _try_dims(opened)
+
+
+def _try_dims(opened: Opened) -> None:
+    """Run the model once with the sizes that the user entered, and say here if it does not run with them."""
+    if was_cancelled(opened.jobs, _TRY):
+        st.caption("The run with these sizes was cancelled; Optimize runs the model again.")
+        return
+    run = lambda report: opened.verifier.reference  # noqa: E731
+    try:
+        run_with_progress(opened.jobs, _TRY, "Running once with these sizes", run, worker())
+    except UserError as error:
+        sizes = ", ".join(f"{name} = {size}" for name, size in opened.user_dims.items())
+        reason = str(error).removeprefix("The run failed: ").rstrip(".")
+        show_error(f"The model does not run with {sizes}; bind other sizes. {reason}.")
+        return
+    say_changed_dims(opened)

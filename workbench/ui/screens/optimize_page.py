@@ -1,8 +1,10 @@
-"""Optimize: passes and strategy on the left; steps, and the graph before and after the chosen one, on the right."""
+"""The page Optimize: on the left the controls; on the right the gain, the steps, and the graph at a chosen step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
@@ -16,9 +18,9 @@ from workbench.ui.state.address import (
     write_seen,
     write_verification,
 )
-from workbench.ui.state.checking import EACH, OFF
+from workbench.ui.state.checking import EACH, OFF, Checking
 from workbench.ui.state.commands import command_of
-from workbench.ui.state.graph_views import shown_history
+from workbench.ui.state.graph_views import shown_history, shown_whole
 from workbench.ui.state.histories import checking_of, history_of
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec, worker
@@ -26,58 +28,80 @@ from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_preset, chosen_verification, controls
+from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.graph_view import graph_view, moment
-from workbench.ui.widgets.panes import GRAPH, TIMES, WHY_NOT, show_rewrites, show_texts, show_times, views_of
-from workbench.ui.widgets.parts import header, opened_here, say_settled, show_error
+from workbench.ui.widgets.panes import (
+    GRAPH,
+    STEP_TABLE,
+    TIMES,
+    WHY_NOT,
+    show_rewrites,
+    show_texts,
+    show_times,
+    views_of,
+)
+from workbench.ui.widgets.parts import header, opened_here, say_changed_dims, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (
     STEP,
+    ask_chosen_query,
+    choose_default_step,
     choose_moment,
     choose_step,
     chosen_moment,
-    height_of_steps,
+    is_whole,
     show_chosen_moment,
+    step_strip,
     step_table,
     stepped_to,
 )
-from workbench.ui.widgets.verdicts import ALERT, LINE, show_verdicts
+from workbench.ui.widgets.verdicts import ALERT, LINE, is_watched, show_verdicts, watch
 from workbench.ui.widgets.why_not import show_why_not
 
-_LEAST = 180  # pixels of height that a pane needs
-_CHOICE = 66  # pixels of the field for the step, in views that cannot choose it themselves
+_MIN_HEIGHT = 180  # pixels
+_GRAPH_HEIGHT = 580  # pixels below the card and the line of steps
+_VIEW_CHOICE_HEIGHT = 36  # pixels
+_STEP_CHOICE_HEIGHT = 8  # pixels, in views that do not choose the step themselves
 
 
-def optimize_page() -> None:
+def optimize_page(fastest: Any = None, parts: Sequence[Any] = ()) -> None:
+    """Draw the page. fastest: the page Tune. parts: further pages to which the sidebar leads."""
     opened = opened_here()
     if opened is None:
         return
-    spec = replace(controls(), left_out=opened.left_out)
+    spec = replace(controls(fastest, parts), left_out=opened.left_out)
     how = chosen_verification()
-    top, command = st.columns([5, 1], vertical_alignment="center")
-    with top:
-        header(opened)
-    with command, st.popover("Copy as command", width="stretch"):
-        as_model = command_of(opened, spec, verified=how != OFF)
-        as_page = command_of(opened, spec, "report.html", verb="report", verified=how != OFF)
-        st.code(as_model, language="bash", wrap_lines=True)
-        st.caption("This view as one HTML file:")
-        st.code(as_page, language="bash", wrap_lines=True)
-        if opened.history is not None and opened.spec == spec:
-            report_button(opened, opened.history, spec)
+    header(opened)
     history = _history(opened, spec)
     if history is None or opened.spec is None:
         return
-    with st.container():  # keeps the view below in its place, not remounted, when a note disappears
-        taken = _notes(opened, history, how)
+    card = st.container()
+    with st.container():  # so that the view below is not mounted again when a note or a spinner disappears
+        checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1, how)
+        used_height = _notes(opened, history, how)
+    with card, gain_card(opened, history, how), st.popover("As command"):  # the verdict may be new
+        _commands(opened, history, spec, how)
     seen = seen_in(_view_key(opened))
     stepped_to(opened, history, seen)
-    step_table(opened, history)
-    _views(opened, history, opened.spec, taken)
-    write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
+    choose_default_step(opened, history)
+    _views(opened, history, opened.spec, is_watched(opened, history, checking), used_height)
+    moment_shown = None if is_whole() else chosen_moment(opened, history)
+    write_seen(moment_shown, node_in_address() if seen.moment is None else seen.id)
     write_pipeline(spec.pipeline, spec.target, spec.mode, chosen_preset())
     write_verification(how, EACH)
     write_left_out(opened.left_out)
+
+
+def _commands(opened: Opened, history: History, spec: Spec, how: str) -> None:
+    """Draw the commands for the model and for this view as one HTML file, and the download of that file."""
+    verified = how != OFF
+    st.code(command_of(opened, spec, verified=verified), language="bash", wrap_lines=True)
+    st.caption("This view as one HTML file:")
+    report_command = command_of(opened, spec, "report.html", verb="report", verified=verified)
+    st.code(report_command, language="bash", wrap_lines=True)
+    if opened.spec == spec:
+        report_button(opened, history, spec)
 
 
 def _view_key(opened: Opened) -> str:
@@ -85,21 +109,21 @@ def _view_key(opened: Opened) -> str:
 
 
 def _history(opened: Opened, spec: Spec) -> History | None:
-    """The history of the pipeline; if the user cancelled it, of the passes that were done, "as loaded" being none."""
+    """The history of the pipeline; if the user cancelled it, of the finished passes. None on an error."""
     if (
         opened.spec != spec
         and was_cancelled(opened.jobs, "pipeline")
         and st.session_state.get("cancelled_spec") == spec
     ):
         done = 0 if opened.spec is None else len(opened.spec.pipeline.passes)
-        words, button = st.columns([6, 1], vertical_alignment="center")
-        words.info(
-            f"The pipeline was cancelled after {done} of {len(spec.pipeline.passes)} passes; what they did is shown. "
+        text, button = st.columns([6, 1], vertical_alignment="center")
+        text.info(
+            f"The pipeline was cancelled after {done} of {len(spec.pipeline.passes)} passes; their result is shown. "
             "Change a setting, or run the rest.",
             icon=":material/block:",
         )
-        again = (opened.jobs, "pipeline")
-        button.button("Run the rest", type="primary", width="stretch", on_click=forget_cancel, args=again)
+        arguments = (opened.jobs, "pipeline")
+        button.button("Run the rest", type="primary", width="stretch", on_click=forget_cancel, args=arguments)
         return opened.history
     forget_cancel(opened.jobs, "pipeline")
     st.session_state["cancelled_spec"] = spec
@@ -110,29 +134,48 @@ def _history(opened: Opened, spec: Spec) -> History | None:
     if opened.history is not None and opened.spec == spec:
         return opened.history
     try:
-        return run_with_progress(opened.jobs, "pipeline", "Pipeline", work, worker(), wanted=spec)
+        return run_with_progress(opened.jobs, "pipeline", "Pipeline", work, worker(), request=spec)
     except UserError as error:
         show_error(error)
         return None
 
 
 def _notes(opened: Opened, history: History, how: str) -> int:
-    """Draw the notes on the history above its table; returns their approximate height in pixels."""
-    taken = LINE if say_settled(opened) else 0
+    """Draw the notes on the history; returns their approximate height in pixels."""
+    used_height = LINE if say_changed_dims(opened) else 0
     for index, step in enumerate(history.steps):
         message = markdown_escaped(f"Step {index}, {step.title}: {step.conclusion}.")
         if isinstance(step.facts, ToolFacts) and step.facts.failed:
-            taken += ALERT
+            used_height += ALERT
             st.warning(message, icon=":material/error:")
         elif step.conclusion:
-            taken += LINE
+            used_height += LINE
             st.caption(message)
-    checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1, how)
-    return taken + show_verdicts(opened, history, checking, how)
+    return used_height + show_verdicts(opened, history, how)
 
 
-def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
-    """Draw one view of the chosen step. taken: pixels used above it."""
+def _views(opened: Opened, history: History, spec: Spec, comparing: Checking | None, used_height: int) -> None:
+    """Draw the line of steps, with the progress of their verification, and one view of the chosen step.
+
+    used_height: pixels above it.
+    """
+    with st.container(key="step_strip"):
+        # Always two columns: with another number of them Streamlit would mount the view below again.
+        widths = [99, 1] if comparing is None else [5, 3]
+        strip, progress = st.columns(widths, gap="xsmall", vertical_alignment="center")
+        with strip:
+            step_strip(opened, history)
+        with progress:
+            if comparing is None:
+                st.empty()  # at once in place of the progress, which would be a narrow column of letters until the end
+            else:
+                watch(opened, comparing)
+    height = max(_GRAPH_HEIGHT - used_height, _MIN_HEIGHT)
+    if is_whole():
+        whole = shown_whole(opened, history, spec)
+        ask_chosen_query(whole)
+        graph_view(f"whole_{opened.number}", whole, height)
+        return
     row = st.container(horizontal=True, vertical_alignment="center")
     index = st.session_state[STEP]
     views = views_of(history[index])
@@ -149,17 +192,19 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
             format_func=lambda name: name if name != "Rewrites" else f"Rewrites ({len(history[index].rewrites):,})",
             persist_state="session",
         )
-    height = max(606 - height_of_steps(history) - taken, _LEAST)
+    height = max(height - _VIEW_CHOICE_HEIGHT, _MIN_HEIGHT)
     if view == GRAPH:
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)
         graph_view(_view_key(opened), shown, height, follow=moment)
         return
-    height -= _CHOICE
+    height -= _STEP_CHOICE_HEIGHT
     with row:
         index = choose_step(opened, history)
     step = history[index]
-    if view == TIMES:
+    if view == STEP_TABLE:
+        step_table(opened, history, height)
+    elif view == TIMES:
         show_times(step, height)
     elif view == WHY_NOT:
         show_why_not(opened, history, spec, index, height)

@@ -1,4 +1,4 @@
-"""Run: latency and memory of the original beside each step's result, on the GPU if there is one."""
+"""The page Measure: latency and memory of the original and of steps, on the GPU if there is one."""
 
 from __future__ import annotations
 
@@ -19,36 +19,42 @@ from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until, say_not_kept
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.parts import header, opened_here, say_settled, show_error
+from workbench.ui.widgets.controls import chosen_verification
+from workbench.ui.widgets.gain_card import gain_card
+from workbench.ui.widgets.parts import header, opened_here, say_changed_dims, show_error
 from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.run_results import results
 
 _ORIGINAL = "as loaded"
+_DEFAULT_BACKENDS = {"cpu": ["onnxruntime", "torch"], "cuda": ["cuda-graphs", "torch"]}
 
 
-def run_page() -> None:
+def run_page(optimize: Any = None) -> None:
+    """Draw the page. optimize: the page Optimize, to which bars of the waterfall lead."""
     opened = opened_here()
     if opened is None:
         return
     top = st.empty()
     with top:
         header(opened)
+    if opened.history is not None:
+        gain_card(opened, opened.history, chosen_verification())
     result = devices_here()
     if result is None:
         return
     _form(opened, result)
     with top:
-        header(opened)  # again: the run may have bound symbolic dims to other sizes
+        header(opened)  # again, since the run may have bound symbolic dims to other sizes
     cancelled = was_cancelled(opened.jobs, "measure")
     if cancelled:
-        stays = "earlier results are kept" if opened.measured else "nothing is measured yet"
-        st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
+        consequence = "earlier results are kept" if opened.measured else "nothing is measured yet"
+        st.info(f"The measurement was cancelled; {consequence}.", icon=":material/block:")
         forget_cancel(opened.jobs, "measure")
     if opened.measured:
-        say_settled(opened)
+        say_changed_dims(opened)
         if opened.measured_spec != opened.spec:
             st.caption("Measured before the passes were changed; measure again to see the current steps.")
-        results(opened, opened.measured)
+        results(opened, opened.measured, optimize)
     elif not cancelled:
         st.caption("Nothing is measured yet.")
 
@@ -61,7 +67,7 @@ def worker_devices() -> list[dict[str, Any]]:
 
 
 def devices_here() -> list[dict[str, Any]] | None:
-    """The devices of the worker's machine; None if it does not answer, which is said, with a button to ask again."""
+    """The devices of the worker's machine; None if it does not answer, which is shown with a button to try again."""
     try:
         return worker_devices()
     except UserError as error:
@@ -70,9 +76,9 @@ def devices_here() -> list[dict[str, Any]] | None:
         return None
 
 
-def _form(opened: Opened, collected: list[dict[str, Any]]) -> None:
+def _form(opened: Opened, devices: list[dict[str, Any]]) -> None:
     choices = _choices(opened.history)
-    names = [device["device"] for device in collected]
+    names = [device["device"] for device in devices]
     gpu = next((i for i, name in enumerate(names) if name.startswith("cuda")), None)
     if gpu is None:
         st.caption("No GPU was found; models run on the CPU.")
@@ -82,9 +88,12 @@ def _form(opened: Opened, collected: list[dict[str, Any]]) -> None:
         st.caption("Nothing is optimized yet: go to Optimize to get steps to compare with.")
     with st.form("measure_form"):
         first, second, third, fourth, fifth = st.columns([3, 3, 3, 2, 2], vertical_alignment="bottom")
-        device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_words(collected, n))
+        device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_label(devices, n))
         backends = second.multiselect(
-            "Backends", list(BACKENDS), ["torch"], help="; ".join(f"{k}: {v}" for k, v in BACKENDS.items())
+            "Backends",
+            list(BACKENDS),
+            _DEFAULT_BACKENDS["cpu" if gpu is None else "cuda"],
+            help="; ".join(f"{k}: {v}" for k, v in BACKENDS.items()),
         )
         dtypes = third.multiselect("Precisions", list(DTYPES), ["float32"])
         repeat = fourth.number_input(
@@ -99,19 +108,21 @@ def _form(opened: Opened, collected: list[dict[str, Any]]) -> None:
         cold = fifth.toggle(
             "Also with cold cache", help="Adds runs before each of which the device's cache is emptied."
         )
-        what, limits, press = st.columns([7, 1, 1], vertical_alignment="bottom")
+        steps_column, limits, press = st.columns([7, 1, 1], vertical_alignment="bottom")
         last = list(choices)[-1]
-        labels = what.multiselect("Measure, by turns", list(choices), default=list(dict.fromkeys([_ORIGINAL, last])))
+        labels = steps_column.multiselect(
+            "Measure, interleaved", list(choices), default=list(dict.fromkeys([_ORIGINAL, last]))
+        )
         time_limit, memory_limit = limits_form(limits)
         go = press.form_submit_button("Measure", type="primary", width="stretch")
-    how = {
+    options = {
         "repeat": None if repeat is None else int(repeat),
         "cold": cold,
         "timeout_s": time_limit,
         "memory_limit_bytes": memory_limit,
     }
     if go:
-        _start(opened, device, labels, backends, dtypes, choices, how)
+        _start(opened, device, labels, backends, dtypes, choices, options)
     if "measure" not in opened.jobs.by_key:
         return
     try:
@@ -127,40 +138,40 @@ def _start(
     backends: list[str],
     dtypes: list[str],
     choices: Mapping[str, int],
-    how: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> None:
-    """Start the measurement, which goes on when the page is left; what it finds is kept in the open model."""
+    """Start the measurement, which continues when the user leaves the page; the open model gets its results."""
     forget_cancel(opened.jobs, "measure")
     if not (labels and backends and dtypes):
         show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
         return
     graphs = {label: _graph(opened, choices[label]) for label in labels}
-    wanted = combined(graphs, backends, dtypes)
+    variants = combined(graphs, backends, dtypes)
 
     spec = opened.spec
     steps = {id(graphs[label]): choices[label] for label in labels}
-    pipelines = {label: pipeline_until(opened, steps[id(variant.graph)]) for label, variant in wanted.items()}
+    pipelines = {label: pipeline_until(opened, steps[id(variant.graph)]) for label, variant in variants.items()}
 
     finish = Event()
 
     def work(report: Report) -> str:
-        opened.measured, opened.measured_spec = measure_here(opened, wanted, device, report, finish, **how), spec
-        opened.measured_graphs = {label: variant.graph for label, variant in wanted.items()}
+        opened.measured, opened.measured_spec = measure_here(opened, variants, device, report, finish, **options), spec
+        opened.measured_graphs = {label: variant.graph for label, variant in variants.items()}
         return keep_measured(opened, opened.measured, pipelines)
 
     opened.jobs.start("measure", Job(work, worker(), device, f"Measuring {opened.title}", finish=finish))
 
 
-def limits_form(place: Any) -> tuple[float, int | None]:
-    """Draw the fields for a job's limits; returns seconds, and bytes or None for no limit."""
-    with place.popover("Limits", width="stretch"):
+def limits_form(column: Any) -> tuple[float, int | None]:
+    """Draw the fields for a job's limits; returns the time limit in seconds and the memory limit in bytes, or None."""
+    with column.popover("Limits", width="stretch"):
         seconds = st.number_input("Time limit (s)", value=RUN_LIMIT_S, min_value=1.0, step=60.0)
         gigabytes = st.number_input("Memory limit (GB)", value=None, min_value=0.1, placeholder="no limit")
     return seconds, in_bytes(gigabytes)
 
 
 def _choices(history: History | None) -> dict[str, int]:
-    """The original, and each step that changed something."""
+    """For each label, the numbers of the steps that can be measured: the original, and steps that changed something."""
     steps = {} if history is None else {f"{i} {s.pass_name}": i for i, s in enumerate(history.steps) if s.changed}
     return {_ORIGINAL: 0, **steps}
 
@@ -169,6 +180,6 @@ def _graph(opened: Opened, index: int) -> Any:
     return opened.graph if opened.history is None or index == 0 else opened.history.at(index)
 
 
-def _device_words(collected: list[dict[str, Any]], name: str) -> str:
-    device = next(d for d in collected if d["device"] == name)
+def _device_label(devices: list[dict[str, Any]], name: str) -> str:
+    device = next(d for d in devices if d["device"] == name)
     return f"{name}: {device['name']}, {device['memory_bytes'] / 1e9:,.0f} GB"

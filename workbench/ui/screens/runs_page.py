@@ -1,4 +1,4 @@
-"""Runs: the measurements that were kept, compared side by side and over time."""
+"""The page Runs: stored measurements, compared side by side and over time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import streamlit as st
 from workbench.charts.runs import Bar, Trend, change_chart, quartiles_chart
 from workbench.errors import UserError, counted
 from workbench.pipeline.command_text import command_text
-from workbench.run.measurement.formatting import speed_words
-from workbench.run.records.changes import differences, kept_times, meaning, ratio_of
+from workbench.run.measurement.formatting import speed_text
+from workbench.run.records.changes import differences, kept_times, ratio_of, reliability
 from workbench.run.records.formats import csv_of, json_of, pairs
-from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash, shown_place
+from workbench.run.records.store import MAX_RUNS, Run, find_runs, forget, model_hash, shown_location
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.numbers import above_table, comparison, download_button, show_table
 from workbench.ui.widgets.parts import header, opened_here, show_error
 
 _ROWS = 7  # visible without scrolling
-_MOST_COMPARED = 12  # runs
-_MOST_LINES = 8
-_LONGEST_NAME = 60  # characters in a sentence
+_MAX_COMPARED = 12  # runs
+_MAX_LINES = 8
+_MAX_NAME = 60  # characters in a sentence
 _COLUMNS = {
     "time (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", width=140),
     "model": st.column_config.TextColumn(width=150),
@@ -44,37 +44,44 @@ def runs_page() -> None:
     top, switch = above_table([7, 2])
     with top:
         header(opened)
-    every = switch.toggle("Runs of all models", key="runs_of_all", persist_state="session")
+    all_models = switch.toggle("Runs of all models", key="runs_of_all", persist_state="session")
     try:
         with st.spinner("Reading the runs"):
-            place = shown_place()
-            runs = find_runs(model_hash="" if every else model_hash(opened.graph))
+            location = shown_location()
+            runs = find_runs(model_hash="" if all_models else model_hash(opened.graph))
         if not runs:
-            _empty(every, place)
+            _empty(all_models, location)
             return
-        chosen = _table(opened, runs, every)
-        _files(chosen, runs, place)
+        chosen = _table(opened, runs, all_models)
+        _files(chosen, runs, location)
         _chosen(chosen, runs)
     except UserError as error:
         show_error(error)
         st.button("Try again", key="runs_again")
 
 
-def _empty(every: bool, place: str) -> None:
-    whose = "" if every else " of this model"
-    st.info(f"No run{whose} is kept yet; measure on the page Measure or with `{command_text('bench')}`.")
-    st.caption(f"Runs are kept in {markdown_escaped(place)}.")
+def _empty(all_models: bool, location: str) -> None:
+    of_model = "" if all_models else " of this model"
+    st.info(f"No run{of_model} is kept yet; measure on the page Measure or with `{command_text('bench')}`.")
+    st.caption(f"Runs are kept in {markdown_escaped(location)}.")
 
 
-def _table(opened: Opened, runs: Sequence[Run], every: bool) -> Sequence[Run]:
-    """Draw the kept runs, one row each; returns the selected ones, at first those of the last measurement."""
+def _table(opened: Opened, runs: Sequence[Run], all_models: bool) -> Sequence[Run]:
+    """Draw one row per stored run; returns the selected runs, by default those of the last measurement."""
     rows = [_row(run) for run in runs]
     event = show_table(
         rows,
         columns=_COLUMNS,
-        most=_ROWS,
-        first=["time (UTC)", *(["model"] if every else []), "variant", "median (ms)", "peak memory (MB)", "pipeline"],
-        key=f"runs_{opened.number}_{every}_{runs[0].id}_{len(runs)}",  # new for other runs: rows are selected by number
+        max_rows=_ROWS,
+        first=[
+            "time (UTC)",
+            *(["model"] if all_models else []),
+            "variant",
+            "median (ms)",
+            "peak memory (MB)",
+            "pipeline",
+        ],
+        key=f"runs_{opened.number}_{all_models}_{runs[0].id}_{len(runs)}",  # rows are selected by number
         on_select="rerun",
         selection_mode="multi-row",
         selection_default={"selection": {"rows": _newest(runs)}},
@@ -83,9 +90,9 @@ def _table(opened: Opened, runs: Sequence[Run], every: bool) -> Sequence[Run]:
 
 
 def _newest(runs: Sequence[Run]) -> list[int]:
-    """The rows of the last measurement, or, if that had only one variant, of the last two runs."""
-    together = [row for row, run in enumerate(runs) if run.measurement == runs[0].measurement]
-    return together[:_MOST_COMPARED] if len(together) > 1 else list(range(min(2, len(runs))))
+    """The rows of the last measurement; if that has only one variant, of the last two runs."""
+    same_measurement = [row for row, run in enumerate(runs) if run.measurement == runs[0].measurement]
+    return same_measurement[:_MAX_COMPARED] if len(same_measurement) > 1 else list(range(min(2, len(runs))))
 
 
 def _row(run: Run) -> dict[str, Any]:
@@ -106,24 +113,26 @@ def _row(run: Run) -> dict[str, Any]:
     }
 
 
-def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
-    """The number of runs and where they are kept; buttons to download the selected runs, or all, and to forget them."""
-    words, away, as_csv, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
-    most = ", the newest" if len(runs) == MOST else ""
-    words.caption(
-        markdown_escaped(f"{counted(len(runs), 'run')}{most}, kept in {place}. Choose two or more to compare them.")
+def _files(chosen: Sequence[Run], runs: Sequence[Run], location: str) -> None:
+    """Draw the number and location of the runs, and buttons to download or forget the selected ones, or all."""
+    text, forget_column, as_csv, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
+    limit_note = ", the newest" if len(runs) == MAX_RUNS else ""
+    text.caption(
+        markdown_escaped(
+            f"{counted(len(runs), 'run')}{limit_note}, kept in {location}. Choose two or more to compare them."
+        )
     )
-    wanted = chosen or runs
-    download_button(as_csv, f"CSV of {len(wanted):,}", csv_of(wanted), "runs.csv", "runs_csv")
-    whole = partial(json_of, wanted)  # records are large: read on demand
-    download_button(as_json, f"JSON of {len(wanted):,}", whole, "runs.json", "runs_json")
+    exported = chosen or runs
+    download_button(as_csv, f"CSV of {len(exported):,}", csv_of(exported), "runs.csv", "runs_csv")
+    document = partial(json_of, exported)  # records are large: read on demand
+    download_button(as_json, f"JSON of {len(exported):,}", document, "runs.json", "runs_json")
     if chosen:
-        _forget(away, chosen)
+        _forget(forget_column, chosen)
 
 
-def _forget(place: Any, chosen: Sequence[Run]) -> None:
-    """A button behind a confirmation, since the runs cannot be restored."""
-    with place.popover(f"Forget {counted(len(chosen), 'run')}", width="stretch"):
+def _forget(column: Any, chosen: Sequence[Run]) -> None:
+    """Draw a button behind a confirmation, since the runs cannot be restored."""
+    with column.popover(f"Forget {counted(len(chosen), 'run')}", width="stretch"):
         st.write("They are deleted from the database; this cannot be undone.")
         if st.button("Forget the chosen runs", type="primary", key="runs_forget"):
             forget([run.id for run in chosen])
@@ -131,13 +140,13 @@ def _forget(place: Any, chosen: Sequence[Run]) -> None:
 
 
 def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
-    """The selected runs in sentences and side by side; all runs of their kinds over time."""
+    """Draw the selected runs in sentences and side by side, and all runs of their kinds over time."""
     kinds = list(dict.fromkeys(map(_kind, chosen or runs)))
-    compared = sorted(chosen, key=lambda run: (run.time, run.id))[-_MOST_COMPARED:]
+    compared = sorted(chosen, key=lambda run: (run.time, run.id))[-_MAX_COMPARED:]
     times = kept_times(compared)
     _say_differences(compared, times)
-    if len(chosen) > _MOST_COMPARED:
-        st.caption(f"{counted(len(chosen), 'run')} are selected; the newest {_MOST_COMPARED} of them are compared.")
+    if len(chosen) > _MAX_COMPARED:
+        st.caption(f"{counted(len(chosen), 'run')} are selected; the newest {_MAX_COMPARED} of them are compared.")
     left, right = st.columns(2)
     with left:
         st.caption("Side by side: the median, and the range from the lower to the upper quartile")
@@ -159,29 +168,29 @@ def _quartiles(run: Run, times_ms: Sequence[float], colour: int) -> Bar:
 
 
 def _say_differences(runs: Sequence[Run], times_ms: Mapping[int, Sequence[float]]) -> None:
-    """Each run against the oldest: the ratio, the settings that differ, and how reliable the ratio is."""
+    """Compare each run with the oldest: the ratio, the settings that differ, and how reliable the ratio is."""
     if len(runs) < 2:
         return
     first, *others = runs
-    meanings = [meaning(first, other) for other in others]
-    once = len(set(meanings)) == 1
-    for other, means in zip(others, meanings, strict=True):
-        st.markdown(f"{_sentence(first, other, times_ms)}{'' if once else markdown_escaped(f' {means}')}")
+    remarks = [reliability(first, other) for other in others]
+    once = len(set(remarks)) == 1
+    for other, remark in zip(others, remarks, strict=True):
+        st.markdown(f"{_sentence(first, other, times_ms)}{'' if once else markdown_escaped(f' {remark}')}")
     if once:
-        st.caption(markdown_escaped(meanings[0]))
+        st.caption(markdown_escaped(remarks[0]))
 
 
 def _sentence(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> str:
-    apart = first.measurement != other.measurement
-    words = speed_words(ratio_of(first, other, times_ms))
-    speed = comparison(_name(other, apart), words, _name(first, apart))
+    has_times = first.measurement != other.measurement
+    text = speed_text(ratio_of(first, other, times_ms))
+    speed = comparison(_name(other, has_times), text, _name(first, has_times))
     result = "; ".join(differences(first, other))
-    what = markdown_escaped(f"Different: {result}." if result else "No setting differs.")
-    return f"{speed} {what}"
+    settings_text = markdown_escaped(f"Different: {result}." if result else "No setting differs.")
+    return f"{speed} {settings_text}"
 
 
 def _name(run: Run, with_time: bool) -> str:
-    label = run.label if len(run.label) <= _LONGEST_NAME else f"{run.label[:_LONGEST_NAME]}..."
+    label = run.label if len(run.label) <= _MAX_NAME else f"{run.label[:_MAX_NAME]}..."
     return f"{label} of {run.time:%d %b %H:%M:%S}" if with_time else label
 
 
@@ -189,22 +198,26 @@ def _name(run: Run, with_time: bool) -> str:
 
 
 def _kind(run: Run) -> tuple[str, ...]:
-    """The properties that the runs on one line of the chart share, the label first."""
+    """The properties that the runs of one line in the chart share; the label is the first."""
     device = f"{run.device_name}, {run.threads} threads"
     return (run.label, run.backend, run.dtype, pairs(run.dims), device, run.model_hash[:12], run.pipeline)
 
 
 def _over_time(kinds: Sequence[tuple[str, ...]], runs: Sequence[Run]) -> None:
-    """One line per kind, named by its label and, if several kinds share one, by what else differs."""
-    shown = kinds[:_MOST_LINES]
-    more = f"; {len(shown)} of {len(kinds):,} kinds, select others in the table" if len(kinds) > len(shown) else ""
+    """Draw one line per kind, named by its label and, if several kinds have the same label, by what else differs."""
+    shown = kinds[:_MAX_LINES]
+    more = (
+        f"; {len(shown)} of {len(kinds):,} kinds shown; select others in the table" if len(kinds) > len(shown) else ""
+    )
     st.caption(f"Over time: medians of all runs of the same kind{more}")
     parts = list(zip(*shown, strict=True))
     distinguishable = len(set(parts[0])) == len(shown)
-    named = [0] if distinguishable else [0, *(place for place in range(1, len(parts)) if len(set(parts[place])) > 1)]
+    shown_parts = (
+        [0] if distinguishable else [0, *(index for index in range(1, len(parts)) if len(set(parts[index])) > 1)]
+    )
     lines = []
     for kind in shown:
         of_kind = sorted((run for run in runs if _kind(run) == kind), key=lambda run: run.time)
-        name = ", ".join(kind[place] or "as loaded" for place in named)
+        name = ", ".join(kind[index] or "as loaded" for index in shown_parts)
         lines.append(Trend(name, [run.time for run in of_kind], [run.median_ms for run in of_kind]))
     st.plotly_chart(change_chart(lines), key="runs_lines")

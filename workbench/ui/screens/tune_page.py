@@ -1,4 +1,4 @@
-"""Tune: the pipeline, backend and precision that are best for the open model on this machine, as a recipe."""
+"""The page Tune: finds the best pipeline, backend and precision for the open model on this machine, as a recipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import streamlit as st
 from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError, counted
 from workbench.registry.pass_choice import choose
-from workbench.run.verdict_words import error_words
+from workbench.run.verdict_words import relative_error_text
 from workbench.study.tuning.budget import parse_budget
 from workbench.study.tuning.evidence import Evidence
 from workbench.study.tuning.graphs import SAME_GRAPH
@@ -20,10 +20,10 @@ from workbench.study.tuning.pipelines import OBJECTIVES
 from workbench.study.tuning.recipe import Recipe, toml_text
 from workbench.study.tuning.tune import TuneRequest, tune
 from workbench.ui.screens.run_page import devices_here
-from workbench.ui.state.address import Wished
+from workbench.ui.state.address import LinkedPipeline
 from workbench.ui.state.commands import recipe_command_of
-from workbench.ui.state.kept_files import kept_file
 from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.record_files import record_file
 from workbench.ui.state.session import Opened, stop_checking, worker
 from workbench.ui.state.work import Job, Report, forget_cancel
 from workbench.ui.widgets.controls import begin_from
@@ -32,11 +32,11 @@ from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import result_if_any
 
 _JOB, _RECORDS, _RECIPE = "tune", "tunings", "recipe.toml"
-_FIRST = ("candidate", "result", "median (ms)", "ratio", "peak memory (MB)")
+_FIRST = ("candidate", "result", "measured in", "median (ms)", "min (ms)", "ratio", "peak memory (MB)")
 
 
 def tune_page(optimize: Any) -> None:
-    """optimize: the page on which the pipeline that was found can be seen rewrite by rewrite."""
+    """Draw the page. optimize: the page Optimize, which can show the best pipeline rewrite by rewrite."""
     opened = opened_here()
     if opened is None:
         return
@@ -46,14 +46,14 @@ def tune_page(optimize: Any) -> None:
         return
     _form(opened, [device["device"] for device in devices])
     try:
-        sentence = "The tuning was cancelled; Tune goes on with what it measured."
+        sentence = "The tuning was cancelled; Tune continues from its measurements."
         opened.tuned = result_if_any(opened.jobs, _JOB, sentence) or opened.tuned
     except UserError as error:
         show_error(error)
     if opened.tuned is None:
         st.caption(
-            "Nothing is tuned yet. Some 10 to 110 candidates are made and compared with your model; those with equal "
-            "graphs are measured once, and the slower half is dropped round after round, by turns on this machine."
+            "Nothing is tuned yet. 10 to 110 candidates are made and compared with your model; those with equal graphs "
+            "are measured once. Candidates are measured interleaved, and after each round the slower half is dropped."
         )
         return
     _results(opened, opened.tuned, optimize)
@@ -62,7 +62,7 @@ def tune_page(optimize: Any) -> None:
 def _form(opened: Opened, names: list[str]) -> None:
     kinds = ["cuda", "cpu"] if any(name.startswith("cuda") for name in names) else ["cpu"]
     with st.form("tune_form"):
-        first, second, third, fourth, press = st.columns([3, 2, 2, 2, 2], vertical_alignment="bottom")
+        first, second, third, fourth, button = st.columns([3, 2, 2, 2, 2], vertical_alignment="bottom")
         objective = first.selectbox(
             "Best for", list(OBJECTIVES), help=markdown_escaped("; ".join(f"{n}: {w}" for n, w in OBJECTIVES.items()))
         )
@@ -75,8 +75,8 @@ def _form(opened: Opened, names: list[str]) -> None:
             format="%.1e",
             help="Relative to ONNX Runtime on your file. Where it allows their rounding, lower precisions are tried.",
         )
-        go = press.form_submit_button("Tune", type="primary", width="stretch")
-    if not go:
+        is_submitted = button.form_submit_button("Tune", type="primary", width="stretch")
+    if not is_submitted:
         return
     try:
         request = TuneRequest(objective, device, float(error), parse_budget(budget))
@@ -85,24 +85,24 @@ def _form(opened: Opened, names: list[str]) -> None:
         return
     forget_cancel(opened.jobs, _JOB)
     finish = Event()
-    measuring = next(name for name in names if name.startswith(device))
+    measured_device = next(name for name in names if name.startswith(device))
     work = partial(_tuned, opened, request, finish)
-    opened.jobs.start(_JOB, Job(work, worker(), measuring, f"Tuning {opened.title}", finish=finish))
+    opened.jobs.start(_JOB, Job(work, worker(), measured_device, f"Tuning {opened.title}", finish=finish))
 
 
 def _tuned(opened: Opened, request: TuneRequest, finish: Event, report: Report) -> Recipe:
-    stop_checking(opened)  # comparisons of its steps would disturb the measurement; Optimize goes on with them
-    record = kept_file(opened, _RECORDS)
+    stop_checking(opened)  # it would disturb the measurement; Optimize continues it
+    record = record_file(opened, _RECORDS)
     recipe = tune(
         opened.graph,
         request,
         opened.verifier,
         record=record,
-        on_progress=lambda words: report(words, None),
+        on_progress=lambda message: report(message, None),
         is_enough=finish.is_set,
     )
     if not recipe.is_resumable:
-        forget_record(record)  # the next tuning measures anew
+        forget_record(record)  # the next tuning measures again
     return recipe
 
 
@@ -110,50 +110,76 @@ def _tuned(opened: Opened, request: TuneRequest, finish: Event, report: Report) 
 
 
 def _results(opened: Opened, recipe: Recipe, optimize: Any) -> None:
-    words, use, save = st.columns([7, 2, 2], vertical_alignment="center")
-    words.markdown(
+    caption, use, save = st.columns([7, 2, 2], vertical_alignment="center")
+    caption.markdown(
         f"Best for {recipe.objective} on {markdown_escaped(recipe.device_name)}: **{markdown_escaped(recipe.label)}**. "
         f"{counted(len(recipe.evidence), 'candidate')} in {recipe.seconds:,.0f} s; {recipe.ended}."
-        + (" Tune again to go on with what is measured." if recipe.is_resumable else "")
+        + (" Tune again to continue from its measurements." if recipe.is_resumable else "")
     )
     if use.button("Use on Optimize", key="tune_use", width="stretch"):
-        begin_from(_wished(recipe))
+        begin_from(_linked_pipeline(recipe))
         st.switch_page(optimize)
+    if recipe.gain_text:
+        st.markdown(f"**{markdown_escaped(recipe.label)}** is {markdown_escaped(recipe.gain_text)}.")
+    for note in recipe.notes:
+        st.caption(markdown_escaped(note))
     text = toml_text(recipe.table())
     save.download_button("Recipe", text, _RECIPE, "application/toml", width="stretch", on_click="ignore")
-    show_table([_row(one, recipe) for one in recipe.evidence], first=_FIRST, says_more=False)
-    same = sum(one.why.startswith(SAME_GRAPH) for one in recipe.evidence)
+    hidden = () if recipe.notes else ("min (ms)",)
+    first = [column for column in _FIRST if column not in hidden]
+    show_table([_row(entry, recipe) for entry in recipe.evidence], first=first, says_more=False)
+    duplicates = sum(entry.why.startswith(SAME_GRAPH) for entry in recipe.evidence)
     st.caption(
-        "Ratio: to the best of the same round. *: no other is at least as good in latency, memory and error, and "
-        "better in one."
-        + (f" Not measured twice, since their graph is another's: {counted(same, 'candidate')}." if same else "")
+        "Last run: the best and the original, measured interleaved at the end; medians are from it alone. The ratio "
+        "of a candidate that was dropped before is to the best of its round. "
+        "*: no other candidate is at least as good in latency, memory and error, "
+        "and better in one of them."
+        + (
+            f" Not measured, since another candidate has the same graph: {counted(duplicates, 'candidate')}."
+            if duplicates
+            else ""
+        )
         + " The eye above the right end of the table shows all columns."
     )
-    rows = [one.row() for one in recipe.evidence]
-    if any(row["median_ms"] is not None and row["peak_bytes"] is not None for row in rows):
-        st.caption("Latency and peak memory; peaks are comparable only where they count the same")
+    rows = [entry.row() for entry in recipe.evidence]
+    if any(row["latency_ratio"] is not None and row["peak_bytes"] is not None for row in rows):
+        st.caption("Latency and peak memory; peaks are comparable only if they count the same")
         st.plotly_chart(pareto_chart(rows), key="tune_pareto")
     st.caption("With the recipe, the command line makes the file on any machine:")
     st.code(recipe_command_of(opened, _RECIPE), language="bash", wrap_lines=True)
 
 
-def _row(one: Evidence, recipe: Recipe) -> dict[str, Any]:
+def _row(entry: Evidence, recipe: Recipe) -> dict[str, Any]:
     return {
-        "candidate": f"{one.label}{' *' if one.pareto else ''}",
-        "result": "best" if one.label == recipe.label else one.why or "left at the end",
-        "median (ms)": one.median_ms,
-        "ratio": one.ratio,
-        "95 % between": "-" if one.ratio_low is None else f"{one.ratio_low:.3f} and {one.ratio_high:.3f}",
-        "peak memory (MB)": None if one.peak_bytes is None else one.peak_bytes / 1e6,
-        "runs": one.runs or None,
-        "peak is of": one.peak_counted or "-",
-        "file (MB)": None if one.file_bytes is None else one.file_bytes / 1e6,
-        "max error": "-" if one.max_rel_error is None else error_words(one.max_rel_error),
-        "dropped in round": one.dropped_in,
+        "candidate": f"{entry.label}{' *' if entry.pareto else ''}",
+        "result": _result(entry, recipe),
+        "measured in": entry.measured_in or "-",
+        "median (ms)": entry.median_ms,
+        "min (ms)": entry.min_ms,
+        "ratio": None if entry.busy else entry.ratio,
+        "ratio, 95 % interval": _interval(entry),
+        "peak memory (MB)": None if entry.peak_bytes is None else entry.peak_bytes / 1e6,
+        "runs": entry.runs or None,
+        "peak covers": entry.peak_counted or "-",
+        "file (MB)": None if entry.file_bytes is None else entry.file_bytes / 1e6,
+        "max error": "-" if entry.max_rel_error is None else relative_error_text(entry.max_rel_error),
+        "dropped in round": entry.dropped_in,
     }
 
 
-def _wished(recipe: Recipe) -> Wished:
+def _result(entry: Evidence, recipe: Recipe) -> str:
+    if entry.label != recipe.label:
+        return entry.result
+    return f"best: {entry.result}" if entry.original else "best"
+
+
+def _interval(entry: Evidence) -> str:
+    if entry.ratio_low is None:
+        return "-"
+    return "busy" if entry.busy else f"{entry.ratio_low:.3f} to {entry.ratio_high:.3f}"
+
+
+def _linked_pipeline(recipe: Recipe) -> LinkedPipeline:
     """The recipe's pipeline, for the controls of Optimize."""
     pipeline = choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
-    return Wished(str(pipeline), (), recipe.target, recipe.mode, "none")
+    return LinkedPipeline(str(pipeline), (), recipe.target, recipe.mode, "none")

@@ -1,4 +1,4 @@
-"""Tells browsers apart: each gets a random name in a cookie, by which a reloaded page finds its model again."""
+"""Identifies browsers: each gets a random name in a cookie, with which a reloaded page restores its model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ COOKIE = "graph_workbench_browser"
 
 
 class NamedBrowsers:
-    """ASGI middleware: the answer to a page request names the browser, unless it has a name.
+    """ASGI middleware: the response to a page request sets the cookie, unless the browser has it.
 
-    The cookie is sent to this site alone and is not readable by scripts.
+    The cookie is sent to this site only, and scripts cannot read it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -25,7 +25,7 @@ class NamedBrowsers:
             await self._app(scope, receive, send)
             return
 
-        async def name(message: Message) -> None:
+        async def add_cookie(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if headers.get("content-type", "").startswith("text/html"):
@@ -33,11 +33,11 @@ class NamedBrowsers:
                     headers.append("set-cookie", cookie)
             await send(message)
 
-        await self._app(scope, receive, name)
+        await self._app(scope, receive, add_cookie)
 
 
 def _is_named(cookies: str) -> bool:
     try:
         return COOKIE in SimpleCookie(cookies)
-    except CookieError:  # another program's on this machine
+    except CookieError:  # set by another program on this machine
         return False

@@ -1,10 +1,10 @@
 """The state of the view in the URL of the page, so that a link reproduces it.
 
-model, dims, input_layout, target, passes, option, mode: the arguments of `workbench optimize`; the pages write them.
+model, dims, input_layout, target, passes, option, mode: arguments of `workbench optimize`; the pages write them.
 leave_out: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
-preset: the preset that the list of passes started from, and is reset to.
-verify: what is compared with the original, if not each step.
-left, right: the pipelines side by side on Lockstep.
+preset: the preset from which the list of passes started, and to which it is reset.
+verify: which steps are compared with the original; absent: each step.
+left, right: the two pipelines on Lockstep.
 step, rewrite, node: what is on screen; the component writes them during stepping, without a rerun.
 """
 
@@ -33,14 +33,14 @@ _PRESET, _INPUT_LAYOUT, _LEAVE_OUT, _VERIFY = "preset", "input_layout", "leave_o
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
 _LEFT, _RIGHT = "left", "right"
 _COUNT = re.compile(r"[0-9]{1,9}")
-_WANTED = "wanted_address"  # in the session: what this run of the page wrote
+_WRITTEN = "wanted_address"  # key in the session: what this run of the page wrote
 _UPLOADED = "upload:"  # prefix of the name of an uploaded model, which only its session has
 
-Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, shown as one
+Moment = tuple[int, int | None]  # a step, and the number of its rewrites that are done; None: all at once
 
 
 @dataclass(frozen=True)
-class Named:
+class LinkedModel:
     """The model that a link names, with the sizes of symbolic dims and the layouts of inputs that it declares."""
 
     path: str
@@ -49,8 +49,8 @@ class Named:
     layouts: Mapping[str, str]
 
 
-def model_in_address() -> Named | None:
-    """The model of the link, None if it names none. Raises UserError for an upload, which a link cannot open."""
+def model_in_address() -> LinkedModel | None:
+    """The model of the link; None without one. Raises UserError for an upload, which a link cannot open."""
     path = st.query_params.get(_MODEL)
     if not path:
         return None
@@ -59,11 +59,11 @@ def model_in_address() -> Named | None:
         raise UserError(f"the link is to '{name}', which was uploaded in another session; upload the file here")
     name, sample = path.rpartition("/")[2], sample_at(path)
     dims, layouts = parse_dims(st.query_params.get(_DIMS, "")), parse_layouts(st.query_params.get_all(_INPUT_LAYOUT))
-    return Named(path, name if sample is None else sample.title, dims, layouts)
+    return LinkedModel(path, name if sample is None else sample.title, dims, layouts)
 
 
-def named_in_address() -> tuple[str, dict[str, int]] | None:
-    """The name of the link's model, also of an upload, and the sizes of its dims; None if it names none or is wrong."""
+def model_key_in_address() -> tuple[str, dict[str, int]] | None:
+    """The name of the link's model, which may be an upload, and the sizes of its dims; None if it has none."""
     path = st.query_params.get(_MODEL)
     try:
         return None if not path else (path, dict(parse_dims(st.query_params.get(_DIMS, ""))))
@@ -76,13 +76,13 @@ def address_of_model(path: str, uploaded: bool) -> str:
 
 
 def sample_at(path: str) -> Sample | None:
-    """The sample whose file that is, None for any other file."""
+    """The sample with that file; None for any other file."""
     return next((s for s in samples() if s.file == real_path(path)), None)
 
 
 @dataclass(frozen=True)
-class Wished:
-    """The pipeline of a link: its text, further "pass.option=value", the target's name ("" for none), mode, preset."""
+class LinkedPipeline:
+    """The pipeline of a link as text, and settings. options: further "pass.option=value". target: a name, or ""."""
 
     pipeline: str
     options: tuple[str, ...]
@@ -91,26 +91,26 @@ class Wished:
     preset: str
 
 
-def pipeline_in_address() -> Wished | None:
-    """The pipeline of the link, None if it names none."""
-    named = st.query_params.get(_PASSES)
-    if named is None:
+def pipeline_in_address() -> LinkedPipeline | None:
+    """The pipeline of the link; None without one."""
+    text = st.query_params.get(_PASSES)
+    if text is None:
         return None
     options, target = tuple(st.query_params.get_all(_OPTION)), st.query_params.get(_TARGET, "")
     mode, preset = st.query_params.get(_MODE, DEFAULT_MODE), st.query_params.get(_PRESET, DEFAULT_PRESET)
-    return Wished(named, options, target, mode, preset)
+    return LinkedPipeline(text, options, target, mode, preset)
 
 
 def left_out_in_address() -> tuple[LeftOut, ...]:
     """The rewrites that the link leaves out."""
-    named = (word.partition(":") for word in st.query_params.get_all(_LEAVE_OUT))
-    ids = ((step, text, read_rewrite_id(text)) for step, _, text in named)
+    entries = (entry.partition(":") for entry in st.query_params.get_all(_LEAVE_OUT))
+    ids = ((step, text, read_rewrite_id(text, step)) for step, _, text in entries)
     return tuple(LeftOut(step, identity) for step, text, identity in ids if identity is not None or not text)
 
 
 def address_of(shows: Shows) -> dict[str, str]:
     """The query parameters of a link to a sample's rewrite: the pipeline and the moment."""
-    sentences = {
+    parameters = {
         _PASSES: ",".join(shows.passes),
         _TARGET: shows.target,
         _MODE: shows.mode,
@@ -119,11 +119,11 @@ def address_of(shows: Shows) -> dict[str, str]:
         _REWRITE: "" if shows.rewrite is None else str(shows.rewrite),
         _NODE: shows.node,
     }
-    return {key: words for key, words in sentences.items() if words}
+    return {key: value for key, value in parameters.items() if value}
 
 
 def moment_in_address() -> Moment | None:
-    """The moment in the URL, which the browser shows; None if there is none."""
+    """The moment in the URL; None if there is none."""
     step, rewrite = st.query_params.get(_STEP, ""), st.query_params.get(_REWRITE, "")
     if not _COUNT.fullmatch(step):
         return None
@@ -131,27 +131,27 @@ def moment_in_address() -> Moment | None:
 
 
 def node_in_address() -> str:
-    """The selected node of the link, "" for none."""
+    """The selected node of the link, or ""."""
     return st.query_params.get(_NODE, "")
 
 
 def other_in_address() -> str:
-    """The path of the other file of the link, on Compare; "" for none."""
+    """The path of the other file on Compare, or ""."""
     return st.query_params.get(_OTHER, "")
 
 
 def write_other(path: str) -> None:
-    """Write the path of the other file to the URL, "" for an upload."""
+    """Write the path of the other file to the URL; "" for an upload."""
     _write(_OTHER, path)
 
 
 def sides_in_address() -> tuple[str, str]:
-    """The pipelines of the link on the left and right of Lockstep, "" for none; `pipelines.py` has their words."""
+    """The keys of the left and the right pipeline on Lockstep, or ""; see `pipelines.py`."""
     return st.query_params.get(_LEFT, ""), st.query_params.get(_RIGHT, "")
 
 
 def target_in_address() -> str:
-    """The target profile of the link, "" for none."""
+    """The target profile of the link, or ""."""
     return st.query_params.get(_TARGET, "")
 
 
@@ -184,12 +184,12 @@ def write_pipeline(pipeline: Pipeline, target: str, mode: str, preset: str) -> N
 
 
 def verification_in_address() -> str:
-    """What the link compares with the original, "" where it says nothing."""
+    """Which steps the link compares with the original, or ""."""
     return st.query_params.get(_VERIFY, "")
 
 
 def write_verification(how: str, default: str) -> None:
-    """Write what is compared with the original to the URL."""
+    """Write to the URL which steps are compared with the original."""
     _write(_VERIFY, "" if how == default else how)
 
 
@@ -199,8 +199,11 @@ def write_left_out(left_out: Sequence[LeftOut]) -> None:
 
 
 def write_seen(moment: Moment | None, node: str) -> None:
-    """Write what is on screen to the URL; during stepping the browser writes it itself."""
-    step, rewrite = moment or (0, None)
+    """Write the shown moment and the selected node to the URL; during stepping, the browser writes them itself.
+
+    moment: None: the original and the result are shown.
+    """
+    step, rewrite = moment or ("", None)
     _write(_STEP, str(step))
     _write(_REWRITE, "" if rewrite is None else str(rewrite))
     _write(_NODE, node)
@@ -213,7 +216,7 @@ def _write_all(key: str, values: list[str]) -> None:
         else:
             st.query_params.pop(key, None)
         return
-    st.session_state.setdefault(_WANTED, {})[key] = values
+    st.session_state.setdefault(_WRITTEN, {})[key] = values
 
 
 def _write(key: str, value: str) -> None:
@@ -221,9 +224,9 @@ def _write(key: str, value: str) -> None:
 
 
 def written_address() -> dict[str, list[str]]:
-    """What this run of the page wrote, by key; [] for what the URL must not have. The browser puts it there.
+    """What this run of the page wrote, by key, for the browser to put into the URL; []: the key is removed.
 
-    (Streamlit's own `st.query_params` adds an entry to the browser's history for each key.)
+    Streamlit's own `st.query_params` would add an entry to the browser's history for each key.
     """
-    result: dict[str, list[str]] = st.session_state.pop(_WANTED, {})
+    result: dict[str, list[str]] = st.session_state.pop(_WRITTEN, {})
     return result

@@ -1,6 +1,6 @@
-"""The comparison with the original in the background: the last step first, then the shown one, then the others.
+"""The comparison with the original in the background: first the last step, then the shown one, then the others.
 
-The user chooses (HOW) whether each step is compared, only the end, or nothing.
+The user chooses which steps are compared (HOW): each, only the end, or none.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from workbench.ui.state.work import Stopped
 from workbench.verification.verifier import Verifier, verify_end, verify_others
 
 EACH, END, OFF = HOW = ("each", "end", "off")
-AT_ONCE_S = 1.0  # the page waits this long for verdicts when it is first drawn
+AT_ONCE_S = 1.0  # how long a page waits for verdicts when it is first drawn
 
 
 class Checking:
-    """A thread that verifies one history: each step of it, or only the end.
+    """A thread that verifies one history: each step, or only the end.
 
-    shown:  the step that the page shows; the page keeps it up to date.
-    words:  its present activity, for the user.
-    is_watched: whether it took so long that the page shows its progress.
+    shown:    the step that the page shows, which the page updates.
+    activity: what the thread does, for the user.
+    shows_progress: whether it took so long that the page shows its progress.
     """
 
     def __init__(self, verifier: Verifier, history: History, shown: int, how: str) -> None:
-        self.history, self.shown, self.how, self.words = history, shown, how, "waiting"
-        self._before = self.compared
+        self.history, self.shown, self.how, self.activity = history, shown, how, "waiting"
+        self._compared_at_start = self.compared
         self.started = time.monotonic()
-        self.failure, self.is_watched = "", False
+        self.failure, self.shows_progress = "", False
         self._verifier = verifier
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -46,16 +46,16 @@ class Checking:
 
     @property
     def share(self) -> float | None:
-        """Of the steps to compare, those that are; None where it is the end alone."""
+        """The share of the steps to compare that have a verdict; None if only the end is compared."""
         if self.how == END:
             return None
-        return (self.compared - self._before) / max(len(self.history) - self._before, 1)
+        return (self.compared - self._compared_at_start) / max(len(self.history) - self._compared_at_start, 1)
 
     def wait(self, seconds: float) -> None:
         self._thread.join(seconds)
 
     def stop(self) -> None:
-        """Stop it, running or waiting; verdicts found so far are kept."""
+        """Stop the thread, running or waiting; the verdicts so far are kept."""
         self._stopped.set()
         self._verifier.worker.cancel(self._thread)
         self._thread.join()
@@ -63,22 +63,22 @@ class Checking:
     def _run(self) -> None:
         try:
             if self.history[-1].verdict is None:
-                verify_end(self._verifier, self.history, self._hear)
+                verify_end(self._verifier, self.history, self._on_check)
             if self.how == EACH and self.history.failed is None:
-                verify_others(self._verifier, self.history, lambda: self.shown, self._hear)
+                verify_others(self._verifier, self.history, lambda: self.shown, self._on_check)
         except (Stopped, CancelledError):
             return
         except UserError as error:  # shown on the page
             self.failure = str(error)
 
-    def _hear(self, words: str) -> None:
+    def _on_check(self, activity: str) -> None:
         if self._stopped.is_set():
             raise Stopped
-        self.words = words
+        self.activity = activity
 
 
 def is_compared(history: History, how: str) -> bool:
-    """Whether every step that is to be compared has a verdict, or the step that fails is known."""
+    """Whether every step to compare has a verdict, or a failed step is known. how: of HOW."""
     if how == OFF:
         return True
     if how == END:

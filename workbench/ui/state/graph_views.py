@@ -1,4 +1,4 @@
-"""Cached views: of the model as loaded, of its history, of two graphs."""
+"""Cached views of the model as loaded, of its history, and of two graphs."""
 
 from __future__ import annotations
 
@@ -8,75 +8,81 @@ from typing import Any
 
 import streamlit as st
 
+from workbench.errors import counted
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import Graph
 from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import Profile
+from workbench.layout.profile import Profile, machine_target
 from workbench.pipeline import running as pipeline
 from workbench.rewrite import History, Pass
-from workbench.run.measurement.measured import MeasuredVariant
+from workbench.run.measurement.measurement_result import MeasuredVariant
+from workbench.run.placement import onnxruntime_placement
 from workbench.ui.state.kernels import kernel_sections
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.session import Opened, Spec
-from workbench.ui.state.shown_view import Seen, Shown
-from workbench.ui.state.snapshots import Snapshot, graphs_of_steps, moment_of
+from workbench.ui.state.shown_view import AskProviders, Seen, Shown
+from workbench.ui.state.snapshots import Snapshot, graphs_of_steps, moment_of, moment_of_whole
 from workbench.view.inspection import inspect_element
 from workbench.view.report import inspected, report_html
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
-from workbench.view.why_not import PassSaid, not_run, said_of
+from workbench.view.why_not import PassReason, not_run, reasons_of
 
-_MOMENTS = 3  # of a history in lockstep that are cached
+_MOMENTS = 3  # cached moments of a history on Lockstep
 
 
 def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
-    """A view of the history of the pipeline, at every moment of it."""
-    target = aimed(history, spec.profile)
+    """A view of the pipeline's history with all its moments."""
+    target = effective_profile(history, spec.profile)
 
     def make() -> Shown:
         timeline = timeline_of(history, target)
         costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
         view = View(timeline, opened.title, target.layout, opened.toggled, costs=costs)
-        return Shown(view, partial(_inspected, opened, history, view, target, passes_of(spec)), opened.overlay)
+        inspect_moment = partial(_inspected, opened, history, view, target, passes_of(spec))
+        return Shown(
+            view, inspect_moment, opened.overlay, ask_providers=_placer(opened, history.initial, history.graph)
+        )
 
-    shown = kept(opened, ("history", spec, id(history), id(opened.measured)), make)
-    shown.tell_verdicts(history)
+    shown = cached_view(opened, ("history", spec, id(history), id(opened.measured)), make)
+    shown.send_verdicts(history)
     return shown
 
 
 def report_of(opened: Opened, history: History, spec: Spec) -> str:
-    """The history as one HTML file, with the costs that Run measured."""
-    target = aimed(history, spec.profile)
+    """The history as the text of an HTML file, with the costs that the page Measure measured."""
+    target = effective_profile(history, spec.profile)
     costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
     view = View(timeline_of(history, target), opened.title, target.layout, costs=costs)
     return report_html(view, inspected(history, view, target, passes_of(spec)))
 
 
 def shown_side(opened: Opened, history: History, title: str, spec: Spec, lockstep: str) -> Shown:
-    """A view of a history that steps together with the other views of that name."""
-    target = aimed(history, spec.profile)
+    """A view of a history on Lockstep. lockstep: views with the same name step together."""
+    target = effective_profile(history, spec.profile)
     view = View(timeline_of(history, target), title, target.layout)
     moments: Recent[Snapshot] = Recent(_MOMENTS)
 
     def inspect_moment(seen: Seen) -> Mapping[str, Any]:
-        step, rewrites = _place(history, seen)
+        step, rewrites = _moment_of(history, seen)
         moment = moments.get((step, rewrites), lambda: Snapshot(history.before(step), history.at(step, rewrites)))
         return _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target)
 
-    return Shown(view, inspect_moment, opened.overlay, lockstep)
+    return Shown(view, inspect_moment, opened.overlay, lockstep, _placer(opened, history.initial, history.graph))
 
 
 def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Shown:
-    """A view of one graph of the model as it was loaded, with no further steps."""
+    """A view of one graph without steps. name: of the graph, as its title."""
 
     def make() -> Shown:
         history = pipeline.start(graph, target)
         view = View(timeline_of(history, target), name, target.layout)
         groups = OpenedGroups(graph)
         layouts = infer_layouts(groups.opened)
-        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target), opened.overlay)
+        inspect_graph = lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target)  # noqa: E731
+        return Shown(view, inspect_graph, opened.overlay, ask_providers=_placer(opened, graph, graph))
 
-    return kept(opened, ("graph", name, id(graph), target), make)
+    return cached_view(opened, ("graph", name, id(graph), target), make)
 
 
 def shown_pair(
@@ -86,53 +92,81 @@ def shown_pair(
     titles: tuple[str, str],
     sentence: str,
     target: Profile,
+    costs: tuple[Mapping[str, Costs], Mapping[str, Costs]] = ({}, {}),
 ) -> Shown:
-    """A view of two graphs as if the first became the second; nodes of equal names are the same node."""
+    """A view of two graphs as if the first were rewritten to the second; nodes correspond by name.
+
+    key: the key of the cache. sentence: describes the differences.
+    """
 
     def make() -> Shown:
         timeline = timeline_of_pair(moment.before, moment.after, titles, sentence, target)
-        view = View(timeline, f"{titles[0]} and {titles[1]}", target.layout)
+        view = View(timeline, f"{titles[0]} and {titles[1]}", target.layout, costs=costs)
         histories = [pipeline.start(graph, target) for graph in (moment.before, moment.after)]
 
         def inspect_side(seen: Seen) -> Mapping[str, Any]:
             after = seen.moment not in ((0, None), (0, 0), (1, 0))
             first, second = moment.groups
             side = int(after and (seen.id in second.opened or seen.id not in first.opened))
-            return _inspect(histories[side], 0, 0, seen.id, moment.groups[side], moment.layouts[side], view, target)
+            groups, layouts = moment.groups[side], moment.layouts[side]
+            return _inspect(histories[side], 0, 0, seen.id, groups, layouts, view, target, loaded=moment.before)
 
-        return Shown(view, inspect_side, opened.overlay)
+        return Shown(view, inspect_side, opened.overlay, ask_providers=_placer(opened, moment.before, moment.after))
 
-    return kept(opened, ("pair", *key), make)
+    return cached_view(opened, ("pair", *key), make)
 
 
-def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
-    """The view of that key, from `make` if it is not cached; the most recent ones are cached."""
+def shown_whole(opened: Opened, history: History, spec: Spec) -> Shown:
+    """A view of the original and the result of a history."""
+    costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
+    key = "whole", id(history), spec, id(opened.measured)
+    moment = moment_of_whole(opened, history)
+    sentence = f"{counted(sum(len(step.rewrites) for step in history.steps), 'rewrite')} of all passes"
+    return shown_pair(
+        opened, key, moment, ("original", "result"), sentence, effective_profile(history, spec.profile), costs
+    )
 
-    def placed() -> Shown:
+
+def cached_view(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
+    """The view of that key, made by `make` unless it is among the most recent ones, which are cached."""
+
+    def make_with_spinner() -> Shown:
         with st.spinner("Placing the graph"):
             return make()
 
-    result: Shown = opened.views.get(key, placed)
+    result: Shown = opened.views.get(key, make_with_spinner)
     return result
 
 
-def aimed(history: History, target: Profile) -> Profile:
-    """The target as modified by the options of the step `layout_convert_layout`, if there is one."""
+def effective_profile(history: History, target: Profile) -> Profile:
+    """The target profile, as changed by the options of the step `layout_convert_layout` if there is one."""
     by_class: Any = next((s.pass_ for s in reversed(history.steps) if s.pass_name == "layout_convert_layout"), None)
     return target if by_class is None else by_class.aim(target)
 
 
 def passes_of(spec: Spec) -> list[Pass]:
-    """The passes of the pipeline as they ran; they say again why they did not act on a node."""
+    """The passes of the pipeline that ran; the inspector asks them why they did not match a node."""
     return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.left_out)]
 
 
+def _placer(opened: Opened, first: Graph, last: Graph) -> AskProviders:
+    """Asks ONNX Runtime for the providers of both graphs, on the GPU if this machine has one; equal graphs once."""
+
+    def place() -> tuple[Mapping[str, str], Mapping[str, str]]:
+        worker, device = opened.verifier.worker, "cuda:0" if machine_target() == "cuda" else "cpu"
+        before = onnxruntime_placement(first, worker, device)
+        return before, before if first is last else onnxruntime_placement(last, worker, device)
+
+    return place
+
+
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
-    """The costs of operators that the page Measure measured, in the first variant and in the last."""
-    variants = [*opened.measured.ran.values()] if opened.measured else []
-    if not variants:
+    """The costs of operators that the page Measure measured, of the first variant and of the last."""
+    ran = opened.measured.ran if opened.measured else {}
+    if not ran:
         return {}, {}
-    return _costs(variants[0]), _costs(variants[-1])
+    last = [*ran.values()][-1]
+    return _costs(ran[last.ratio_to]), _costs(last)  # of one backend and precision
 
 
 def _costs(variant: MeasuredVariant) -> dict[str, Costs]:
@@ -143,20 +177,20 @@ def _costs(variant: MeasuredVariant) -> dict[str, Costs]:
 def _inspected(
     opened: Opened, history: History, view: View, target: Profile, passes: list[Pass], seen: Seen
 ) -> Mapping[str, Any]:
-    step, rewrites = _place(history, seen)
+    step, rewrites = _moment_of(history, seen)
     moment = moment_of(opened, history, step, rewrites)
     graphs = graphs_of_steps(opened, history)
-    message = said_of(history, graphs, passes, target, [seen.id]).get(seen.id, [])
+    reasons = reasons_of(history, graphs, passes, target, [seen.id]).get(seen.id, [])
     groups, layouts = moment.groups[1], moment.layouts[1]
     others = not_run(history, passes)
-    content = _inspect(history, step, rewrites, seen.id, groups, layouts, view, target, others, message)
+    content = _inspect(history, step, rewrites, seen.id, groups, layouts, view, target, others, reasons)
     sections = content["sections"]
-    place = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
-    return {**content, "sections": [*sections[:place], *kernel_sections(opened.measured, seen.id), *sections[place:]]}
+    index = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
+    return {**content, "sections": [*sections[:index], *kernel_sections(opened.measured, seen.id), *sections[index:]]}
 
 
-def _place(history: History, seen: Seen) -> tuple[int, int]:
-    """The step that is on screen, and how many of its rewrites are done; at first the last."""
+def _moment_of(history: History, seen: Seen) -> tuple[int, int]:
+    """The step on screen and the number of its rewrites that are done; before the browser reports: the last."""
     step, done = seen.moment or (len(history) - 1, None)
     step = min(step, len(history) - 1)
     total = len(history[step].rewrites)
@@ -173,7 +207,8 @@ def _inspect(
     view: View,
     target: Profile,
     passes: Sequence[Pass] = (),
-    messages: Sequence[PassSaid] = (),
+    reasons: Sequence[PassReason] = (),
+    loaded: Graph | None = None,
 ) -> Mapping[str, Any]:
     members = view.members(id_)
     return inspect_element(
@@ -186,5 +221,6 @@ def _inspect(
         layouts=layouts,
         target=target,
         members=members,
-        said=messages,
+        reasons=reasons,
+        loaded=loaded,
     )

@@ -1,7 +1,6 @@
 """The history of the open model's pipeline, and the comparison of its steps with the original.
 
-The pipeline is cached by step: a new list of passes reuses the leading steps
-that it shares with the last one and runs the rest; so does one that was cancelled.
+A new list of passes reuses the leading steps that it shares with the previous list, also if that was cancelled.
 """
 
 from __future__ import annotations
@@ -25,38 +24,42 @@ from workbench.ui.state.work import Report, Stopped
 
 
 def history_of(opened: Opened, spec: Spec, report: Report) -> History:
-    """The history of `spec`, reusing the leading steps shared with the last one; new steps have no verdict yet.
+    """The history of `spec`, reusing the leading steps shared with the previous one; new steps have no verdict yet.
 
-    `report` is called with the progress, in words and as a share from 0 to 1, and may raise to stop:
-    the open model then has the steps that are done, as the history of a pipeline that ends there.
+    report: is called with a text and the fraction done, from 0 to 1; may raise to stop. The open model then has the
+            finished steps, as the history of a pipeline that ends there.
     """
     if opened.history is not None and opened.spec == spec:
         return opened.history
     stop_checking(opened)
     planned = pipeline.without(spec.pipeline, spec.left_out)
-    history = _shared(opened, spec)
+    history = _shared_history(opened, spec)
     history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph, mode=spec.mode)
     try:
         for index in range(len(history) - 1, len(planned)):
             label, pass_ = planned[index]
-            hear = pipeline.reporter(lambda at: report(f"{at.words}. {at.about}", at.share), index, len(planned), pass_)
-            words = _within(report, index / len(planned))
+            on_rewrite = pipeline.reporter(
+                lambda at: report(f"{at.text}. {at.about}", at.share), index, len(planned), pass_
+            )
+            on_progress = _with_share(report, index / len(planned))
             leave_out = pipeline.left_out_of(planned[index], spec.left_out)
-            context = pass_context(spec.target, opened.verifier.worker, words, mode=spec.mode, limits=history.limits)
-            pipeline.extend(history, pass_, context, hear, leave_out=leave_out, label=label)
+            context = pass_context(
+                spec.target, opened.verifier.worker, on_progress, mode=spec.mode, limits=history.limits
+            )
+            pipeline.extend(history, pass_, context, on_rewrite, leave_out=leave_out, label=label)
     except (Stopped, CancelledError):
         done = len(history) - 1
-        history = replace(history, graph=history.at(done))  # without what the last pass had begun
-        _take(opened, history, replace(spec, pipeline=_first(spec, done)))
+        history = replace(history, graph=history.at(done))  # without the changes of the cancelled pass
+        _set_history(opened, history, replace(spec, pipeline=_first_steps(spec, done)))
         raise
-    _take(opened, history, spec)
+    _set_history(opened, history, spec)
     return history
 
 
 def checking_of(opened: Opened, history: History, shown: int, how: str) -> Checking | None:
-    """The comparison of the history with the original, started if needed; None if all is compared that is to be.
+    """The running comparison of the history with the original, started if needed; None if it is complete.
 
-    how: of HOW, which steps are compared.
+    shown: the step on screen. how: of HOW, which steps are compared.
     """
     checking = opened.checking
     if checking is not None and checking.history is history and checking.how == how:
@@ -68,46 +71,46 @@ def checking_of(opened: Opened, history: History, shown: int, how: str) -> Check
     opened.checking = Checking(opened.verifier, history, shown, how)
     with st.spinner("Comparing with the original"):
         opened.checking.wait(AT_ONCE_S)
-    opened.checking.is_watched = not is_compared(history, how)
-    return opened.checking if opened.checking.is_watched else None
+    opened.checking.shows_progress = not is_compared(history, how)
+    return opened.checking if opened.checking.shows_progress else None
 
 
-def _take(opened: Opened, history: History, spec: Spec) -> None:
+def _set_history(opened: Opened, history: History, spec: Spec) -> None:
     opened.history, opened.spec = history, spec
     opened.moments.clear()
 
 
-def _within(report: Report, share: float) -> Callable[[str, float], None]:
-    """Reports the words of a part of the work with the share of the whole."""
-    return lambda words, _: report(words, share)
+def _with_share(report: Report, share: float) -> Callable[[str, float], None]:
+    """A callback that reports a text with the share of the whole work."""
+    return lambda message, _: report(message, share)
 
 
-def _first(spec: Spec, done: int) -> Pipeline:
-    """The pipeline of the first steps of the history, and of what is left out as a whole before them."""
+def _first_steps(spec: Spec, done: int) -> Pipeline:
+    """The pipeline up to the step `done`, with the passes before it that are left out as a whole."""
     labels = [planned.label for planned in spec.pipeline.planned]
     ran = [planned.label for planned in pipeline.without(spec.pipeline, spec.left_out)]
     return spec.pipeline.first(labels.index(ran[done - 1]) + 1 if done else 0)
 
 
-def _that_run(spec: Spec) -> list[Pass]:
-    """The passes of which there is a step: all but those that are left out as a whole."""
+def _passes_that_run(spec: Spec) -> list[Pass]:
+    """The passes that have a step: all except those that are left out as a whole."""
     return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.left_out)]
 
 
-def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
+def _settings(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
     """The settings that affect every step."""
     return spec.profile, spec.mode, spec.left_out
 
 
-def _shared(opened: Opened, spec: Spec) -> History:
-    """A history of the leading steps that the new list shares with the last one."""
+def _shared_history(opened: Opened, spec: Spec) -> History:
+    """A history of the leading steps that the new list of passes shares with the previous one."""
     last, old = opened.history, opened.spec
     is_fixed = FIX in spec.pipeline.names
-    if last is None or old is None or _setting(old) != _setting(spec) or is_fixed != (FIX in old.pipeline.names):
+    if last is None or old is None or _settings(old) != _settings(spec) or is_fixed != (FIX in old.pipeline.names):
         graph = opened.verifier.with_running_dims(opened.graph) if is_fixed else opened.graph
         return pipeline.start(graph, spec.profile, spec.mode)
-    before, wanted = _that_run(old), _that_run(spec)
-    same = 0
-    while same < min(len(before), len(wanted)) and before[same] == wanted[same]:
-        same += 1
-    return History(last.initial, last.at(same), last.target, list(last.steps[: same + 1]), spec.mode)
+    before, requested = _passes_that_run(old), _passes_that_run(spec)
+    count = 0
+    while count < min(len(before), len(requested)) and before[count] == requested[count]:
+        count += 1
+    return History(last.initial, last.at(count), last.target, list(last.steps[: count + 1]), spec.mode)

@@ -1,15 +1,15 @@
-"""What the inspector says of the kernel in which a node ran when the page Measure measured the backend `fused`."""
+"""The inspector's sections on the kernel that ran a node when the page Measure measured the backend `fused`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.measurement_result import Measurement
 from workbench.view.ids import GROUP_ID
 
 
 def kernel_sections(measured: Measurement | None, id_: str) -> list[dict[str, Any]]:
-    """Sections for a node or a group of that id, of the last variant that has a kernel of it; none if there is none."""
+    """The sections for a node or a group, of the last variant with a kernel for it; [] without one."""
     ran = {} if measured is None else measured.ran
     name = id_.removeprefix(GROUP_ID)
     for label, variant in reversed(ran.items()):

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
 
 
 class Recent(Generic[_T]):
-    """At most `most` results by key; the least recently used one is evicted first."""
+    """At most `max_entries` results by key; the least recently used one is evicted first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[Hashable, _T] = OrderedDict()
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
+        self._entries: OrderedDict[Hashable, _T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """The result of that key, computed by `make` if it is not cached."""
-        if key not in self._kept:
-            self._kept[key] = make()
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        if key not in self._entries:
+            self._entries[key] = make()
+            if len(self._entries) > self._max_entries:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[_T]:
+        """The cached results, the least recently used one first."""
+        return iter(self._entries.values())
 
     def clear(self) -> None:
-        self._kept.clear()
+        self._entries.clear()

@@ -1,4 +1,4 @@
-"""What the user says of the open model's inputs: their values, and the layouts in which they arrive."""
+"""The user's inputs of the open model, and the layouts that the user declares for them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workbench.verification.verifier import Verifier
 
 
 def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
-    """Compare and measure on the user's .npz, or on inputs generated from `seed`; drops results of other inputs.
+    """Compare and measure on the user's .npz file, or on inputs from `seed`; drops the results of other inputs.
 
-    Raises InputError, with nothing changed, for a file that does not fit the model.
+    Raises InputError, with nothing changed, if the file does not fit the model.
     """
     tensors = None
     if file is not None:
@@ -28,21 +28,23 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
 
 
 def use_tensors(opened: Opened, tensors: Tensors | None, name: str, seed: int = 0) -> None:
-    """Compare and measure on these, of the file `name`; None: on those generated from `seed`."""
+    """Compare and measure on these tensors of the file `name`; None: on inputs from `seed`."""
     stop_work(opened)
-    opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
+    opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.user_dim_names)
     opened.inputs, opened.seed = name, seed
-    _let_go_of_results(opened)
+    _drop_results(opened)
 
 
-def given_inputs(opened: Opened, folder: Path) -> tuple[str | None, dict[str, int]]:
-    """An .npz in the folder with the user's own inputs, None for generated ones, and the dims to bind, which follow
-    from own inputs."""
+def saved_inputs(opened: Opened, folder: Path) -> tuple[str | None, dict[str, int]]:
+    """The user's inputs as an .npz file in the folder, or None; and the dims to bind.
+
+    With the user's inputs no dims are bound, since they follow from the inputs.
+    """
     if not opened.inputs:
-        return None, opened.dims_given
-    own = folder / "own.npz"
-    write_inputs(own, opened.verifier.inputs)
-    return str(own), {}
+        return None, opened.user_dims
+    file = folder / "own.npz"
+    write_inputs(file, opened.verifier.inputs)
+    return str(file), {}
 
 
 def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
@@ -53,10 +55,10 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
     opened.views.clear()
     opened.sides.clear()
     opened.side_histories.clear()
-    _let_go_of_results(opened)
+    _drop_results(opened)
 
 
-def _let_go_of_results(opened: Opened) -> None:
+def _drop_results(opened: Opened) -> None:
     opened.history = opened.spec = opened.measured_spec = opened.measured = None
-    opened.laid_out = {}
+    opened.compared_layouts = {}
     opened.moments.clear()

@@ -9,9 +9,10 @@ from workbench.view.own_numbers import OwnNumbers
 
 @dataclass
 class Overlay:
-    """own: of the last file that could be read; fault: why the last file could not, "" if it could.
+    """The user's numbers for nodes.
 
-    number: of the last file, 0 if there was none; the browser takes in each once.
+    own:    the overlay of the last file that could be read. fault: why the last file could not be read, or "".
+    number: the number of the last file, 0 without one; the browser handles each number once.
     """
 
     own: OwnNumbers | None = None

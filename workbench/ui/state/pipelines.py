@@ -1,4 +1,4 @@
-"""The pipelines that a user may set beside each other, each by a word that the page's address can hold."""
+"""The pipelines on Lockstep. A pipeline has a key, such as "layout:greedy", that stands in the URL."""
 
 from __future__ import annotations
 
@@ -20,95 +20,95 @@ from workbench.ui.state.session import Opened, Spec
 OPTIMIZE = "optimize"
 _LAYOUT, _PRESET, _PASSES = "layout:", "preset:", "passes:"
 _NONE = "none"
-_KEPT = "kept_pipelines"
-_SHORT = 3  # names of passes in the title of a kept pipeline
+_STORED = "kept_pipelines"
+_TITLE_NAMES = 3  # passes named in the title of a kept pipeline
 
 
-def offered_pipelines(opened: Opened, also: Sequence[str] = ()) -> list[str]:
-    """The pipelines on offer: Optimize's, the same with each layout strategy, presets, kept ones, and `also`."""
-    own = [] if opened.spec is None else [OPTIMIZE]
+def offered_pipelines(opened: Opened, extra: Sequence[str] = ()) -> list[str]:
+    """The keys of the pipelines to choose from: Optimize's, with each layout strategy, presets, kept ones, `extra`."""
+    current = [] if opened.spec is None else [OPTIMIZE]
     strategies = [f"{_LAYOUT}{name}" for name in (*library.strategies(), _NONE)]
     presets = [f"{_PRESET}{name}" for name in library.presets() if "alias" not in library.presets()[name]]
-    kept = st.session_state.get(_KEPT, [])
-    return list(dict.fromkeys([*own, *strategies, *presets, *kept, *(word for word in also if _is_known(word))]))
+    stored = st.session_state.get(_STORED, [])
+    return list(dict.fromkeys([*current, *strategies, *presets, *stored, *(key for key in extra if _is_known(key))]))
 
 
-def title_of(word: str) -> str:
-    """The pipeline in words, for a list on the page."""
-    if word == OPTIMIZE:
-        return "as on Optimize"
-    if word == f"{_LAYOUT}{_NONE}":
+def title_of(key: str) -> str:
+    """The pipeline's title in lists."""
+    if key == OPTIMIZE:
+        return "pipeline of Optimize"
+    if key == f"{_LAYOUT}{_NONE}":
         return "no layout strategy"
-    if word.startswith(_PASSES):
-        names = _kept(word).names
-        more = f" and {len(names) - _SHORT} more" if len(names) > _SHORT else ""
-        return f"kept: {', '.join(names[-_SHORT:]) or 'no pass'}{more}"
-    return word.replace(":", ": ", 1)
+    if key.startswith(_PASSES):
+        names = _stored_pipeline(key).names
+        suffix = f" and {len(names) - _TITLE_NAMES} more" if len(names) > _TITLE_NAMES else ""
+        return f"kept: {', '.join(names[-_TITLE_NAMES:]) or 'no pass'}{suffix}"
+    return key.replace(":", ": ", 1)
 
 
 def keep_pipeline(spec: Spec) -> str:
-    """Keep the pipeline in this session, to be set beside others later; returns its word."""
-    word = f"{_PASSES}{shortest_text(spec.pipeline)}"
-    kept = st.session_state.setdefault(_KEPT, [])
-    if word not in kept:
-        kept.append(word)
-    return word
+    """Keep the pipeline in this session, so that it can be chosen later; returns its key."""
+    key = f"{_PASSES}{shortest_text(spec.pipeline)}"
+    stored = st.session_state.setdefault(_STORED, [])
+    if key not in stored:
+        stored.append(key)
+    return key
 
 
-def spec_of(opened: Opened, word: str, profile: Profile) -> Spec:
-    """The pipeline of that word for a target profile. Raises UserError for a pass or option that does not exist."""
-    base = opened.spec or Spec(preset("default").with_layout(None), profile)
+def spec_of(opened: Opened, key: str, profile: Profile) -> Spec:
+    """The pipeline of that key for a target profile. Raises UserError for an unknown pass or option."""
+    base = opened.spec or Spec(preset("normalize").with_layout(None), profile)
     base = replace(base, profile=profile, left_out=())
-    kind, _, name = word.partition(":")
-    if word == OPTIMIZE:
+    kind, _, name = key.partition(":")
+    if key == OPTIMIZE:
         return base
     if f"{kind}:" == _LAYOUT:
         return replace(base, pipeline=_with_strategy(base.pipeline, None if name == _NONE else name))
     if f"{kind}:" == _PRESET:
         return replace(base, pipeline=preset(name).with_layout(None))
-    return replace(base, pipeline=_kept(word))
+    return replace(base, pipeline=_stored_pipeline(key))
 
 
 def _with_strategy(base: Pipeline, strategy: str | None) -> Pipeline:
-    """The base with the layout strategy in the place of its own, or where the default preset has one."""
-    chosen = None if strategy is None else layout_strategy(strategy)
+    """The pipeline with this layout strategy, at the position of its own or else of the preset `normalize`."""
+    strategy_pass = None if strategy is None else layout_strategy(strategy)
     slots = base.mapped(lambda part: (LayoutSlot(),) if isinstance(part, LayoutStrategy) else (part,))
     if slots != base:
-        return slots.with_layout(_with_options_of(chosen, base))
-    if chosen is None:
+        return slots.with_layout(_with_options_of(strategy_pass, base))
+    if strategy_pass is None:
         return base
-    names = preset("default").names
+    names = preset("normalize").names
     after = names[names.index(LAYOUT) + 1 :]
-    is_placed = False
+    is_inserted = False
 
-    def placed(part: Part) -> Iterable[Part]:
-        nonlocal is_placed
-        if is_placed or not (isinstance(part, Pass) and part.name in after):
+    def inserted(part: Part) -> Iterable[Part]:
+        nonlocal is_inserted
+        if is_inserted or not (isinstance(part, Pass) and part.name in after):
             return (part,)
-        is_placed = True
-        return (chosen, part)
+        is_inserted = True
+        return (strategy_pass, part)
 
-    return base.mapped(placed).with_layout(chosen)
+    return base.mapped(inserted).with_layout(strategy_pass)
 
 
 def _with_options_of(strategy: LayoutStrategy | None, base: Pipeline) -> LayoutStrategy | None:
-    """The strategy with the options that the base gives it, if it runs there."""
+    """The strategy with the options that it has in the base, if it is part of the base."""
     return next((one for one in base.passes if strategy is not None and type(one) is type(strategy)), strategy)
 
 
-def _kept(word: str) -> Pipeline:
-    """The pipeline of a kept word: its text, after which older links have ";pass.option=value"."""
-    text = word.removeprefix(_PASSES)
-    if '"' in text:  # no older link has quotes, in which a semicolon may stand
+def _stored_pipeline(key: str) -> Pipeline:
+    """The pipeline of a kept pipeline's key: its text; older links append ";pass.option=value"."""
+    text = key.removeprefix(_PASSES)
+    if '"' in text:  # newer links, in which a quoted text may contain a semicolon
         return choose(text)
     text, *options = text.split(";")
     pairs = (option.partition("=") for option in options)
-    return choose(text, options={key: value for key, _, value in pairs})
+    return choose(text, options={option: value for option, _, value in pairs})
 
 
-def _is_known(word: str) -> bool:
-    """Whether a word, such as one of a link, names a pipeline that can be made here."""
-    kind, _, name = word.partition(":")
+def _is_known(key: str) -> bool:
+    """Whether a key, which may come from a link, is that of a pipeline that exists here."""
+    kind, _, name = key.partition(":")
     if f"{kind}:" == _LAYOUT:
         return name == _NONE or name in library.strategies()
     if f"{kind}:" == _PRESET:
@@ -116,7 +116,7 @@ def _is_known(word: str) -> bool:
     if f"{kind}:" != _PASSES:
         return False
     try:
-        _kept(word)
+        _stored_pipeline(key)
     except UserError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Keeps the pages' measurements in the history of runs; if that fails, the page says so and continues."""
+"""Measures for pages and stores the measurements among the runs; if storing fails, the page says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import streamlit as st
 
 from workbench.ir import Graph
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
 from workbench.ui.state.commands import command_of
@@ -21,12 +21,12 @@ from workbench.ui.state.work import Report
 
 
 def measure_here(
-    opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, finish: Event, **how: Any
+    opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, finish: Event, **options: Any
 ) -> Measurement:
     """Measure variants on the inputs of the open model, compared with its original.
 
-    finish: once set, the runs so far are all. how: further arguments of `measure_models`.
-    Raises what that and the run of the original raise.
+    finish:  once set, measuring ends with the runs so far. options: further arguments of `measure_models`.
+    Raises what `measure_models` and the run of the original raise.
     """
     stop_checking(opened)  # comparisons of its steps would disturb it; Optimize goes on with them
     report("computing the reference in ONNX Runtime", 0.0)
@@ -38,14 +38,14 @@ def measure_here(
         worker=worker(),
         on_progress=lambda event: report(event["stage"], event["done"] / max(event["total"], 1)),
         is_enough=finish.is_set,
-        **how,
+        **options,
     )
 
 
 def keep_measured(opened: Opened, measurement: Measurement, pipelines: Mapping[str, str]) -> str:
-    """Keep a measurement; returns why that failed, "" if it did not.
+    """Store a measurement among the runs; returns why that failed, or "".
 
-    pipelines: by label, the command that produces the variant, "" for none.
+    pipelines: by label, the command that produces the variant, "" for the model as loaded.
     """
     try:
         digest = model_hash(opened.graph)
@@ -61,7 +61,7 @@ def say_not_kept(why: str) -> None:
 
 
 def pipeline_until(opened: Opened, step: int) -> str:
-    """The command that runs the passes up to and including that step of the history, "" for the model as loaded."""
+    """The command that runs the passes up to that step, inclusive; "" for the model as loaded."""
     if step == 0 or opened.spec is None:
         return ""
     return command_of(opened, replace(opened.spec, pipeline=opened.spec.pipeline.first(step)))

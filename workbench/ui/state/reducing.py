@@ -1,4 +1,4 @@
-"""The smallest part found of the open model on which another tool is wrong, or fails: a report of the defect."""
+"""A report of a defect of another tool: the smallest part found of the open model on which it is wrong or fails."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from workbench.reduction.recorded import recorded_whole
 from workbench.reduction.reduce import Reduction, ReductionProgress, begin_reduction
 from workbench.study.compare_tools.comparing import Rival
 from workbench.study.compare_tools.tool_fault import ToolFault
-from workbench.ui.state.model_inputs import given_inputs
+from workbench.ui.state.model_inputs import saved_inputs
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report
 
 _MODEL, _INPUTS, _ABOUT = "small.onnx", "small.inputs.npz", "README.txt"
-_LIMIT_S = 60.0  # of one run of the tool
+_LIMIT_S = 60.0  # the time limit of one run of the tool
 
 
 class _EnoughError(Exception):
-    """The user ended the search, which keeps what it has."""
+    """The user ended the search; the smallest part so far is kept."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """A part in a folder of its own, with its inputs and how to see the fault again.
+    """A part of a model on which a tool has a fault. folder: of the part, its inputs, and the command that shows it.
 
-    said: what is wrong; text: the part as ONNX text; before, nodes: of the model, and of the part; asked: candidates.
+    fault_text: describes the fault. text: the part as ONNX text. candidates: number of checked candidates.
+    before, nodes: numbers of nodes of the model and of the part.
     """
 
     folder: tempfile.TemporaryDirectory[str]
-    said: str
+    fault_text: str
     text: str
     before: int
     nodes: int
-    asked: int
+    candidates: int
 
     @property
     def files(self) -> list[Path]:
@@ -46,22 +47,22 @@ class Reduced:
 
 
 def reduce_fault(opened: Opened, rival: Rival, finish: Event, report: Report) -> Reduced | None:
-    """Search on the inputs on which the tools were compared; None if it was ended before it found anything.
+    """Search the smallest faulty part, on the inputs on which the tools were compared; None if there is none yet.
 
-    finish: set it to end the search with the smallest part so far. Raises UserError.
+    finish: once set, the search ends with the smallest part so far. Raises UserError.
     """
 
     def on_progress(progress: ReductionProgress) -> None:
         if finish.is_set():
             raise _EnoughError
-        report(f"nodes left: {progress.nodes:,}; candidates asked: {progress.asked:,}; {progress.stage}", None)
+        report(f"nodes left: {progress.nodes:,}; candidates checked: {progress.checked:,}; {progress.stage}", None)
 
-    report("running the model, to record its values", None)
+    report("running the model to record its values", None)
     fault = ToolFault(rival.name, worker(), _LIMIT_S)
     with tempfile.TemporaryDirectory(prefix="workbench-reduce-") as scratch:
-        given, dims = given_inputs(opened, Path(scratch))
+        inputs_file, dims = saved_inputs(opened, Path(scratch))
         source = str(opened.graph.source)
-        recorded = recorded_whole(source, dims, given, opened.seed, worker(), Path(scratch))
+        recorded = recorded_whole(source, dims, inputs_file, opened.seed, worker(), Path(scratch))
         reduction = begin_reduction(recorded, fault, worker(), Path(scratch), on_progress)
         with contextlib.suppress(_EnoughError):
             reduction.run()
@@ -75,9 +76,9 @@ def _written(reduction: Reduction, fault: ToolFault, rival: Rival) -> Reduced | 
     folder: tempfile.TemporaryDirectory[str] = tempfile.TemporaryDirectory(prefix="workbench-report-")
     model, inputs = Path(folder.name) / _MODEL, Path(folder.name) / _INPUTS
     best.save(model, inputs)
-    fault.exit_code(model, inputs)  # for what it says of this part, not of the last candidate
+    fault.exit_code(model, inputs)  # sets `fault_text` for this part instead of the last candidate
     (Path(folder.name) / _ABOUT).write_text(
-        f"{rival.name} {rival.version}\n\n{fault.last_words}\n\nTo see it again:\n\n    {fault.text(_MODEL, _INPUTS)}\n"
+        f"{rival.name} {rival.version}\n\n{fault.fault_text}\n\nTo see it again:\n\n    {fault.text(_MODEL, _INPUTS)}\n"
     )
     text = graph_text(load_model(str(model)))
-    return Reduced(folder, fault.last_words, text, reduction.nodes_before, best.nodes, reduction.asked)
+    return Reduced(folder, fault.fault_text, text, reduction.nodes_before, best.nodes, reduction.checked)

@@ -1,7 +1,7 @@
-"""A pipeline as rows of the sidebar, which the user switches and moves, and back.
+"""Converts a pipeline to rows of the sidebar, which the user switches and moves, and back.
 
-A row has a key: the pass's name, with a number from its second place on ("fold_pad#2"). "layout" is the place of the
-strategy; "fixpoint" and "repeat" enclose what is repeated until nothing changes.
+The key of a row is the pass's name, with a number from its second occurrence ("fold_pad#2"). "layout" is the position
+of the layout strategy; "fixpoint" and "repeat" enclose passes that are repeated until nothing changes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ OPEN, CLOSE = "fixpoint", "repeat"
 
 @dataclass
 class Rows:
-    """keys: in order. options: of the pass of a row, by key. rounds: of a fixpoint, by the key of its OPEN.
-    strategy: the layout strategy, None for none; it stands at the one row "layout"."""
+    """A pipeline as rows.
+
+    keys:     the keys of the rows, in order. options: the options of the pass of a row, by key.
+    rounds:   the rounds of a fixpoint, by the key of its row OPEN.
+    strategy: the layout strategy, at the row "layout", of which there is one; or None.
+    """
 
     keys: list[str] = field(default_factory=list)
     options: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -32,17 +36,17 @@ class Rows:
 
 
 def name_of(key: str) -> str:
-    """The pass of a row, or LAYOUT, OPEN, CLOSE."""
+    """The name of the row's pass, or LAYOUT, OPEN, CLOSE."""
     return key.partition("#")[0]
 
 
 def to_rows(pipeline: Pipeline) -> Rows:
-    """The rows; the pipeline's first layout strategy stands at the place "layout", a further one as a pass."""
-    rows, times = Rows(), Counter[str]()
+    """The rows of a pipeline; its first layout strategy is at the row "layout", further ones have rows as passes."""
+    rows, counts = Rows(), Counter[str]()
 
     def add(name: str) -> str:
-        times[name] += 1
-        key = name if times[name] == 1 else f"{name}#{times[name]}"
+        counts[name] += 1
+        key = name if counts[name] == 1 else f"{name}#{counts[name]}"
         rows.keys.append(key)
         return key
 
@@ -61,7 +65,7 @@ def to_rows(pipeline: Pipeline) -> Rows:
             elif isinstance(part, LayoutSlot):
                 rows.keys += [] if LAYOUT in rows.keys else [LAYOUT]
             elif isinstance(part, LayoutStrategy):
-                times[part.name] = max(times[part.name], 1)  # the first number is that of the strategy at its place
+                counts[part.name] = max(counts[part.name], 1)  # the strategy at the row "layout" counts as the first
                 rows.options[add(part.name)] = part.options()
             else:
                 rows.options[add(part.name)] = part.options()
@@ -77,7 +81,7 @@ def pipeline_of(
     rounds: Mapping[str, int],
     strategy: Pass | None,
 ) -> Pipeline:
-    """The pipeline of the rows that are on; a fixpoint whose end is off, or missing, is its parts."""
+    """The pipeline of the rows that are on; a fixpoint whose end is off or missing is replaced by its parts."""
     open_parts: list[tuple[str, list[Part]]] = [("", [])]
     for key in keys:
         name = name_of(key)
@@ -86,8 +90,10 @@ def pipeline_of(
         elif name == CLOSE:
             if len(open_parts) > 1:
                 opened, parts = open_parts.pop()
-                kept: list[Part] = [Fixpoint(parts, rounds.get(opened, ROUNDS))] if is_on(key) and parts else parts
-                open_parts[-1][1].extend(kept)
+                closed_parts: list[Part] = (
+                    [Fixpoint(parts, rounds.get(opened, ROUNDS))] if is_on(key) and parts else parts
+                )
+                open_parts[-1][1].extend(closed_parts)
         elif name == LAYOUT:
             open_parts[-1][1].extend([] if strategy is None else [strategy])
         elif is_on(key):

@@ -13,17 +13,18 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.explanations.gain import Gain
 from workbench.explanations.layout_comparison import LaidOut
 from workbench.explanations.summary import Summary, summarize
 from workbench.io import load_model
 from workbench.io.samples import Shows, samples
 from workbench.ir import Graph
 from workbench.layout.infer import declare
-from workbench.layout.profile import Profile
+from workbench.layout.profile import Profile, load_profile, machine_target
 from workbench.pipeline.pipeline import Pipeline
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut
 from workbench.run.inputs import bound_dims, bound_sizes
-from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.worker.client import Worker
 from workbench.study.compare_tools.comparing import RivalResult
 from workbench.study.sweep.blocks import Block
@@ -32,14 +33,14 @@ from workbench.ui.state.address import (
     address_of_model,
     left_out_in_address,
     model_in_address,
-    named_in_address,
+    model_key_in_address,
     sample_at,
 )
 from workbench.ui.state.checking import Checking
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.overlay import Overlay
-from workbench.ui.state.session_restore import found_again, key_of, remember
+from workbench.ui.state.session_restore import key_of, remember, restored
 from workbench.ui.state.uploads import path_from_here, save_uploads
 from workbench.ui.state.work import Jobs
 from workbench.verification.verifier import Verifier
@@ -47,16 +48,16 @@ from workbench.view.matching import Correspondence, match_graphs, renamed
 
 _KEY = "opened"
 _REFUSAL = "link_refused"
-_MOST_MOMENTS = 6  # moments of a history that are cached
-_MOST_VIEWS = 4  # placed graphs that are cached
-_MOST_PLANS = 24  # memory plans that are cached
-_MOST_SIDES = 2  # pairs of pipelines that are cached
+_MAX_MOMENTS = 6  # cached moments of a history
+_MAX_VIEWS = 4  # cached views
+_MAX_PLANS = 24  # cached memory plans
+_MAX_SIDES = 2  # cached pairs of pipelines on Lockstep
 _NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What to run: the pipeline, target, mode of exactness (MODES), rewrites to leave out."""
+    """What to run: the pipeline, the target profile, the mode of exactness, rewrites to leave out."""
 
     pipeline: Pipeline
     profile: Profile
@@ -69,34 +70,34 @@ class Spec:
 
 
 @dataclass
-class Compared:
+class ComparedLayouts:
     """The results of all layout strategies for one profile, and their measurements by device."""
 
     profile: Profile
-    found: dict[str, LaidOut]
+    results: dict[str, LaidOut]
     measured: dict[str, Measurement] = field(default_factory=dict)
 
 
 @dataclass
-class Other:
+class OtherModel:
     """The model that the open one is compared with.
 
-    named:  the graph with nodes renamed to their counterparts in the open model.
-    folder: of its upload, None for a file opened by path.
+    renamed_graph: the graph with nodes named as their counterparts in the open model.
+    folder: the folder of an upload; None for a file opened by path.
     """
 
     title: str
     path: str
     graph: Graph
-    named: Graph
-    found: Correspondence
+    renamed_graph: Graph
+    correspondence: Correspondence
     folder: tempfile.TemporaryDirectory[str] | None = None
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
 
 @dataclass(frozen=True)
 class PartOf:
-    """The model out of which the open one was cut, between values of it. folder: of its upload."""
+    """The whole model of an open part. sources, targets: values at the ends of the part. folder: of an upload."""
 
     title: str
     file: str
@@ -110,18 +111,19 @@ class PartOf:
 class Opened:
     """A model in the session.
 
-    path:    as given to the command line.
-    title:   its name on screen.
-    number:  unique among all opened models; part of the keys of fields that belong to one model.
-    inputs:  name of the user's own .npz, "" if inputs are generated from `seed`.
-    laid_out: see `workbench.ui.state.strategies`, by target.
-    moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
-    plans:   of memory, see `workbench.ui.screens.memory_page`.
+    path:    as on the command line. title: its name on screen.
+    number:  unique among all opened models; part of the keys of widgets that belong to one model.
+    inputs:  name of the user's .npz file, "" if inputs are generated from `seed`.
+    compared_layouts: by the name of the target profile, see `workbench.ui.state.strategies`.
+    moments: the graphs before and after a step or a part of its rewrites, see `workbench.ui.state.snapshots`.
+    views:   see `workbench.ui.state.graph_views`.
+    plans:   the plans of memory, see `workbench.ui.screens.memory_page`.
     sides, side_histories: see `workbench.ui.screens.lockstep_page`.
-    came_with: the pipeline with which a sample or a lesson opened it.
+    opened_with: the pipeline with which a sample or a lesson opened it.
+    user_dim_names: symbolic dims that the user bound.
     toggled: groups of the graph that the user opened (True) or closed.
-    checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
-    overlay: the user's own numbers for nodes.
+    checking: the comparison of the history's steps. left_out: rewrites that the user left out.
+    overlay: the user's numbers for nodes.
     """
 
     title: str
@@ -132,35 +134,42 @@ class Opened:
     spec: Spec | None = None
     checking: Checking | None = None
     left_out: tuple[LeftOut, ...] = ()
+    gain: tuple[History, Any, Gain] | None = None  # see `workbench.ui.state.gains`
+    gain_measured: tuple[History, Measurement] | None = None
     measured: Measurement | None = None
     measured_spec: Spec | None = None
     measured_graphs: dict[str, Graph] = field(default_factory=dict)
     matrix: list[Block] = field(default_factory=list)
-    laid_out: dict[str, Compared] = field(default_factory=dict)
-    laid_out_begun: dict[str, Compared] = field(default_factory=dict)  # comparisons that were stopped
+    compared_layouts: dict[str, ComparedLayouts] = field(default_factory=dict)
+    stopped_layouts: dict[str, ComparedLayouts] = field(default_factory=dict)  # by target, of stopped comparisons
     rivals: dict[str, RivalResult] = field(default_factory=dict)  # by the tool's name
-    rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # of the files that tools wrote
+    rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # the files that tools wrote
     reduced: dict[str, Any] = field(default_factory=dict)  # see `workbench.ui.state.reducing`, by the tool's name
     tuned: Recipe | None = None
     part_of: PartOf | None = None
     extracted: Any = None  # see `workbench.ui.state.extracting`, the part that was cut out
     put_back: Any = None  # and the whole with the open part
     folder: tempfile.TemporaryDirectory[str] | None = None
-    given: tuple[str, ...] = ()
+    user_dim_names: tuple[str, ...] = ()
     inputs: str = ""
     seed: int = 0
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    moments: Recent[Any] = field(default_factory=lambda: Recent(_MOST_MOMENTS))
-    views: Recent[Any] = field(default_factory=lambda: Recent(_MOST_VIEWS))
-    plans: Recent[Any] = field(default_factory=lambda: Recent(_MOST_PLANS))
+    moments: Recent[Any] = field(default_factory=lambda: Recent(_MAX_MOMENTS))
+    views: Recent[Any] = field(default_factory=lambda: Recent(_MAX_VIEWS))
+    plans: Recent[Any] = field(default_factory=lambda: Recent(_MAX_PLANS))
     jobs: Jobs = field(default_factory=Jobs)
-    on_lanes: dict[str, tuple[Graph, Any]] = field(default_factory=dict)  # measured on Lanes, by the graph's name there
-    sides: Recent[Any] = field(default_factory=lambda: Recent(_MOST_SIDES))
-    side_histories: Recent[History] = field(default_factory=lambda: Recent(2 * _MOST_SIDES))
+    on_streams: dict[str, tuple[Graph, Any]] = field(default_factory=dict)  # by the graph's name, see `streams_page`
+    sides: Recent[Any] = field(default_factory=lambda: Recent(_MAX_SIDES))
+    side_histories: Recent[History] = field(default_factory=lambda: Recent(2 * _MAX_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)
-    other: Other | None = None
+    other: OtherModel | None = None
     overlay: Overlay = field(default_factory=Overlay)
-    came_with: Shows | None = None
+    opened_with: Shows | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """The target of its pipeline; before the first one, this machine's."""
+        return load_profile(machine_target()) if self.spec is None else self.spec.profile
 
     @property
     def uploaded(self) -> bool:
@@ -168,17 +177,17 @@ class Opened:
         return self.folder is not None
 
     @property
-    def dims_given(self) -> dict[str, int]:
-        """The symbolic dims that the user bound."""
-        return {name: self.graph.dims[name] for name in self.given}
+    def user_dims(self) -> dict[str, int]:
+        """The symbolic dims that the user bound, with their sizes."""
+        return {name: self.graph.dims[name] for name in self.user_dim_names}
 
     @cached_property
     def summary(self) -> Summary:
         return summarize(self.graph)
 
-    def input_types(self, most: int) -> dict[str, str]:
-        """The first `most` inputs with their types, in the sizes with which the model ran, else as bound."""
-        results = {value.name: value.bound for value in self.summary.inputs[:most]}
+    def input_types(self, limit: int) -> dict[str, str]:
+        """The types of the first `limit` inputs, by name, with the sizes of the last run, or else as bound."""
+        results = {value.name: value.bound for value in self.summary.inputs[:limit]}
         if self.verifier.dims == self.graph.dims:
             return results
         bound = bound_dims(self.graph, self.verifier.dims)
@@ -190,20 +199,20 @@ class Opened:
 
 
 def file_of_model(opened: Opened) -> Path:
-    """The file as the user has it, an upload where it was saved."""
+    """The path of the model's file; of an upload, where it was saved."""
     return Path(opened.path) if opened.folder is None else Path(opened.folder.name) / opened.path
 
 
 @st.cache_resource
 def worker() -> Worker:
-    """The worker processes of this server, one for each device; all sessions share them and wait for their turn."""
+    """The worker of this server, with one process per device, which all sessions share."""
     return Worker()
 
 
 def current() -> Opened:
     """The open model; a new session starts with the one that its link names, else with the first sample.
 
-    Raises UserError if not even the sample opens. `refusal` tells why the link's model did not.
+    Raises UserError if the sample does not open either. `refusal` says why the link's model did not open.
     """
     if _KEY not in st.session_state:
         _open_first()
@@ -212,18 +221,18 @@ def current() -> Opened:
 
 
 def opened_if_any() -> Opened | None:
-    """The open model, None before the first is opened."""
+    """The open model; None before the first one is opened."""
     return st.session_state.get(_KEY)
 
 
 def refusal() -> str | None:
-    """Why the link's model, or a dropped one, did not open, until another opens or the message is closed."""
+    """Why the link's model or a dropped file did not open; None after another opens or the user closes the message."""
     return st.session_state.get(_REFUSAL)
 
 
-def refuse(words: str) -> None:
-    """Why a model did not open, to be shown until it is closed."""
-    st.session_state[_REFUSAL] = words
+def refuse(message: str) -> None:
+    """Show why a model did not open, until the user closes the message."""
+    st.session_state[_REFUSAL] = message
 
 
 def forget_refusal() -> None:
@@ -231,7 +240,7 @@ def forget_refusal() -> None:
 
 
 def _open_first() -> None:
-    if _find_again():
+    if _restore():
         return
     fault = _open_link()
     if _KEY not in st.session_state:
@@ -242,31 +251,33 @@ def _open_first() -> None:
         st.session_state[_REFUSAL] = fault
 
 
-def _find_again() -> bool:
-    """Take over what this browser had open before a reload, with results and jobs; returns whether there was any."""
-    named = named_in_address()
-    opened = None if named is None else found_again(key_of(*named))
+def _restore() -> bool:
+    """Restore the model, results and jobs that this browser had before a reload; returns whether there were any."""
+    key = model_key_in_address()
+    opened = None if key is None else restored(key_of(*key))
     if opened is None:
         return False
+    for shown in opened.views:
+        shown.forget_requests()
     st.session_state[_KEY] = opened
     _remember(opened)
     return True
 
 
 def _remember(opened: Opened) -> None:
-    for dropped in remember(key_of(address_of_model(opened.path, opened.uploaded), opened.dims_given), opened):
+    for dropped in remember(key_of(address_of_model(opened.path, opened.uploaded), opened.user_dims), opened):
         dropped.jobs.stop_all()
 
 
 def _open_link() -> str | None:
-    """Open the model that the link names, if any; returns why it, or a declared layout of it, was refused."""
+    """Open the link's model, if any; returns why it or one of its declared layouts was refused, or None."""
     try:
-        named = model_in_address()
-        if named is not None:
-            sample = sample_at(named.path)
-            open_model(named.path, named.title, named.dims, came_with=None if sample is None else sample.shows)
+        linked = model_in_address()
+        if linked is not None:
+            sample = sample_at(linked.path)
+            open_model(linked.path, linked.title, linked.dims, opened_with=None if sample is None else sample.shows)
             st.session_state[_KEY].left_out = left_out_in_address()
-            declare(st.session_state[_KEY].graph, named.layouts)
+            declare(st.session_state[_KEY].graph, linked.layouts)
     except UserError as error:
         return str(error)
     return None
@@ -278,38 +289,55 @@ def open_model(
     dims: Mapping[str, int] | None = None,
     folder: tempfile.TemporaryDirectory[str] | None = None,
     shown_path: str | None = None,
-    came_with: Shows | None = None,
+    opened_with: Shows | None = None,
 ) -> None:
     """Load a file and make it the session's model. On an error (UserError) the open model stays open.
 
-    folder: of an upload; a file of this machine must be one that may be opened (`workbench.ui.state.folders`).
+    folder:     the folder of an upload; None for a file of this machine that may be opened (`folders.py`).
+    shown_path: the path to show, if it differs.
+    opened_with: see `Opened`.
     """
     if folder is None:
         check_may_open(path)
     graph = load_model(path, dims, name=title)
     verifier = Verifier(graph, worker=worker(), given=tuple(dims or ()))
-    kept = folder
-    if kept is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
-        kept = st.session_state[_KEY].folder
+    upload_folder = folder
+    if upload_folder is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
+        upload_folder = st.session_state[_KEY].folder
     shown = shown_path or path_from_here(path)
-    given = tuple(dims or ())
+    user_dim_names = tuple(dims or ())
     if _KEY in st.session_state:
         stop_work(st.session_state[_KEY])
-    st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=given, came_with=came_with)
+    st.session_state[_KEY] = Opened(
+        title, shown, graph, verifier, folder=upload_folder, user_dim_names=user_dim_names, opened_with=opened_with
+    )
     _remember(st.session_state[_KEY])
     forget_refusal()
 
 
 def open_uploads(files: Sequence[Any]) -> None:
-    """Open an uploaded model; the other files are its external data."""
-    folder, model = save_uploads(files)
+    """Open an uploaded model. files: the model and its external data.
+
+    A second model goes beside it on Compare; a message says so, and which further ones are not opened.
+    """
+    folder, (model, *others) = save_uploads(files)
     open_model(str(model), model.name, folder=folder, shown_path=model.name)
+    if not others:
+        return
+    message = f"One model opens at a time: '{model.name}' is open"
+    second, *rest = (path.name for path in others)
+    try:
+        open_other(current(), str(others[0]), folder)
+        message += f", and '{second}' is beside it on Compare"
+    except UserError as error:
+        message += f". '{second}' does not open beside it: {error}"
+    refuse(message + (f". Open the others one by one: {', '.join(rest)}." if rest else "."))
 
 
 def open_other(
     opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None, title: str = ""
 ) -> None:
-    """Compare the open model with another, an upload or a file that may be opened, called `title` or by its name.
+    """Compare the open model with another one. folder: of an upload. title: on screen; default: the file's name.
 
     On an error (UserError) the previous other model stays.
     """
@@ -317,7 +345,7 @@ def open_other(
         check_may_open(path)
     graph = load_model(path)
     correspondence = match_graphs(opened.graph, graph)
-    opened.other = Other(
+    opened.other = OtherModel(
         title or Path(path).name,
         path,
         graph,
@@ -328,7 +356,7 @@ def open_other(
 
 
 def stop_work(opened: Opened) -> None:
-    """Stop what still computes on the model, since its results would no longer be wanted."""
+    """Stop all work on the model, since its results would not be used."""
     stop_checking(opened)
     opened.jobs.stop_all()
 

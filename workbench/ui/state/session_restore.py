@@ -1,4 +1,4 @@
-"""The open models of ended sessions: after a reload the same browser finds its model, results and jobs again."""
+"""The open models of ended sessions: after a reload, the same browser gets its model, results and jobs back."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.ui.server.browsers import COOKIE
 
-_ENDS_WITHIN_S, _LOOK_S = 1.0, 0.05
-_MOST_ENDED = 4  # open models of ended sessions that are kept; older ones are dropped
+_ENDS_WITHIN_S, _POLL_S = 1.0, 0.05
+_MAX_ENDED = 4  # kept models of ended sessions; older ones are dropped
 
 
 @dataclass
-class _Held:
-    """What a session of a browser has open. key: what a link must name to mean the same."""
+class _SessionModel:
+    """The open model of a session. key: see `key_of`."""
 
     browser: str
     session: str
@@ -32,8 +32,8 @@ class _Sessions:
     """The open models of all sessions of this server, the latest last."""
 
     def __init__(self) -> None:
-        self.held: list[_Held] = []
-        self.guard = Lock()
+        self.models: list[_SessionModel] = []
+        self.lock = Lock()
 
 
 @st.cache_resource
@@ -42,63 +42,63 @@ def _sessions() -> _Sessions:
 
 
 def key_of(path: str, dims: Mapping[str, int]) -> tuple[Any, ...]:
-    """What identifies an open model in a link: its name there and the sizes that the user bound."""
+    """What identifies an open model in a link: its path and the sizes that the user bound."""
     return path, tuple(sorted(dims.items()))
 
 
 def remember(key: tuple[Any, ...], opened: Any) -> list[Any]:
-    """Note what this session has open; returns the open models that are dropped, whose jobs may stop."""
-    here = _here()
-    if here is None:
+    """Store the open model of this session; returns the models that are dropped, whose jobs may be stopped."""
+    identity = _browser_and_session()
+    if identity is None:
         return []
     sessions = _sessions()
-    with sessions.guard:
-        sessions.held = [held for held in sessions.held if held.session != here[1]]
-        ended = [held for held in sessions.held if not _is_active(held)]
-        dropped = ended[:-_MOST_ENDED]
-        sessions.held = [held for held in sessions.held if held not in dropped]
-        sessions.held.append(_Held(*here, key, opened))
-    return [held.opened for held in dropped]
+    with sessions.lock:
+        sessions.models = [model for model in sessions.models if model.session != identity[1]]
+        ended = [model for model in sessions.models if not _is_active(model)]
+        dropped = ended[:-_MAX_ENDED]
+        sessions.models = [model for model in sessions.models if model not in dropped]
+        sessions.models.append(_SessionModel(*identity, key, opened))
+    return [model.opened for model in dropped]
 
 
-def found_again(key: tuple[Any, ...]) -> Any | None:
-    """What an ended session of this browser had open under that key, None if there is none.
+def restored(key: tuple[Any, ...]) -> Any | None:
+    """The model with that key of an ended session of this browser; None without one.
 
-    On a busy machine the server may hear of a reload's new session before it hears that the old one has ended. Where
-    the only such session seems to go on, as one of another tab does, it is therefore given a moment to end.
+    On a busy machine, a reload's new session may start before the old one is seen to end. If the only such session
+    still seems active, as that of another tab is, this waits a moment for it to end.
     """
-    here = _here()
-    if here is None:
+    identity = _browser_and_session()
+    if identity is None:
         return None
     until = time.monotonic() + _ENDS_WITHIN_S
     while True:
-        results = [held for held in _held() if held.browser == here[0] and held.key == key]
-        ended = [held for held in results if not _is_active(held)]
+        results = [model for model in _all_models() if model.browser == identity[0] and model.key == key]
+        ended = [model for model in results if not _is_active(model)]
         if ended:
-            return ended[-1].opened if _take(ended[-1]) else None
+            return ended[-1].opened if _remove(ended[-1]) else None
         if not results or time.monotonic() > until:
             return None
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
-def _held() -> list[_Held]:
+def _all_models() -> list[_SessionModel]:
     sessions = _sessions()
-    with sessions.guard:
-        return list(sessions.held)
+    with sessions.lock:
+        return list(sessions.models)
 
 
-def _take(held: _Held) -> bool:
-    """Whether it was still there, and no other session took it."""
+def _remove(model: _SessionModel) -> bool:
+    """Remove the model; returns whether it was still there, so that no other session has taken it."""
     sessions = _sessions()
-    with sessions.guard:
-        if held not in sessions.held:
+    with sessions.lock:
+        if model not in sessions.models:
             return False
-        sessions.held.remove(held)
+        sessions.models.remove(model)
         return True
 
 
-def _here() -> tuple[str, str] | None:
-    """The names of the browser and of the session; None in a test without a browser, or if it has no name."""
+def _browser_and_session() -> tuple[str, str] | None:
+    """The names of the browser and of the session; None in a test without a browser, or without the cookie."""
     context = get_script_run_ctx()
     if context is None or type(runtime.get_instance()) is not runtime.Runtime:
         return None
@@ -106,5 +106,5 @@ def _here() -> tuple[str, str] | None:
     return None if browser is None else (browser, context.session_id)
 
 
-def _is_active(held: _Held) -> bool:
-    return runtime.get_instance().is_active_session(held.session)
+def _is_active(model: _SessionModel) -> bool:
+    return runtime.get_instance().is_active_session(model.session)

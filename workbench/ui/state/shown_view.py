@@ -1,84 +1,110 @@
-"""A graph view on a page: what is shown, what the browser asked for, and what is selected in it."""
+"""A graph view on a page: what it shows, what the browser requests, and what is selected in it."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
 
+from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.ui.state.address import Moment
 from workbench.ui.state.overlay import Overlay
 from workbench.view.boxes import Boxes
 from workbench.view.finding import SearchHits, Span, find
-from workbench.view.marking import hit_marks, told_numbers
+from workbench.view.marking import hit_marks, overlay_data
 from workbench.view.own_numbers import NumbersError, read_numbers
 from workbench.view.query import QueryError
-from workbench.view.scene import View, packed, steps_of
-from workbench.view.timeline import take_verdicts
+from workbench.view.scene import View, packed, steps_of, with_providers
+from workbench.view.timeline import update_verdicts
 
-_NUMBERS = itertools.count(1)  # of the requests to the browser, which handles each once
+_NUMBERS = itertools.count(1)  # numbers of requests to the browser, which handles each number once
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is on screen: the selected box, "" for none, and the moment, None if the browser has not reported it yet."""
+    """What is on screen, as the browser reports it.
+
+    id:     the id of the selected box, or "".
+    moment: the step of the history, and the number of its rewrites that are done; None before the first report.
+    """
 
     id: str = ""
     moment: Moment | None = None
 
 
 Inspect = Callable[[Seen], Mapping[str, Any]]
+AskProviders = Callable[[], tuple[Mapping[str, str], Mapping[str, str]]]
 
 
 @dataclass
 class Shown:
-    """A view on a page and the last request of each kind to it; the browser handles requests with a new number.
+    """A view on a page, and the last request of each kind to the browser.
 
-    lockstep: views of the same name step together; "" for a view that steps alone.
+    inspect:  the inspector's content for the selected box.
+    lockstep: views with the same name step together; "": this view steps alone.
+    ask_providers: asks ONNX Runtime for the providers of nodes, by node of the first and of the last graph.
+    placed:   the browser's last request for them, and why it failed, or "".
+    is_player: whether it is the picture of a lesson, without controls.
+    at:       the step to go to. query: the query to search by, and search_result: the hits of the browser's last query.
+    spans:    for each node that a query found, the moments at which it holds.
+    show:     the box to select, and the boxes to keep visible; None before the first such request.
+    packed:   the scene as text, and its id; None if it must be made again.
     """
 
     view: View
     inspect: Inspect
     overlay: Overlay
     lockstep: str = ""
+    ask_providers: AskProviders | None = None
+    placed: dict[str, Any] | None = None
+    is_player: bool = False
     at: dict[str, int | None] = field(default_factory=dict)
-    found: dict[str, Any] | None = None
+    query: dict[str, Any] | None = None
+    search_result: dict[str, Any] | None = None
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
     show: dict[str, Any] | None = None
     packed: tuple[str, str] | None = None
     scene: dict[str, Any] = field(default_factory=dict)
     boxes: Boxes = field(default_factory=Boxes)
 
-    def tell_verdicts(self, history: History) -> None:
-        """Send new verdicts to the browser, without computing the placement again."""
-        if take_verdicts(self.view.timeline, history) and self.packed is not None:
+    def send_verdicts(self, history: History) -> None:
+        """Send new verdicts to the browser without placing the graph again."""
+        if update_verdicts(self.view.timeline, history) and self.packed is not None:
             self.scene["steps"] = steps_of(self.view.timeline)
             self.packed = packed(self.scene)
 
-    def go_to(self, step: int, rewrite: int | None, panes: int = 0) -> None:
-        """Ask the browser to show the step after its first `rewrite` rewrites, or as a whole if None.
+    def forget_requests(self) -> None:
+        """Forget what the browser has already shown: another page of the browser begins with its address."""
+        self.at, self.query, self.show = {}, None, None
 
-        panes: 1 or 2; 0 leaves them as they are.
+    def go_to(self, step: int, rewrite: int | None, panes: int = 0) -> None:
+        """Ask the browser to show the step after its first `rewrite` rewrites; None: after all of them.
+
+        panes: 1 or 2; 0: as before.
         """
         self.at = {"step": step, "rewrite": rewrite, "panes": panes, "n": next(_NUMBERS)}
 
-    def set_open(self, wish: Mapping[str, Any]) -> None:
-        """Open or close a group, whichever is wished: Streamlit may hand over a wish twice."""
-        self.view.set_open(str(wish["id"]), bool(wish["open"]), bool(wish["all"]))
+    def ask_for(self, query: str) -> None:
+        """Ask the browser to search by the query, and to colour the hits."""
+        self.query = {"query": query, "n": next(_NUMBERS)}
+
+    def set_open(self, request: Mapping[str, Any]) -> None:
+        """Open or close a group. The request has the new state, since Streamlit may deliver it twice."""
+        self.view.set_open(str(request["id"]), bool(request["open"]), bool(request["all"]))
         self.packed = None
 
-    def find(self, wish: Mapping[str, Any]) -> None:
-        query, fault = str(wish["query"]), ""
+    def find(self, request: Mapping[str, Any]) -> None:
+        query, fault = str(request["query"]), ""
         try:
             result = find(self.view.timeline, query, self.view.root)
         except QueryError as error:
             result, fault = SearchHits(), str(error)
         self.spans = result.spans
-        self.found = {
+        self.search_result = {
             "query": query,
             "hits": result.hits,
             "total": result.total,
@@ -86,38 +112,55 @@ class Shown:
             "n": next(_NUMBERS),
         }
 
-    def reveal(self, wish: Mapping[str, Any]) -> None:
-        self.view.reveal(str(wish["id"]))
-        self.show = {"id": wish["id"], "whole": bool(wish.get("whole")), "n": next(_NUMBERS)}
+    def reveal(self, request: Mapping[str, Any]) -> None:
+        self.view.reveal(str(request["id"]))
+        self.show = {"id": request["id"], "n": next(_NUMBERS)}
         self.packed = None
 
-    def step_into(self, wish: Mapping[str, Any]) -> None:
-        """Open the groups in which a rewrite is."""
-        rewrite = int(wish["rewrite"])
+    def frame(self, id_: str, frame: Sequence[str]) -> None:
+        """Ask the browser to select a box, "" for none, and to keep these boxes visible and readable, () for all."""
+        self.show = {"id": id_, "frame": list(frame), "n": next(_NUMBERS)}
+        self.packed = None
+
+    def step_into(self, request: Mapping[str, Any]) -> None:
+        """Open the groups that contain the nodes of a rewrite."""
+        rewrite = int(request["rewrite"])
         if rewrite >= self.view.timeline.last:
-            return  # of a history that was shown before
+            return  # the request is for a previous history
         event = self.view.timeline.events[rewrite]
         if self.view.reveal(*event.nodes, *(node.name for node in event.inserted)):
             self.packed = None
 
-    def numbers(self, wish: Mapping[str, Any]) -> None:
-        """Take in a file of the user's own numbers; a refused one leaves those of before."""
+    def numbers(self, request: Mapping[str, Any]) -> None:
+        """Read a file of the user's numbers; a refused file leaves the previous numbers."""
         self.overlay.number, self.overlay.fault = next(_NUMBERS), ""
         try:
-            self.overlay.own = read_numbers(str(wish["file"]), str(wish["text"]), self.view.timeline.versions)
+            self.overlay.own = read_numbers(str(request["file"]), str(request["text"]), self.view.timeline.versions)
         except NumbersError as error:
             self.overlay.fault = str(error)
 
-    def constants(self, wish: Mapping[str, Any]) -> None:
-        self.view.constants = bool(wish["on"])
+    def providers(self, request: Mapping[str, Any]) -> None:
+        """Ask where ONNX Runtime runs the nodes; a failure is said in the view."""
+        self.placed = {"n": next(_NUMBERS), "fault": ""}
+        try:
+            found = self.ask_providers() if self.ask_providers is not None else ({}, {})
+        except UserError as error:
+            self.placed["fault"] = str(error)
+            return
+        before, after = (with_providers(*pair) for pair in zip(self.view.costs, found, strict=True))
+        self.view.costs = before, after
         self.packed = None
 
-    def flat(self, wish: Mapping[str, Any]) -> None:
-        self.view.is_flat = bool(wish["on"])
+    def constants(self, request: Mapping[str, Any]) -> None:
+        self.view.constants = bool(request["on"])
+        self.packed = None
+
+    def flat(self, request: Mapping[str, Any]) -> None:
+        self.view.is_flat = bool(request["on"])
         self.packed = None
 
     def data(self, seen: Seen, height: str) -> dict[str, Any]:
-        """The data passed to the component."""
+        """The data for the component in the browser."""
         if self.packed is None:
             self.boxes = self.view.boxes()
             self.scene = self.view.scene(self.boxes)
@@ -127,26 +170,30 @@ class Shown:
             "scene": scene,
             "scene_id": number,
             "at": self.at or None,
-            "found": self.found,
+            "query": self.query,
+            "found": self.search_result,
             "marks": hit_marks(self.boxes, self.spans, self.view.timeline.last),
             "own": self._own(),
+            "placed": self.placed,
+            "placeable": self.ask_providers is not None,
             "show": self.show,
             "inspector": self._inspected(seen) if seen.id else None,
             "height": height,
             "constants": self.view.constants,
             "flat": self.view.is_flat,
             "lockstep": self.lockstep,
+            "player": self.is_player,
         }
 
     def _own(self) -> dict[str, Any] | None:
         if not self.overlay.number:
             return None
         own = self.overlay.own
-        message = {} if own is None else told_numbers(self.boxes, own, self.view.timeline.versions)
-        return {**message, "fault": self.overlay.fault, "n": self.overlay.number}
+        values = {} if own is None else overlay_data(self.boxes, own, self.view.timeline.versions)
+        return {**values, "fault": self.overlay.fault, "n": self.overlay.number}
 
     def _inspected(self, seen: Seen) -> dict[str, Any]:
-        """The inspector's text, with the user's own numbers for the node."""
+        """The inspector's content, with the user's numbers for the node."""
         content = dict(self.inspect(seen))
         own = self.overlay.own
         rows = [] if own is None else own.rows(seen.id)
@@ -157,7 +204,7 @@ class Shown:
 
 
 def seen_in(key: str) -> Seen:
-    """What is on screen in the view of that key, as last reported by the browser."""
+    """What the view of that key shows, as the browser last reported."""
     state = (st.session_state.get(key) or {}).get("seen")
     if not state:
         return Seen()

@@ -1,4 +1,4 @@
-"""The graph before a step and at a moment of it, as the panes show them. Cached, since every click needs them again."""
+"""The graph before a step and at a moment of it, for the panes; cached, since every click needs them again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import Graph, graph_text
 from workbench.layout.infer import infer_layouts
 from workbench.rewrite import History
-from workbench.ui.state.session import Compared, Opened, Other
+from workbench.ui.state.session import ComparedLayouts, Opened, OtherModel
 from workbench.view.diff import Diff, diff
-from workbench.view.text import TextRow, a_line_each, side_by_side
+from workbench.view.text import TextRow, one_constant_per_line, side_by_side
 from workbench.view.why_not import graphs_after
 
 
 @dataclass
 class Snapshot:
-    """Two graphs of a history; what is derived from them is computed once."""
+    """Two graphs of a history, with values derived from them, each computed once."""
 
     before: Graph
     after: Graph
@@ -29,19 +29,19 @@ class Snapshot:
 
     @cached_property
     def groups(self) -> tuple[OpenedGroups, OpenedGroups]:
-        """The graphs with fused groups open, before and after."""
+        """The graphs before and after, with fused groups opened."""
         return OpenedGroups(self.before), OpenedGroups(self.after)
 
     @cached_property
     def layouts(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """By value, before and after, with fused groups open."""
+        """The layouts by value, before and after, with fused groups opened."""
         before, after = self.groups
         return infer_layouts(before.opened), infer_layouts(after.opened)
 
     @cached_property
     def texts(self) -> tuple[str, str]:
-        before = a_line_each(graph_text(self.before))
-        return before, before if self.changes.is_empty else a_line_each(graph_text(self.after))
+        before = one_constant_per_line(graph_text(self.before))
+        return before, before if self.changes.is_empty else one_constant_per_line(graph_text(self.after))
 
     @cached_property
     def lines(self) -> list[TextRow]:
@@ -49,9 +49,15 @@ class Snapshot:
 
 
 def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Snapshot:
-    """The graph before `step` and after its first `rewrites` rewrites; the most recent results are cached."""
+    """The graphs before `step` and after its first `rewrites` rewrites; the most recent results are cached."""
     key = (step, rewrites)
     result: Snapshot = opened.moments.get(key, lambda: Snapshot(history.before(step), history.at(step, rewrites)))
+    return result
+
+
+def moment_of_whole(opened: Opened, history: History) -> Snapshot:
+    """The original and the result of the history; cached."""
+    result: Snapshot = opened.moments.get(("whole", id(history)), lambda: Snapshot(history.initial, history.graph))
     return result
 
 
@@ -61,14 +67,14 @@ def graphs_of_steps(opened: Opened, history: History) -> Sequence[Graph]:
     return result
 
 
-def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Snapshot:
+def moment_of_pair(opened: Opened, compared: ComparedLayouts, first: str, second: str) -> Snapshot:
     """The results of two strategies, one as the graph before and the other as the graph after."""
-    graphs = compared.found[first].history.graph, compared.found[second].history.graph
+    graphs = compared.results[first].history.graph, compared.results[second].history.graph
     result: Snapshot = opened.moments.get((compared.profile.name, first, second), lambda: Snapshot(*graphs))
     return result
 
 
-def moment_of_files(opened: Opened, other: Other) -> Snapshot:
+def moment_of_files(opened: Opened, other: OtherModel) -> Snapshot:
     """The open model, and the other one with its nodes renamed to match."""
-    result: Snapshot = opened.moments.get(("files", other.number), lambda: Snapshot(opened.graph, other.named))
+    result: Snapshot = opened.moments.get(("files", other.number), lambda: Snapshot(opened.graph, other.renamed_graph))
     return result

@@ -1,4 +1,4 @@
-"""The results of all layout strategies on the open model, cached by target."""
+"""The results of all layout strategies on the open model, cached by the name of the target profile."""
 
 from __future__ import annotations
 
@@ -6,29 +6,38 @@ from collections.abc import Callable
 
 from workbench.api import layouts
 from workbench.layout.profile import Profile
-from workbench.ui.state.session import Compared, Opened
+from workbench.ui.state.session import ComparedLayouts, Opened
 
 
-def compared_before(opened: Opened, profile: Profile) -> Compared | None:
-    """The results for that profile, None if there are none or the profile was changed since."""
-    kept = opened.laid_out.get(profile.name)
-    return kept if kept is not None and kept.profile == profile else None
+def cached_layouts(opened: Opened, profile: Profile) -> ComparedLayouts | None:
+    """The results for that profile; None if there are none, or the profile has changed."""
+    cached = opened.compared_layouts.get(profile.name)
+    return cached if cached is not None and cached.profile == profile else None
 
 
-def layouts_of(opened: Opened, profile: Profile, report: Callable[[str, float], None]) -> Compared:
-    """The results of all strategies for that profile, each compared with the original; cached by target."""
-    kept = compared_before(opened, profile)
-    if kept is not None:
-        return kept
-    begun = begun_before(opened, profile) or Compared(profile, {})
-    opened.laid_out_begun[profile.name] = begun
-    layouts(opened.graph, target=profile.name, verifier=opened.verifier, on_strategy=report, found=begun.found)
-    opened.laid_out[profile.name] = opened.laid_out_begun.pop(profile.name)
+def layouts_of(
+    opened: Opened, profile: Profile, report: Callable[[str, float], None], timed: bool = False
+) -> ComparedLayouts:
+    """The results of the strategies for that profile, each compared with the original; cached by its name.
+
+    timed: also of those that run operators on this machine.
+    """
+    comparison = cached_layouts(opened, profile) or stopped_comparison(opened, profile) or ComparedLayouts(profile, {})
+    opened.stopped_layouts[profile.name] = comparison
+    layouts(
+        opened.graph,
+        target=profile.name,
+        verifier=opened.verifier,
+        on_strategy=report,
+        found=comparison.results,
+        timed=timed,
+    )
+    opened.compared_layouts[profile.name] = opened.stopped_layouts.pop(profile.name)
     opened.moments.clear()
-    return begun
+    return comparison
 
 
-def begun_before(opened: Opened, profile: Profile) -> Compared | None:
-    """The results that a comparison for that profile had when it was stopped, None if there are none."""
-    kept = opened.laid_out_begun.get(profile.name)
-    return kept if kept is not None and kept.profile == profile else None
+def stopped_comparison(opened: Opened, profile: Profile) -> ComparedLayouts | None:
+    """The results of a stopped comparison for that profile; None without one."""
+    cached = opened.stopped_layouts.get(profile.name)
+    return cached if cached is not None and cached.profile == profile else None

@@ -1,7 +1,7 @@
 """Long work that can be cancelled and goes on when its page is left or reloaded.
 
-A job runs in a thread and belongs to the open model, not to a run of the page's script: whichever page, tab or
-reload shows the model finds it again by its key. Work that measures is queued per device; other work runs at once.
+A job runs in a thread and belongs to the open model, not to a run of the page's script: any page, tab or reload that
+shows the model finds the job by its key. Work that measures is queued per device; other work runs at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from workbench.run.worker.client import Worker
-from workbench.run.worker.device_queue import place_of, turn, waiting_words
+from workbench.run.worker.device_queue import queue_of_device, turn, waiting_text
 
-_ENDING_S = 2.0  # a cancelled job is waited for, since it may keep what it has
+_ENDING_S = 2.0  # the time to wait for a cancelled job, which may store its results so far
 _NUMBERS = itertools.count(1)
 
 _T = TypeVar("_T")
@@ -24,7 +24,7 @@ Report = Callable[[str, float | None], None]
 
 
 class Stopped(BaseException):
-    """Raised inside work in the background when it was cancelled or replaced."""
+    """Raised in a job's thread when the job was cancelled or replaced."""
 
 
 class Job(Generic[_T]):
@@ -33,12 +33,13 @@ class Job(Generic[_T]):
     Each device of this machine runs one measuring job at a time, in order of arrival.
 
     number: unique among all jobs.
-    title:  what it does, for the user and for those who wait behind it.
-    device: where it measures; None: it measures nothing, and runs at once.
-    wanted: what was asked for; a job for something else takes the place of this one.
-    shown:  the last report, words and a share from 0 to 1 or None.
-    finish: set it to let the work end soon and keep what it has; None for work that keeps nothing.
-    began:  when it began to work, by `time.monotonic`; None while it waits for its device.
+    title:   for the user, and for others who wait for the device.
+    device:  where it measures; None: it measures nothing, and runs at once.
+    request: what is to be computed, such as a pipeline; a job with another request replaces this one.
+    last_report: a text, and a share from 0 to 1 or None.
+    finish:  set it to end the work soon with its results so far; None for work without partial results.
+    queued_at, running_since: when the job was made, and when its work began, in seconds by `time.monotonic`;
+             `running_since` is None while it waits for its device.
     """
 
     def __init__(
@@ -47,29 +48,29 @@ class Job(Generic[_T]):
         worker: Worker,
         device: str | None = None,
         title: str = "",
-        wanted: Hashable = None,
+        request: Hashable = None,
         finish: threading.Event | None = None,
     ) -> None:
         self.number = next(_NUMBERS)
-        self.title, self.wanted, self.started = title, wanted, time.monotonic()
+        self.title, self.request, self.queued_at = title, request, time.monotonic()
         self.finish = finish
-        self.began: float | None = None
-        self.shown: tuple[str, float | None] = ("starting", None)
+        self.running_since: float | None = None
+        self.last_report: tuple[str, float | None] = ("starting", None)
         self._work, self._worker = work, worker
-        self._place = None if device is None else place_of(device)
+        self._queue = None if device is None else queue_of_device(device)
         self._stopped = threading.Event()
         self._outcome: dict[str, Any] = {}
         self._thread = threading.Thread()
 
     def start(self, after: Job[Any] | None = None) -> Job[_T]:
-        """Begin, once the job `after` has ended; returns this job."""
+        """Start the job's thread, whose work begins when the job `after` has ended; returns this job."""
         self._thread = threading.Thread(target=self._run, args=(after,), daemon=True)
         self._thread.start()
         return self
 
     @property
     def is_finishing(self) -> bool:
-        """Whether it was asked to end with what it has."""
+        """Whether it was asked to end with its results so far."""
         return self.finish is not None and self.finish.is_set()
 
     def wait(self) -> None:
@@ -97,39 +98,39 @@ class Job(Generic[_T]):
         if after is not None:
             after.wait()
         try:
-            if self._place is None:
+            if self._queue is None:
                 self._outcome["result"] = self._begin()
                 return
-            with turn(f"app-{self._place}", self._wait, self.title):
+            with turn(f"app-{self._queue}", self._wait, self.title):
                 self._report("starting")
                 self._outcome["result"] = self._begin()
         except BaseException as error:  # handed to the page's thread, which raises it
             self._outcome["error"] = error
 
     def _begin(self) -> _T:
-        self.began = time.monotonic()
+        self.running_since = time.monotonic()
         return self._work(self._report)
 
     def _wait(self, ahead: Any) -> None:
-        assert self._place is not None
-        self._report(waiting_words(ahead, self._place))
+        assert self._queue is not None
+        self._report(waiting_text(ahead, self._queue))
 
-    def _report(self, words: str, share: float | None = None) -> None:
+    def _report(self, message: str, share: float | None = None) -> None:
         if self._stopped.is_set():
             raise Stopped
-        self.shown = words, share
+        self.last_report = message, share
 
 
 @dataclass
 class Jobs:
-    """The jobs of one open model by key, running or ended with a result that no page has taken yet."""
+    """The jobs of one open model, by key; an ended job stays until a page takes its result."""
 
     by_key: dict[str, Job[Any]] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
-    _stopped: dict[str, Job[Any]] = field(default_factory=dict)  # the last one, which may still be ending
+    _stopped: dict[str, Job[Any]] = field(default_factory=dict)  # the previous job, which may still be ending
 
     def start(self, key: str, job: Job[Any]) -> None:
-        """Let a job take the place of the last one of that key, and start it when that has ended."""
+        """Stop the job of that key, and start this one when it has ended."""
         self.stop(key)
         self.by_key[key] = job
         job.start(after=self._stopped.pop(key, None))
@@ -140,7 +141,7 @@ class Jobs:
             self._stopped[key].stop()
 
     def cancel(self, key: str) -> None:
-        """Stop the job because the user asked for it; the page says so until the next one starts."""
+        """Stop the job for the user; the page says so until the next job starts."""
         self.stop(key)
         self.cancelled.add(key)
         if key in self._stopped:

@@ -1,4 +1,4 @@
-"""Puts what the page wrote into the browser's address bar, in place of the present entry of its history."""
+"""Shows the page's state in the browser's address bar, replacing the present entry of its history."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import streamlit as st
 from workbench.ui.state.address import written_address
 
 _SCRIPT = """
-const shown = new WeakMap(); // what was put there last, by element: the graph view writes too, while one steps
+const shown = new WeakMap(); // by element, the data that was written last; during stepping the graph view writes too
 export default ({ data, parentElement }) => {
-  const wanted = JSON.stringify(data);
-  if (shown.get(parentElement) === wanted) return;
-  shown.set(parentElement, wanted);
+  const text = JSON.stringify(data);
+  if (shown.get(parentElement) === text) return;
+  shown.set(parentElement, text);
   const url = new URL(window.location.href);
   for (const [key, values] of Object.entries(data)) {
     url.searchParams.delete(key);
@@ -25,6 +25,6 @@ export default ({ data, parentElement }) => {
 
 
 def address_bar(part: str) -> None:
-    """Draw nothing, and put into the address what was written since the last call. part: its name in this run."""
+    """Put into the address bar what was written since the last call. part: names this call in a run of the page."""
     written: Any = written_address()
     st.components.v2.component("graph_workbench_address", js=_SCRIPT)(data=written, key=f"address_{part}", height=0)

@@ -1,30 +1,33 @@
-"""The sidebar of Optimize: profile, layout strategy, mode, preset, passes on and off, their order, their options."""
+"""The sidebar of Optimize: goal, profile, layout strategy, mode, preset; switches, order and options of the passes."""
 
 from __future__ import annotations
 
 import itertools
 import typing
+from collections.abc import Sequence
 from typing import Any, cast
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET
 from workbench.errors import UserError
+from workbench.layout.profile import machine_target, profiles
 from workbench.pipeline.pipeline import LAYOUT, Pipeline
 from workbench.pipeline.repeat import Repeat
 from workbench.registry.pass_choice import DEFAULT_PRESET, FIX, as_pipeline, choose, with_pass_options
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, preset
 from workbench.rewrite import DEFAULT_MODE, Pass
-from workbench.ui.state.address import Wished, pipeline_in_address, verification_in_address
+from workbench.ui.state.address import LinkedPipeline, pipeline_in_address, verification_in_address
 from workbench.ui.state.checking import EACH, END, HOW, OFF
+from workbench.ui.state.goals import GOALS, goal_of
 from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.pass_groups import about_strategy, group_of, is_found
 from workbench.ui.state.rows import CLOSE, OPEN, name_of, pipeline_of, to_rows
-from workbench.ui.state.session import Opened, Spec, current, opened_if_any
+from workbench.ui.state.session import Opened, Spec, current, opened_if_any, refusal, refuse
 from workbench.ui.widgets.parts import show_error
-from workbench.ui.widgets.profiles import choose_profile
+from workbench.ui.widgets.profiles import about_profile, choose_profile
 
-_ORDER, _ROUNDS, _PRESET, _NONE = "pass_order", "pass_rounds", "preset", "none"
+_ORDER, _ROUNDS, _PRESET, _NONE, _GOAL = "pass_order", "pass_rounds", "preset", "none", "goal"
 _MODES = {
     "exact": "Only rewrites whose results are equal to the last bit.",
     "ieee": "Rounding may differ, quantized numbers by one step; NaN, infinities and -0.0 are kept, except where an "
@@ -34,63 +37,129 @@ _MODES = {
 _VERIFICATION = {EACH: "each step", END: "only the end", OFF: "off"}
 _VERIFY = "verification"
 _STARTED = "pipeline_of_link_taken"
-_WISHED = "pipeline_wished"
+_LINKED = "pipeline_wished"
 _SETTINGS = (_ORDER, _PRESET, "strategy", "mode", "target")
 
 
-def controls() -> Spec:
-    """Draw the controls; returns the pipeline that they are set to."""
-    _take_over_link()
+def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
+    """Draw the controls; returns their pipeline with its settings. fastest: the page Tune. parts: further pages."""
+    _apply_link()
     with st.sidebar:
-        select, edit = st.container(), st.container()
-        profile = choose_profile(select, edit, lambda profile: profile.name)
-        select.caption(markdown_escaped(profile.title))
-        strategy = st.radio(
-            "Layout",
-            [_NONE, *library.strategies()],
-            key="strategy",
-            format_func=_strategy_words,
-            persist_state="session",
-            help="Decides which values are stored channels-last and where transposes go. Set its position below.",
-        )
-        mode = _mode()
-        st.selectbox(
-            "Verification",
-            list(_VERIFICATION),
-            key=_VERIFY,
-            format_func=lambda how: _VERIFICATION[how],
-            persist_state="session",
-            help="What is compared with ONNX Runtime on the original file. What is exported is compared in any case, "
-            "unless verification is off.",
-        )
-        st.selectbox(
-            "Passes, in order",
-            list(library.presets()),
-            key=_PRESET,
-            persist_state="session",
-            on_change=_reset,
-            help="A preset chooses the passes and their order; you can change both below.",
-        )
-        order = _order()
-        from_preset = to_rows(preset(chosen_preset())).keys
-        used = [key for key in order if key in from_preset or st.session_state.get(f"on_{key}")]
-        for index, key in enumerate(order):
-            if key in used:
-                _row(index, key, order, strategy)
-        with st.expander(f"Other passes ({len(order) - len(used)})"):
-            for index, key in enumerate(order):
-                if key not in used:
-                    _row(index, key, order, strategy)
-        with st.expander("Options"):
-            options = {key: _options(cls, key) for key, cls in _with_classes(order, strategy)}
-        if st.button("Back to the preset", key="reset_passes", width="stretch"):
-            _reset()
-            st.rerun()
-        for name, fault in library.broken().items():
-            show_error(f"Pass '{name}' cannot be used: {fault}")
+        goal = _goal_choice()
+        if fastest is not None:
+            st.page_link(fastest, label="Fastest here: try pipelines", icon=":material/timer:")
+        target = st.container()
+        advanced = st.expander("Advanced", expanded=goal is None, key="advanced")
+        with target if goal == "hardware" else advanced:
+            select, edit = st.container(), st.container()
+            profile = choose_profile(select, edit, lambda profile: profile.name)
+            select.caption(about_profile(profile))
+        with advanced:
+            strategy, mode = _layout_choice(), _mode()
+            _verification_choice()
+            order, options = _passes(strategy)
+        with st.container(horizontal=True, key="part_links"):
+            for part in parts:
+                st.page_link(part)
     layout = None if strategy == _NONE else layout_strategy(strategy, options[library.find_strategy(strategy)().name])
     rounds = st.session_state.get(_ROUNDS, {})
     return Spec(pipeline_of(order, _is_on, options, rounds, layout).with_layout(layout), profile, mode)
+
+
+def _layout_choice() -> str:
+    """Draw the choice of the layout strategy; returns its name, or _NONE."""
+    choice = st.radio(
+        "Layout",
+        [_NONE, *library.strategies()],
+        key="strategy",
+        format_func=_strategy_label,
+        captions=["", *map(about_strategy, library.strategies().values())],
+        persist_state="session",
+        help="Decides which values are stored channels-last and where transposes go. Set its position below.",
+    )
+    return str(choice)
+
+
+def _verification_choice() -> None:
+    st.selectbox(
+        "Verification",
+        list(_VERIFICATION),
+        key=_VERIFY,
+        format_func=lambda how: _VERIFICATION[how],
+        persist_state="session",
+        help="Which steps are compared with ONNX Runtime on the original file. An exported model is always compared, "
+        "unless verification is off.",
+    )
+
+
+def _passes(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Draw the preset and the passes with their switches and options; returns the rows' keys and options by key."""
+    st.selectbox(
+        "Passes, in order",
+        [name for name, entry in library.presets().items() if "alias" not in entry],
+        key=_PRESET,
+        persist_state="session",
+        on_change=_reset,
+        help="A preset chooses the passes and their order; you can change both below.",
+    )
+    order = _order()
+    from_preset = to_rows(preset(chosen_preset())).keys
+    active = [key for key in order if key in from_preset or st.session_state.get(f"on_{key}")]
+    words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
+    rows = [(index, key) for index, key in enumerate(order) if _is_found(key, words)]
+    for index, key in rows:
+        if key in active:
+            _row(index, key, order, strategy)
+    others = sorted((_group(key), index, key) for index, key in rows if key not in active)
+    with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
+        for group, members in itertools.groupby(others, key=lambda row: row[0]):
+            st.caption(markdown_escaped(group))
+            for _, index, key in members:
+                _row(index, key, order, strategy)
+    with st.expander("Options"):
+        options = {key: _options(cls, key) for key, cls in _with_classes(order, strategy)}
+    if st.button("Back to the preset", key="reset_passes", width="stretch"):
+        _reset()
+        st.rerun()
+    for name, fault in library.broken().items():
+        show_error(f"Pass '{name}' cannot be used: {fault}")
+    return order, options
+
+
+def _group(key: str) -> str:
+    """The group of a row, "" of one that is no pass."""
+    cls = library.all_passes().get(name_of(key))
+    return "" if cls is None else group_of(cls)
+
+
+def _is_found(key: str, words: str) -> bool:
+    """Whether a row is shown while passes with these words are looked for."""
+    cls = library.all_passes().get(name_of(key))
+    return not words if cls is None else is_found(cls, words)
+
+
+def _goal_choice() -> str | None:
+    """Draw the choice of a goal, which sets the controls below; returns it, or None if no goal has these settings."""
+    goal = st.session_state[_GOAL] = goal_of(chosen_preset(), st.session_state.get("strategy", _NONE))
+
+    def choose() -> None:
+        goal = GOALS[st.session_state[_GOAL]]
+        st.session_state[_PRESET], st.session_state["strategy"] = goal.preset, goal.strategy
+        now = profiles()[0].get(st.session_state.get("target") or machine_target())
+        if goal.target and now is not None and now.layout == "NCHW":
+            st.session_state["target"] = goal.target
+        _reset()
+
+    st.radio(
+        "What do you want?",
+        list(GOALS),
+        key=_GOAL,
+        index=None,
+        format_func=lambda name: GOALS[name].title,
+        captions=[goal.about for goal in GOALS.values()],
+        on_change=choose,
+    )
+    return goal
 
 
 def _is_on(key: str) -> bool:
@@ -98,7 +167,7 @@ def _is_on(key: str) -> bool:
 
 
 def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]]]:
-    """The rows that are passes, by their keys, and the chosen strategy by its pass's name."""
+    """The rows that are passes, as key and class, and the chosen strategy with its pass's name as key."""
     rows = [(key, library.find_pass(name_of(key))) for key in order if name_of(key) not in (LAYOUT, OPEN, CLOSE)]
     if strategy == _NONE:
         return rows
@@ -106,15 +175,15 @@ def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]
 
 
 def _mode() -> str:
-    words = " ".join(f"{name}: {about}" for name, about in _MODES.items())
+    about_modes = " ".join(f"{name}: {about}" for name, about in _MODES.items())
     choice = st.selectbox(
-        "Exactness", list(_MODES), 1, key="mode", persist_state="session", help=markdown_escaped(words)
+        "Exactness", list(_MODES), 1, key="mode", persist_state="session", help=markdown_escaped(about_modes)
     )
     return str(choice)
 
 
 def chosen_verification() -> str:
-    """Which steps are compared with the original, of HOW."""
+    """Which steps are compared with the original: one of HOW."""
     result: str = st.session_state.get(_VERIFY, EACH)
     return result
 
@@ -132,103 +201,122 @@ def _reset() -> None:
 
 
 def begin_from_link() -> None:
-    """When the controls are drawn next, set them from the link, as in a new session."""
+    """Let the controls be set from the link, as in a new session, when they are drawn next."""
     st.session_state.pop(_STARTED, None)
 
 
-def begin_from(wished: Wished) -> None:
-    """When the controls are drawn next, set them to that pipeline."""
-    st.session_state[_WISHED] = wished
+def begin_from(linked: LinkedPipeline) -> None:
+    """Let the controls be set to that pipeline when they are drawn next."""
+    st.session_state[_LINKED] = linked
 
 
-def _came_with(opened: Opened) -> bool:
-    """Whether the pipeline is still the one that the open model came with, so that it is not the user's own."""
-    shows, spec = opened.came_with, opened.spec
+def _is_as_opened(opened: Opened) -> bool:
+    """Whether the pipeline is still the one with which a sample or lesson opened the model."""
+    shows, spec = opened.opened_with, opened.spec
     if spec is None or shows is None:
         return False
-    mine = spec.pipeline.names, spec.target, spec.mode
-    theirs = choose(list(shows.passes)).names
-    return mine == (theirs, shows.target or DEFAULT_TARGET, shows.mode or DEFAULT_MODE)
+    names = choose(list(shows.passes)).names
+    settings = names, shows.target or machine_target(), shows.mode or DEFAULT_MODE
+    return (spec.pipeline.names, spec.target, spec.mode) == settings
 
 
 def forget_samples_settings() -> None:
-    """Reset the controls if they are as the open sample set them, so that the next model starts as in a new session."""
+    """Reset the controls if a sample has set them and the user has not changed them."""
     opened = opened_if_any()
-    if opened is None or not _came_with(opened):
+    if opened is None or not _is_as_opened(opened):
         return
     for key in [k for k in st.session_state if k in _SETTINGS or str(k).startswith(("on_", "option_"))]:
         del st.session_state[key]
     st.session_state[_STARTED] = True
 
 
-def _take_over_link() -> None:
-    """Set passes, options and target to what is wished for, in a new session by its link; what is unknown is told."""
+def _apply_link() -> None:
+    """Set the controls to the pipeline of `begin_from`, or in a new session of the link; reports unknown names."""
     if not st.session_state.get(_STARTED) and verification_in_address() in HOW:
         st.session_state[_VERIFY] = verification_in_address()
-    wished = st.session_state.pop(_WISHED, None)
-    if wished is None and not st.session_state.get(_STARTED):
-        wished = pipeline_in_address() or _before_the_reload()
+    linked = st.session_state.pop(_LINKED, None)
+    if linked is None and not st.session_state.get(_STARTED):
+        linked = pipeline_in_address() or _restored_pipeline()
     st.session_state[_STARTED] = True
-    if wished is None:
+    if linked is None:
         return
-    if wished.preset in library.presets():
-        st.session_state[_PRESET] = wished.preset
-    rows = to_rows(_wished_pipeline(wished))
+    _report_unknown(linked)
+    if linked.preset in library.presets():
+        st.session_state[_PRESET] = library.presets()[linked.preset].get("alias", linked.preset)
+    rows = to_rows(_linked_pipeline(linked))
     st.session_state["strategy"] = _NONE if rows.strategy is None else rows.strategy.strategy
-    st.session_state[_ORDER] = _completed(rows.keys, _order())
+    st.session_state[_ORDER] = _with_missing(rows.keys, _order())
     st.session_state[_ROUNDS] = rows.rounds
     for key in st.session_state[_ORDER]:
         st.session_state[f"on_{key}"] = key in rows.keys
-    st.session_state["target"] = wished.target
-    st.session_state["mode"] = wished.mode if wished.mode in _MODES else DEFAULT_MODE
-    given = dict(rows.options)
+    st.session_state["target"] = linked.target
+    st.session_state["mode"] = linked.mode if linked.mode in _MODES else DEFAULT_MODE
+    options_by_key = dict(rows.options)
     if rows.strategy is not None:
-        given[rows.strategy.name] = rows.strategy.options()
-    for key, options in given.items():
+        options_by_key[rows.strategy.name] = rows.strategy.options()
+    for key, options in options_by_key.items():
         for name, value in options.items():
             st.session_state[f"option_{key}.{name}"] = value
+    if refusal():
+        st.rerun()  # so that the page says it at its top, where it stays
 
 
-def _wished_pipeline(wished: Wished) -> Pipeline:
-    """The pipeline of the link; without the names that do not exist here, if it is a plain list of names."""
-    names = [name.strip() for name in wished.pipeline.split(",")]
-    known = [n for n in names if n in library.all_names() or n in library.presets() or n in (LEGACY_REPEAT, LAYOUT)]
-    text = ",".join(known) if all(map(str.isidentifier, filter(None, names))) else wished.pipeline
-    options = dict(pair.partition("=")[::2] for pair in wished.options)
+def _report_unknown(linked: LinkedPipeline) -> None:
+    """Say which passes and which target of the link do not exist here."""
+    names = list(filter(None, (name.strip() for name in linked.pipeline.split(","))))
+    unknown = [name for name in names if not _is_known(name)] if all(map(str.isidentifier, names)) else []
+    missing = [f"pass '{name}'" for name in unknown]
+    if linked.target and linked.target not in profiles()[0]:
+        missing.append(f"target '{linked.target}'")
+    if missing:
+        what = " and the ".join(missing)
+        refuse(f"The link names the {what}, which this workbench does not have; the rest is shown.")
+
+
+def _is_known(name: str) -> bool:
+    return name in library.all_names() or name in library.presets() or name in (LEGACY_REPEAT, LAYOUT)
+
+
+def _linked_pipeline(linked: LinkedPipeline) -> Pipeline:
+    """The pipeline of the link; unknown names in a plain list of names are left out."""
+    names = [name.strip() for name in linked.pipeline.split(",")]
+    known = list(filter(_is_known, names))
+    text = ",".join(known) if all(map(str.isidentifier, filter(None, names))) else linked.pipeline
+    options = dict(pair.partition("=")[::2] for pair in linked.options)
     try:
         pipeline = as_pipeline(text)
-        used = {pass_.name for pass_ in pipeline.passes}
-        return with_pass_options(pipeline, {k: v for k, v in options.items() if k.partition(".")[0] in used})
+        active = {pass_.name for pass_ in pipeline.passes}
+        return with_pass_options(pipeline, {k: v for k, v in options.items() if k.partition(".")[0] in active})
     except UserError as error:
-        show_error(f"The pipeline of the link is not set: {error}")
+        refuse(f"The pipeline of the link is not set: {error}")
         return preset(chosen_preset())
 
 
-def _before_the_reload() -> Wished | None:
-    """The pipeline of a model that this browser had open before it loaded the page again."""
+def _restored_pipeline() -> LinkedPipeline | None:
+    """The pipeline of the model that was restored after a reload; None without one."""
     spec = current().spec
     if spec is None:
         return None
-    return Wished(str(spec.pipeline), (), spec.target, spec.mode, DEFAULT_PRESET)
+    return LinkedPipeline(str(spec.pipeline), (), spec.target, spec.mode, DEFAULT_PRESET)
 
 
-def _completed(order: list[str], every: list[str]) -> list[str]:
-    """`order` with the missing names of `every`, each inserted after its predecessor there."""
+def _with_missing(order: list[str], known_names: list[str]) -> list[str]:
+    """`order` with the missing names of `known_names`, each inserted after its predecessor there."""
     result = list(order)
-    for before, name in itertools.pairwise(["", *every]):
+    for before, name in itertools.pairwise(["", *known_names]):
         if name not in result:
             result.insert(result.index(before) + 1 if before else 0, name)
     return result
 
 
-def _strategy_words(name: str) -> str:
+def _strategy_label(name: str) -> str:
     if name == _NONE:
         return "leave as it is"
     return f"{name} (demonstration)" if library.strategies()[name].demonstration else name
 
 
 def _order() -> list[str]:
-    """The keys of the rows in the user's order; passes that are not in the preset are last, switched off."""
+    """The keys of the rows in the user's order; passes that are not in the preset come last and are off."""
     if _ORDER not in st.session_state:
         rows = to_rows(preset(chosen_preset()))
         layouts = set(library.strategies().values())
@@ -238,11 +326,23 @@ def _order() -> list[str]:
         for name in rest:
             st.session_state[f"on_{name}"] = False
     result: list[str] = st.session_state[_ORDER]
+    _follow_files(result)
     return result
 
 
+def _follow_files(order: list[str]) -> None:
+    """Add rows for the user's passes that are new, switched off, and remove those of passes that are gone or broken."""
+    usable = library.all_passes()
+    order[:] = [key for key in order if name_of(key) in usable or name_of(key) in (LAYOUT, OPEN, CLOSE)]
+    layouts, present = set(library.strategies().values()), {name_of(key) for key in order}
+    for name, cls in usable.items():
+        if name not in present and cls not in layouts:
+            order.append(name)
+            st.session_state[f"on_{name}"] = False
+
+
 def switch_on(name: str) -> None:
-    """Switch the pass on, in its place in the order."""
+    """Switch the pass on."""
     _order()
     st.session_state[f"on_{name}"] = True
 
@@ -265,8 +365,8 @@ def _row(index: int, key: str, order: list[str], strategy: str) -> None:
     _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
 
 
-def _mover(place: Any, key: str, icon: str, words: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
-    place.button("", icon=icon, key=key, help=words, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
+def _mover(column: Any, key: str, icon: str, about: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
+    column.button("", icon=icon, key=key, help=about, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
 
 
 def _swap(order: list[str], a: int, b: int) -> None:
@@ -274,26 +374,26 @@ def _swap(order: list[str], a: int, b: int) -> None:
 
 
 def _options(cls: type[Pass], key: str) -> dict[str, Any]:
-    """A field for each option of the pass in the row of that key."""
+    """Draw a field for each option of the pass of a row; returns the values by option."""
     if not cls.option_fields():  # most passes; reading the types is the slowest part of this function
         return {}
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
     for option, field in cls.option_fields().items():
         name, default = f"{key}.{option}", field.default
-        words: Any = {
+        arguments: Any = {
             "help": markdown_escaped(field.metadata.get("help", "")),
             "key": f"option_{name}",
             "persist_state": "session",
         }
         choices = field.metadata.get("choices")
         if hints[field.name] is bool:
-            values[option] = st.checkbox(name, value=bool(default), **words)
+            values[option] = st.checkbox(name, value=bool(default), **arguments)
         elif choices:
-            values[option] = st.selectbox(name, choices, index=choices.index(default), **words)
+            values[option] = st.selectbox(name, choices, index=choices.index(default), **arguments)
         elif hints[field.name] in (int, float):
-            least: Any = field.metadata.get("least")
-            values[option] = st.number_input(name, value=cast(Any, default), min_value=least, **words)
+            minimum: Any = field.metadata.get("least")
+            values[option] = st.number_input(name, value=cast(Any, default), min_value=minimum, **arguments)
         else:
-            values[option] = st.text_input(name, value=str(default), **words)
+            values[option] = st.text_input(name, value=str(default), **arguments)
     return values

@@ -1,7 +1,7 @@
-"""The graph view on a page: the component of `workbench/view/component`, and the requests that it sends to Python.
+"""The graph view on a page: the component of `workbench/view/component`, and its requests to Python.
 
-Pan, zoom and stepping are handled in the browser. A click requests the inspector's
-text; opening a box or showing constants requests a new scene, a search its hits.
+The browser handles pan, zoom and stepping. It sends requests for what only Python knows: a click asks for the
+inspector's content; opening a group and showing constants ask for a newly laid out scene; a search asks for its hits.
 Each request reruns the fragment around the component, not the page.
 """
 
@@ -26,27 +26,37 @@ from workbench.ui.widgets.parts import growing
 from workbench.view.report import COMPONENT, bundle
 
 _NAME = "graph_workbench.graph"
-_EVENTS = ("set_open", "find", "reveal", "step_into", "constants", "flat", "numbers")
+_EVENTS = (  # requests of the browser, each a method of `Shown`
+    "set_open",  # open or close a group
+    "find",  # search by a query
+    "reveal",  # open the groups around a node, and select it
+    "step_into",  # open the groups around the nodes of a rewrite
+    "constants",  # show or hide constants
+    "flat",  # show the graph with or without groups
+    "numbers",  # read a file of the user's own numbers for nodes
+    "providers",  # ask ONNX Runtime which execution provider runs each node
+)
 
 
 Follow = Callable[[Seen], Hashable]
 
 
 def selection(seen: Seen) -> Hashable:
-    """What a page follows that shows more of the selected node."""
+    """A value for `follow`, so that the page is drawn again when another node is selected."""
     return seen.id
 
 
 def moment(seen: Seen) -> Hashable:
-    """What a page follows that tells the moment too."""
+    """A value for `follow`, so that the page is drawn again when another step or rewrite is shown."""
     return seen.moment
 
 
 @st.fragment
 def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None) -> None:
-    """Draw the view; `height` in pixels on a screen 768 pixels high, more on a higher one.
+    """Draw the view.
 
-    follow: what else on the page depends on: it is drawn again when that changes in the browser.
+    height: in pixels at a screen height of 768 pixels, more on a higher screen.
+    follow: a function of what is on screen; the page is drawn again when its value changes. None: never.
     """
     mounted = _component()
     seen = seen_in(key)
@@ -57,9 +67,9 @@ def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None
 
     def on_event(event: str) -> Callable[[], None]:
         def act() -> None:
-            wish, view = st.session_state[key].get(event), weak()
-            if wish and view is not None:
-                getattr(view, event)(wish)
+            request, view = st.session_state[key].get(event), weak()
+            if request and view is not None:
+                getattr(view, event)(request)
 
         return act
 
@@ -79,26 +89,26 @@ def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None
 
 
 def _component() -> Any:
-    """The component, with its modules bundled so that the browser sends one request instead of 36.
+    """The component; its modules are bundled, so that the browser sends one request instead of 36.
 
-    Streamlit finds a component's files in the manifests of installed packages. The workbench also runs without
-    being installed, so it registers a manifest itself.
+    Streamlit finds components by the manifests of installed packages. The workbench also runs without being
+    installed, so it registers a manifest itself.
     """
     manager = get_bidi_component_manager()
     if manager.get_component_asset_root(_NAME) is None:
         package, _, name = _NAME.partition(".")
         config = ComponentConfig(name, "component")
-        manager.register_from_manifest(ComponentManifest(package, "1", [config]), Path(_joined().name))
+        manager.register_from_manifest(ComponentManifest(package, "1", [config]), Path(_bundled().name))
     return component(_NAME, js="index.js", css="style.css")
 
 
 @functools.cache
-def _joined() -> tempfile.TemporaryDirectory[str]:
-    """A folder with the component's modules in one file; it is deleted when the process ends."""
+def _bundled() -> tempfile.TemporaryDirectory[str]:
+    """A folder with the bundled component, which is deleted when the process ends."""
     folder = tempfile.TemporaryDirectory(prefix="workbench-component-")
-    place = Path(folder.name) / "component"
-    place.mkdir()
+    component_folder = Path(folder.name) / "component"
+    component_folder.mkdir()
     script = f"{bundle('index.js')}\nexport {{ mount as default }};\n"
-    (place / "index.js").write_text(script, encoding="utf-8")
-    shutil.copy(COMPONENT / "style.css", place)
+    (component_folder / "index.js").write_text(script, encoding="utf-8")
+    shutil.copy(COMPONENT / "style.css", component_folder)
     return folder

@@ -1,4 +1,4 @@
-"""How pages show measured numbers: tables, their downloads, sentences."""
+"""Measured numbers on pages: tables, their downloads, sentences."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 import streamlit as st
 
 from workbench.run.measurement.formatting import csv_text
-from workbench.run.verdict_words import error_words
+from workbench.run.verdict_words import relative_error_text
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.widgets.tables import table
 
 _DECIMALS = {
     3: ("median (ms)", "± 95 % (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "cold (ms)", "ratio", "first result (s)"),
-    2: ("peak memory (MB)", "weights (MB)", "reserved (MB)", "process grew (MB)"),
+    2: ("weights (MB)", "reserved (MB)", "growth of the process (MB)"),
 }
 _COLUMNS = {name: decimals for decimals, names in _DECIMALS.items() for name in names}
 
-MEASURED = ("median (ms)", "ratio", "peak memory (MB)")  # what a table of `measured_cells` shows at first
-_SOMETIMES = (
+_PEAK = "peak of "  # prefix of a column of peaks; peaks that cover different memory have different columns
+_OPTIONAL = (
     ("cold_median_ms", "cold (ms)", 1),
     ("reserved_bytes", "reserved (MB)", 1e6),
-    ("process_bytes", "process grew (MB)", 1e6),
+    ("process_bytes", "growth of the process (MB)", 1e6),
 )
 
 _Row = Mapping[str, Any]
@@ -35,32 +35,33 @@ def show_table(
     rows: Sequence[_Row],
     decimals: Mapping[str, int] | None = None,
     columns: Mapping[str, Any] | None = None,
-    **how: Any,
+    **options: Any,
 ) -> Any:
     """A `table` of measured numbers.
 
-    decimals: of columns that `measured_cells` does not have. columns: how others are drawn. how: see `table`.
+    decimals: for columns that `measured_cells` does not have. columns: see `table`. options: further arguments of it.
     """
+    peaks = {name: 2 for row in rows for name in row if name.startswith(_PEAK)}
     formats = {
         name: st.column_config.NumberColumn(format=f"%.{digits}f")
-        for name, digits in {**_COLUMNS, **(decimals or {})}.items()
+        for name, digits in {**_COLUMNS, **peaks, **(decimals or {})}.items()
     }
-    return table(rows, {**formats, **(columns or {})}, **how)
+    return table(rows, {**formats, **(columns or {})}, **options)
 
 
 def above_table(widths: Sequence[float]) -> list[Any]:
-    """Columns of a line above a table; after them is room for the toolbar that the table shows under the pointer."""
+    """Columns of a line above a table, which leave room for the table's toolbar on the right."""
     return list(st.columns([*widths, sum(widths) / 4], vertical_alignment="bottom"))[:-1]
 
 
-def download_button(place: Any, label: str, content: str | Callable[[], str], name: str, key: str) -> None:
+def download_button(column: Any, label: str, content: str | Callable[[], str], name: str, key: str) -> None:
     """A button that downloads a file.
 
-    content: a function, called on the click, only where making it is slow: Streamlit forgets the function when the
-    page runs again, and a click at that moment fails ("Failed to generate file for download").
+    content: a text; or, if making it is slow, a function that is called on the click. Streamlit forgets the function
+    when the page runs again, and a click at that moment fails ("Failed to generate file for download").
     """
     kind = "application/json" if name.endswith(".json") else "text/csv"
-    place.download_button(label, content, name, kind, key=key, width="stretch", on_click="ignore")
+    column.download_button(label, content, name, kind, key=key, width="stretch", on_click="ignore")
 
 
 def shown_csv(rows: Sequence[_Row]) -> str:
@@ -69,7 +70,7 @@ def shown_csv(rows: Sequence[_Row]) -> str:
 
 
 def measured_cells(row: _Row) -> dict[str, Any]:
-    """A variant's measurements, under names with units. row: see `formatting.figures`."""
+    """A variant's numbers by column names with units. row: see `formatting.figures`."""
     return {
         "median (ms)": row["median_ms"],
         "± 95 % (ms)": row["median_error_ms"],
@@ -78,31 +79,40 @@ def measured_cells(row: _Row) -> dict[str, Any]:
         "p99 (ms)": row["p99_ms"],
         "runs": row["runs"],
         "ratio": None if row["ratio_busy"] else row["ratio"],
-        "95 % between": ratio_interval(row),
+        "ratio, 95 % interval": ratio_interval(row),
         "first result (s)": row["first_result_s"],
-        "peak memory (MB)": row["peak_bytes"] / 1e6,
-        "peak is of": row["peak_counted"],
+        f"{_PEAK}{row['peak_counted']} (MB)": row["peak_bytes"] / 1e6,
         "weights (MB)": row["weights_bytes"] / 1e6,
-        "error against ONNX Runtime": error_words(row["max_rel_error"]),
-        **{name: row[key] / scale for key, name, scale in _SOMETIMES if row[key] is not None},
+        "error against ONNX Runtime": relative_error_text(row["max_rel_error"]),
+        **{name: row[key] / scale for key, name, scale in _OPTIONAL if row[key] is not None},
     }
+
+
+def measured_columns(rows: Sequence[_Row]) -> list[str]:
+    """The columns of `measured_cells` that a table of these rows shows at first.
+
+    On a busy machine that includes the minimum, which the notes then advise to use.
+    """
+    is_busy = any(row["ratio, 95 % interval"] == "busy" for row in rows)
+    peaks = dict.fromkeys(name for row in rows for name in row if name.startswith(_PEAK))
+    return ["median (ms)", *(["min (ms)"] if is_busy else []), "ratio", *peaks]
 
 
 def ratio_interval(result: _Row) -> str:
     """The ratio's confidence interval, or "busy" if the machine was too busy for one."""
-    return "busy" if result["ratio_busy"] else f"{result['ratio_low']:.2f} and {result['ratio_high']:.2f}"
+    return "busy" if result["ratio_busy"] else f"{result['ratio_low']:.2f} to {result['ratio_high']:.2f}"
 
 
 # ---- sentences ---------------------------------------------------------------------------
 
 
-def comparison(name: str, words: str, first: str) -> str:
-    """The speed of a variant relative to another, as Markdown. words: see `formatting.speed_words`."""
-    return f"**{markdown_escaped(name)}** is {markdown_escaped(words)} **{markdown_escaped(first)}**."
+def comparison(name: str, speed: str, first: str) -> str:
+    """The speed of a variant relative to another, as Markdown. speed: see `formatting.speed_text`."""
+    return f"**{markdown_escaped(name)}** is {markdown_escaped(speed)} **{markdown_escaped(first)}**."
 
 
 def say_failures(failures: Iterable[tuple[str, str]]) -> None:
-    """Show each error sentence once, with everything that failed for it. failures: (what failed, sentence)."""
+    """Show each error sentence once, with all that failed with it. failures: pairs of a name and a sentence."""
     by_sentence: dict[str, list[str]] = {}
     for what, sentence in failures:
         by_sentence.setdefault(sentence, []).append(what)

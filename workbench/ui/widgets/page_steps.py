@@ -1,18 +1,31 @@
-"""The way through the app, Open, Optimize, Measure, Export: a Next button on each of its pages, and on each tool's."""
+"""The way between pages: a button to the next stage (Open, Optimize, Measure, Export), links to a page's parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 from streamlit.navigation.page import Page
 
 
-def next_button(page: Page, way: Sequence[Page]) -> None:
-    """Draw the button to the page after `page`; from a tool's page back to the way's second."""
-    place = next((number for number, stage in enumerate(way) if stage.url_path == page.url_path), None)
-    following = way[1] if place is None else way[(place + 1) % len(way)]
-    words = f"Back to {following.title}" if place is None else f"Next: {following.title}"
+def next_button(page: Page, stages: Sequence[Page]) -> None:
+    """Draw the button from a stage to the next one, or from a tool's page to the second stage."""
+    index = next((number for number, stage in enumerate(stages) if stage.url_path == page.url_path), None)
+    target = stages[1] if index is None else stages[(index + 1) % len(stages)]
+    label = f"Back to {target.title}" if index is None else f"Next: {target.title}"
     with st.container(key="way_next"):  # the style sheet puts it into the bar of pages
-        if st.button(words, type="secondary" if place is None else "primary", key="next"):
-            st.switch_page(following)
+        if st.button(label, type="secondary" if index is None else "primary", key="next"):
+            st.switch_page(target)
+
+
+def part_links(page: Page, groups: Sequence[Mapping[str, Page]]) -> None:
+    """Draw the links of the group to which the page belongs, if it belongs to one.
+
+    groups: pages by the labels of their links; the first of each group is in the bar of pages.
+    """
+    for group in groups:
+        if page.url_path not in [part.url_path for part in group.values()]:
+            continue
+        with st.container(horizontal=True, key="part_links"):
+            for label, part in group.items():
+                st.page_link(part, label=label)

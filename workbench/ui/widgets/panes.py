@@ -1,4 +1,4 @@
-"""The views of a step other than its graph: its rewrites, its texts, the times of its operators."""
+"""The views of a step beside its graph: its rewrites, its texts, the times of its operators."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from workbench.view.text import MARKS, TextRow
 GRAPH = "Graph"
 TIMES = "Times"
 WHY_NOT = "Why not"
-_VIEWS = (GRAPH, "Rewrites", WHY_NOT, "Text")
-_SHOWN_CHARACTERS = 100_000  # of a text; the whole can be downloaded
+STEP_TABLE = "Steps"
+_VIEWS = (GRAPH, "Rewrites", WHY_NOT, "Text", STEP_TABLE)
+_SHOWN_CHARACTERS = 100_000  # the most characters of a text that are shown; the whole text can be downloaded
 _SHOWN_LINES = 1_500
 _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
 
 
 def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
-    """A table of the rewrites with their sentences; a click shows one in the graph."""
+    """Draw a table of the rewrites with their sentences; a click shows one in the graph."""
     if not step.rewrites:
-        found_nothing = f"This step ran and found nothing to rewrite; {WHY_NOT} says what it looked at."
-        st.caption("As loaded: nothing was rewritten." if not index else found_nothing)
+        no_rewrites = f"This step ran and rewrote nothing; {WHY_NOT} shows the nodes that it considered."
+        st.caption("As loaded: nothing was rewritten." if not index else no_rewrites)
         return
     rows = [
         {"#": number, "sentence": rewrite.sentence, "nodes": ", ".join(rewrite.nodes)}
@@ -55,7 +56,7 @@ def views_of(step: Step) -> tuple[str, ...]:
 
 
 def show_times(step: Step, height: int) -> None:
-    """A table of the operators' times in both layouts, the longest total first."""
+    """Draw a table of the operators' times in both layouts, the longest total first."""
     facts = layout_facts(step)
     device = markdown_escaped(facts.device)
     st.caption(f"Each operator timed alone on {device}: the fastest of several runs. The times are cached.")
@@ -84,27 +85,28 @@ def show_times(step: Step, height: int) -> None:
 
 
 def show_texts(moment: Snapshot, height: int) -> None:
+    """Draw the graphs before and after as ONNX text, side by side."""
     before, after = moment.texts
-    words, left, right = st.columns([4, 1, 1], vertical_alignment="center")
-    for column, word, text in ((left, "before", before), (right, "after", after)):
+    caption, left, right = st.columns([4, 1, 1], vertical_alignment="center")
+    for column, side, text in ((left, "before", before), (right, "after", after)):
         column.download_button(
-            f"Download {word}", text, f"{word}.onnxtxt", "text/plain", key=f"text_{word}", width="stretch"
+            f"Download {side}", text, f"{side}.onnxtxt", "text/plain", key=f"text_{side}", width="stretch"
         )
     if moment.changes.is_empty:
-        words.caption(_cut("Before and after are the same text", len(text), _SHOWN_CHARACTERS, "characters"))
+        caption.caption(_cut("Before and after are the same text", len(text), _SHOWN_CHARACTERS, "characters"))
         with pane("text", height - 16):
             st.code(text[:_SHOWN_CHARACTERS], language=None)
         return
     lines = moment.lines
     about = "Before on the left, after on the right: changed lines with their context"
-    words.caption(_cut(about, len(lines), _SHOWN_LINES, "lines"))
+    caption.caption(_cut(about, len(lines), _SHOWN_LINES, "lines"))
     with pane("text", height - 16):
         rows = "".join(_table_row(line) for line in lines[:_SHOWN_LINES])
         st.html(f'<table class="wb-text">{_WIDTHS}{rows}</table>')
 
 
-def _cut(words: str, size: int, most: int, unit: str) -> str:
-    return words if size <= most else f"{words}; the first {most:,} of {size:,} {unit}, download for the rest"
+def _cut(title: str, size: int, limit: int, unit: str) -> str:
+    return title if size <= limit else f"{title}; the first {limit:,} of {size:,} {unit}, download for the rest"
 
 
 def _table_row(line: TextRow) -> str:

@@ -1,4 +1,4 @@
-"""Small elements that the pages share."""
+"""Small elements of pages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from workbench.ui.state.session import Opened, current, forget_refusal, opened_i
 from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.units import short_count
 
-_LONGEST_NAME = 60  # characters of an input's name in the header
-_SCREEN = 768  # pixels of height for which the pages are laid out; on a higher screen panes grow
+_MAX_NAME = 60  # characters of an input's name in the header
+_SCREEN_HEIGHT = 768  # pixels for which pages are laid out; panes grow on a higher screen
 
 _STYLE = """<style>
 .stMainBlockContainer {padding: 3.8rem 1.4rem 0.3rem 1.4rem; max-width: none;}
@@ -44,11 +44,15 @@ _STYLE = """<style>
 [class*="st-key-card_"] [data-testid="stHorizontalBlock"] {flex-wrap: nowrap;}
 [class*="st-key-card_"] [data-testid="stColumn"]:first-child {min-width: 0;}
 [class*="st-key-card_"] p {line-height: 1.35;}
-.wb-key {font-size: 1.7rem; line-height: 1.25; font-weight: 600; margin: 0.1rem 0 0.3rem 0;}
-@media (max-width: 1100px) {
-  .st-key-lesson_body > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {flex-wrap: wrap;}
-  .st-key-lesson_body > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > div {min-width: 100%;}
-}
+@media (max-width: 1000px) {[data-testid="stHeader"] {padding-right: 8rem;}}
+.wb-card {display: flex; flex-wrap: wrap; gap: 0.1rem 1.6rem; line-height: 1.25;}
+.wb-card b {display: block; font-size: 1.02rem; font-weight: 650;}
+.wb-card span {font-size: 0.78rem; opacity: 0.85;}
+.st-key-part_links {gap: 0.2rem; margin-top: -0.5rem;}
+.st-key-part_links a {padding: 0.1rem 0.5rem; min-height: 0;}
+.st-key-step_strip [data-testid="stButtonGroup"] {overflow-x: auto; scrollbar-width: thin;}
+.st-key-step_strip button {min-height: 1.7rem; padding: 0 0.55rem;}
+[data-testid="stMarkdownContainer"] strong {unicode-bidi: isolate;}
 .wb-lines {font-size: 0.8rem; line-height: 1.45; opacity: 0.85;}
 .wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
 .wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}
@@ -63,15 +67,17 @@ _CONTRAST = """<style>
 [data-testid="stWidgetLabel"] p {{color: {ink};}}
 [data-testid="stCode"] .token {{color: {ink} !important;}}
 [data-testid^="stBaseButton-primary"] p, [data-testid="stMultiSelect"] span[title] {{color: {on_primary};}}
+.wb-card .better {{color: {better};}}
+.wb-card .worse {{color: {worse};}}
 button kbd {{color: inherit !important; opacity: 1 !important;}}
 [data-testid^="stBaseButton-primary"] kbd {{color: {on_primary} !important;}}
 </style>"""
-_LIGHT = {"faint": "#5f5e5c", "ink": "#31302e", "on_primary": "#ffffff"}
-_DARK = {"faint": "#b4b2ae", "ink": "#e8e6e2", "on_primary": "#12100a"}
+_LIGHT = {"faint": "#5f5e5c", "ink": "#31302e", "on_primary": "#ffffff", "better": "#1b6e20", "worse": "#b3261e"}
+_DARK = {"faint": "#b4b2ae", "ink": "#e8e6e2", "on_primary": "#12100a", "better": "#81c784", "worse": "#ff8a80"}
 
 
 def style() -> None:
-    """Apply the app's style sheet: more compact than Streamlit's default, with contrasts of WCAG AA."""
+    """Apply the app's style sheet, which is more compact than Streamlit's and has contrasts of WCAG AA."""
     st.html(_STYLE)
     st.html(_CONTRAST.format(**(_DARK if st.context.theme.type == "dark" else _LIGHT)))
 
@@ -81,7 +87,10 @@ def show_error(error: Exception | str) -> None:
 
 
 def opened_here() -> Opened | None:
-    """The open model, at first the link's or the first sample; the address names it. Shows why one did not open."""
+    """The open model, in a new session the link's or the first sample; writes it to the URL. None if none opens.
+
+    Shows why a model did not open.
+    """
     try:
         with nullcontext() if opened_if_any() else st.spinner("Opening the model"):
             opened = current()
@@ -89,20 +98,21 @@ def opened_here() -> Opened | None:
         show_error(error)
         return None
     fault = refusal()
-    if fault:  # shown until closed: the page may rerun by itself at any time
-        words, button = st.columns([14, 1], vertical_alignment="center")
-        with words:
-            show_error(fault)
-        button.button("Close", on_click=forget_refusal, key="close_refusal", width="stretch")
-    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
-    address_bar("model")  # now: what follows may take long, and the page may be reloaded meanwhile
+    with st.container():  # so that nothing below is mounted again when the message comes or goes
+        if fault:  # shown until closed: the page may rerun by itself at any time
+            message, button = st.columns([14, 1], vertical_alignment="center")
+            with message:
+                show_error(fault)
+            button.button("Close", on_click=forget_refusal, key="close_refusal", width="stretch")
+    write_open_model(opened.path, opened.user_dims, declared_layouts(opened.graph), opened.uploaded)
+    address_bar("model")  # at once, since the page may be reloaded before the rest is drawn
     return opened
 
 
-def opening(action: Callable[[], None], words: str = "Opening") -> bool:
-    """Run `action`, which opens a file; returns whether it succeeded, and shows the error if not."""
+def opening(action: Callable[[], None], title: str = "Opening") -> bool:
+    """Run `action`, which opens a file, under a spinner; shows its error and returns whether it succeeded."""
     try:
-        with st.spinner(words):
+        with st.spinner(title):
             action()
     except UserError as error:
         show_error(error)
@@ -111,9 +121,9 @@ def opening(action: Callable[[], None], words: str = "Opening") -> bool:
 
 
 def header(opened: Opened) -> None:
-    """One line on the open model, with its inputs in the sizes with which it runs."""
+    """Draw one line on the open model, with its inputs in the sizes with which it runs."""
     summary = opened.summary
-    inputs = ", ".join(f"{_in_a_line(name)} {type_}" for name, type_ in opened.input_types(3).items())
+    inputs = ", ".join(f"{_short_name(name)} {type_}" for name, type_ in opened.input_types(3).items())
     more = f" and {len(summary.inputs) - 3} more" if len(summary.inputs) > 3 else ""
     st.markdown(
         f"**{markdown_escaped(opened.title)}**&ensp;·&ensp;{counted(summary.nodes, 'node')}&ensp;·&ensp;"
@@ -125,32 +135,32 @@ def _parameters(number: int) -> str:
     return "1 parameter" if number == 1 else f"{short_count(number)} parameters"
 
 
-def _in_a_line(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+def _short_name(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
 
 
-def say_settled(opened: Opened) -> bool:
-    """Tell the user if the model ran with other dims than bound; returns whether it did."""
-    settled = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
-    if settled:
+def say_changed_dims(opened: Opened) -> bool:
+    """Say if the model ran with other dims than bound; returns whether it did."""
+    changed_dims = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
+    if changed_dims:
         st.caption(
-            markdown_escaped(f"The model does not run with the bound dims; it was run with {settled}, found by trying.")
+            markdown_escaped(f"The model does not run with the bound dims; it ran with {changed_dims}, found by trial.")
         )
-    return bool(settled)
+    return bool(changed_dims)
 
 
 def shown_mark(mark: str) -> str:
-    """A minus sign is easier to see than a hyphen."""
+    """The mark with a minus sign, which is easier to see than a hyphen."""
     return "\u2212" if mark == "-" else mark
 
 
 def growing(height: int) -> str:
-    """A height in CSS: `height` pixels on a screen 768 pixels high, more on a higher one."""
-    return f"max({height}px, calc(100vh - {_SCREEN - height}px))"
+    """A height in CSS: `height` pixels at a screen height of 768 pixels, more on a higher screen."""
+    return f"max({height}px, calc(100vh - {_SCREEN_HEIGHT - height}px))"
 
 
 def pane(key: str, height: int, border: bool = True) -> Any:
-    """A container that scrolls and grows with the screen."""
+    """A container that scrolls. height: see `growing`."""
     st.html(f"<style>.st-key-{key} {{height: {growing(height)} !important;}}</style>")
     return st.container(height=height, border=border, key=key)
 

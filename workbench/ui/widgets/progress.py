@@ -16,8 +16,8 @@ from workbench.ui.state.work import Job, Jobs, Report, forget_cancel, was_cancel
 _T = TypeVar("_T")
 _SHOW_AFTER_S = 0.6
 _POLL_S = 0.1
-_REDRAW_S = 0.5  # a browser on this machine disturbs measurements
-_ESTIMATE_AFTER_S, _ESTIMATE_FROM = 3.0, 0.05  # less work than this says nothing about the rest
+_REDRAW_S = 0.5  # not more often: each redraw of a browser on this machine takes CPU time from what is measured
+_ESTIMATE_AFTER_S, _ESTIMATE_FROM = 3.0, 0.05  # seconds and share of work before which there is no estimate
 
 
 def run_with_progress(
@@ -27,24 +27,25 @@ def run_with_progress(
     work: Callable[[Report], _T],
     worker: Worker,
     *,
-    wanted: Hashable = None,
+    request: Hashable = None,
 ) -> _T:
-    """Run `work`, which reports (words, share from 0 to 1 or None), or go on with the job that does it already.
+    """Run `work` as a job, or continue with the running job of the same request; shows its progress.
 
-    The work measures nothing: a job that does waits for its device, and its page starts it by itself.
-
-    wanted: what tells this request from another of the same key, such as the pipeline.
-    Returns what the work returns, and raises what it raises. If the page is left meanwhile, the job goes on.
+    work:    takes a function for its reports: a text, and a share from 0 to 1 or None. The job is not
+             queued for a device: a measurement is a `Job` with a device, whose result `result_if_any` takes.
+    worker:  runs what the work requests; these requests end if the job is cancelled.
+    request: what is to be computed, such as a pipeline; see `Job`.
+    Returns what the work returns, and raises what it raises. If the user leaves the page, the job goes on.
     """
     job = jobs.by_key.get(key)
-    if job is None or job.wanted != wanted:
-        jobs.start(key, Job(work, worker, title=title, wanted=wanted))
+    if job is None or job.request != request:
+        jobs.start(key, Job(work, worker, title=title, request=request))
     result: _T = finished(jobs, key)
     return result
 
 
 def finished(jobs: Jobs, key: str) -> Any:
-    """The result of the job of that key, with its progress until it ends. Raises what the work raised."""
+    """The result of the job of that key; shows its progress until it ends. Raises what the work raised."""
     job = jobs.by_key[key]
     if not job.is_done(within_s=_SHOW_AFTER_S):
         _watch(job, jobs, key)
@@ -54,9 +55,9 @@ def finished(jobs: Jobs, key: str) -> Any:
 
 
 def result_if_any(jobs: Jobs, key: str, cancelled: str) -> Any:
-    """The result of the job of that key, with its progress until it ends; None where there is no such job.
+    """The result of the job of that key, as in `finished`; None without such a job.
 
-    cancelled: what is said, once, where the user cancelled it. Raises what the work raised.
+    cancelled: the sentence that is shown once if the user has cancelled the job. Raises what the work raised.
     """
     if key in jobs.by_key:
         return finished(jobs, key)
@@ -67,44 +68,53 @@ def result_if_any(jobs: Jobs, key: str, cancelled: str) -> Any:
 
 
 def _watch(job: Job[Any], jobs: Jobs, key: str) -> None:
-    place = st.empty()
-    with place.container(border=True):
-        left, right = st.columns([6, 1], vertical_alignment="center")
-        words, about = ("Drop it", "It ends without a result.") if job.is_finishing else ("Cancel", None)
+    frame = st.empty()
+    with frame.container(border=True):
+        bar_column, button_column = st.columns([6, 1], vertical_alignment="center")
+        label, about = ("Stop now", "It ends without a result.") if job.is_finishing else ("Cancel", None)
         # A run of the page may watch several jobs of one key. Streamlit keeps the arguments of every button.
-        button, which = f"cancel_{key}_{job.number}", (weakref.ref(jobs), key)
-        right.button(words, key=button, on_click=_cancel, args=which, help=about)
-        bar = left.progress(0.0, text=_words(job))
+        button, arguments = f"cancel_{key}_{job.number}", (weakref.ref(jobs), key)
+        button_column.button(label, key=button, on_click=_cancel, args=arguments, help=about)
+        bar = bar_column.progress(0.0, text=_progress_text(job))
     redrawn = 0.0
     while not job.is_done(within_s=_POLL_S):
         if time.monotonic() - redrawn >= _REDRAW_S:
-            bar.progress(min(job.shown[1] or 0.0, 1.0), text=_words(job))
+            bar.progress(min(job.last_report[1] or 0.0, 1.0), text=_progress_text(job))
             redrawn = time.monotonic()
-    place.empty()
+    frame.empty()
 
 
-def _cancel(weak: weakref.ref[Jobs], key: str) -> None:
-    """End the job: soon, with what it has, if it works already and can; else, and if asked again, at once."""
-    jobs = weak()
-    if jobs is None:
-        return
+def _cancel(weak_jobs: weakref.ref[Jobs], key: str) -> None:
+    jobs = weak_jobs()
+    if jobs is not None:
+        cancel_job(jobs, key)
+
+
+def cancel_job(jobs: Jobs, key: str) -> None:
+    """Ask the job to end with its results so far.
+
+    Stop it at once if it cannot do that, if it has not begun, or if the user cancels a second time.
+    """
     job = jobs.by_key.get(key)
-    if job is None or job.finish is None or job.began is None or job.is_finishing:
+    if job is None or job.finish is None or job.running_since is None or job.is_finishing:
         jobs.cancel(key)
     else:
         job.finish.set()
 
 
-def _words(job: Job[Any]) -> str:
-    words, share = job.shown
+def _progress_text(job: Job[Any]) -> str:
+    message, share = job.last_report
     now = time.monotonic()
-    left = "" if job.began is None else time_left(now - job.began, share)
-    words = f"ending, what it has is kept; {words}" if job.is_finishing else words
-    return markdown_escaped(f"{job.title}: {words} ({now - job.started:,.0f} s{left})")
+    remaining = "" if job.running_since is None else time_left(now - job.running_since, share)
+    message = f"ending, results so far are kept; {message}" if job.is_finishing else message
+    return markdown_escaped(f"{job.title}: {message} ({now - job.queued_at:,.0f} s{remaining})")
 
 
 def time_left(passed_s: float, share: float | None) -> str:
-    """ ", about 40 s left" for a share of the work done in that time; "" while that is too little to tell."""
+    """The estimated remaining time, such as ", about 40 s left"; "" while too little is done for an estimate.
+
+    share: done in `passed_s` seconds.
+    """
     if share is None or passed_s < _ESTIMATE_AFTER_S or not _ESTIMATE_FROM <= share < 1:
         return ""
     return f", about {max(passed_s * (1 / share - 1), 1):,.0f} s left"

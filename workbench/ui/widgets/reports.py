@@ -1,4 +1,4 @@
-"""The download of a history as one HTML file."""
+"""The button that downloads a history as one HTML file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.ui.state.session import Opened, Spec
 
 
 def report_button(opened: Opened, history: History, spec: Spec) -> None:
-    """A button that makes the file on a click: every moment with its reasons, without a server or a network."""
+    """Draw the button; the file, which needs no server and no network, is made on the click."""
     st.download_button(
         "Download the report (HTML)",
         lambda: report_of(opened, history, spec),

@@ -12,40 +12,47 @@ import streamlit as st
 from workbench.charts.operators import counted_operators, roofline_chart, strip_chart
 from workbench.charts.variants import latency_chart, memory_chart
 from workbench.ir import Graph
-from workbench.run.measurement.formatting import compared_alike, compared_backends, fastest_here, figures, machine_words
-from workbench.run.measurement.measured import MeasuredVariant, Measurement
+from workbench.run.measurement.formatting import (
+    compared_backends,
+    compared_pipelines,
+    fastest_variant,
+    figures,
+    machine_text,
+)
+from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
 from workbench.run.measurement.trace import trace_document
 from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profiled import OperatorRun
+from workbench.run.profiling.profile_result import OperatorRun
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.kernels import kernels_of
 from workbench.ui.widgets.numbers import (
-    MEASURED,
     comparison,
     download_button,
     measured_cells,
+    measured_columns,
     say_failures,
     show_table,
     shown_csv,
 )
+from workbench.ui.widgets.time_changes import show_time_changes
 from workbench.view.groups import scope_of
 
 _SHOWN_REASONS = 5  # reasons for which nodes fell back to ONNX Runtime
-_BESIDE = [6, 1]  # widths of a field and of the button beside it
+_FIELD_AND_BUTTON = [6, 1]  # widths of a field and of the button beside it
 
 Ceilings = Mapping[str, Roofs | None]
 
 
-def results(opened: Opened, measurement: Measurement) -> None:
-    """Draw the results of the last measurement."""
+def results(opened: Opened, measurement: Measurement, optimize: Any) -> None:
+    """Draw the results of a measurement."""
     ran = measurement.ran
-    if fastest := fastest_here(ran):
+    if fastest := fastest_variant(ran):
         st.markdown(f"Fastest here: {comparison(*fastest)}")
-    for compared in compared_alike(ran):
+    for compared in compared_pipelines(ran):
         st.markdown(comparison(*compared))
-    if among := compared_backends(ran):
-        sentences = " ".join(comparison(*compared) for compared in among)
+    if backends := compared_backends(ran):
+        sentences = " ".join(comparison(*compared) for compared in backends)
         st.caption(f"Backends and precisions compared: {sentences}")
     for label, variant in ran.items():
         if variant.lanes is not None:
@@ -54,18 +61,12 @@ def results(opened: Opened, measurement: Measurement) -> None:
     for note in measurement.notes:
         st.caption(markdown_escaped(note))
     rows = [{"variant": label, **measured_cells(figures(variant))} for label, variant in ran.items()]
-    show_table(rows, first=("variant", *MEASURED, "error against ONNX Runtime"))
-    machine, as_csv, as_json, as_trace = st.columns([9, 2, 2, 3], vertical_alignment="center")
-    machine.caption(markdown_escaped(machine_words(measurement.machine)))
-    download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
-    download_button(as_json, "JSON", json.dumps(measurement.to_json(), indent=1), "run.json", "run_json")
-    trace = json.dumps(trace_document(measurement, opened.measured_graphs))
-    download_button(as_trace, "Trace (Perfetto)", trace, "trace.json", "run_trace")
-    kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
-    st.caption(markdown_escaped("Peak memory is of " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
-    names = ["Latency and memory", "Operators", "Memory at the peak"]
+    show_table(rows, first=("variant", *measured_columns(rows), "error against ONNX Runtime"))
+    names = ["Where the time went", "Latency and memory", "Operators", "Memory at the peak"]
     with_kernels = {label: variant for label, variant in ran.items() if variant.kernels}
-    charts, operators, memory, *more = st.tabs([*names, "Kernels"] if with_kernels else names, key="run_tabs")
+    changes, charts, operators, memory, *more = st.tabs([*names, "Kernels"] if with_kernels else names, key="run_tabs")
+    with changes:
+        show_time_changes(opened, ran, optimize)
     with charts:
         _charts(ran)
     with operators:
@@ -75,6 +76,14 @@ def results(opened: Opened, measurement: Measurement) -> None:
     for tab in more:
         with tab:
             kernels_of(with_kernels)
+    machine, as_csv, as_json, as_trace = st.columns([9, 2, 2, 3], vertical_alignment="center")
+    machine.caption(markdown_escaped(machine_text(measurement.machine)))
+    download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
+    download_button(as_json, "JSON", json.dumps(measurement.to_json(), indent=1), "run.json", "run_json")
+    trace = json.dumps(trace_document(measurement, opened.measured_graphs))
+    download_button(as_trace, "Trace (Perfetto)", trace, "trace.json", "run_trace")
+    kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
+    st.caption(markdown_escaped("Peak memory covers " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
 
 
 def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
@@ -95,30 +104,32 @@ def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
 
 
 def _operators(opened: Opened, variants: Mapping[str, MeasuredVariant], ceilings: Ceilings) -> None:
-    choose, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
+    choose, as_csv = st.columns(_FIELD_AND_BUTTON, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(variants), key="operators_of", persist_state="session")
     variant, graph = variants[label], opened.measured_graphs.get(label)
     operators = _with_bodies(variant.operators, graph)
     st.markdown(markdown_escaped(variant.difference))
     _say_fallbacks(variant.fallbacks)
     scopes = {} if graph is None else {node.name: scope_of(node) for node in graph.nodes}
-    above = ", under the exporter's scopes" if any(scopes.values()) else ""
+    under_scopes = ", under the exporter's scopes" if any(scopes.values()) else ""
     on_graph = opened.history is not None and opened.measured_spec == opened.spec
-    place = " To see the times on the graph, set Colour by to Latency on the page Optimize." if on_graph else ""
-    st.caption(f"When each operator ran{above}.{place}")
+    colour_hint = " To see the times on the graph, choose Latency above the graph of Optimize." if on_graph else ""
+    st.caption(f"When each operator ran{under_scopes}.{colour_hint}")
     st.plotly_chart(strip_chart(operators, scopes, variant.launching_ms), key="strip")
     _roofline(operators, ceilings[variant.dtype])
     total = variant.sum_ms or 1.0
     rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op.time_ms)]
     st.caption("All operators, the slowest first")
-    show_table(rows, _OPERATOR_DECIMALS, first=("operator", "name", "time (ms)", "share (%)", "of the roof (%)"))
+    show_table(
+        rows, _OPERATOR_DECIMALS, first=("operator", "name", "time (ms)", "share (%)", "share of the roofline (%)")
+    )
     download_button(as_csv, "CSV", shown_csv(rows), "operators.csv", "operators_csv")
 
 
 def _with_bodies(operators: Sequence[OperatorRun], graph: Graph | None) -> list[OperatorRun]:
-    """The operators, with If, Loop and Scan named as timed: together with their bodies."""
-    holders = set() if graph is None else {node.name for node in graph.nodes if node.bodies}
-    return [replace(op, op=f"{op.op} with its body") if op.name in holders else op for op in operators]
+    """The operators, where the names of If, Loop and Scan say that their times include their bodies."""
+    with_bodies = set() if graph is None else {node.name for node in graph.nodes if node.bodies}
+    return [replace(op, op=f"{op.op} with its body") if op.name in with_bodies else op for op in operators]
 
 
 def _say_fallbacks(fallbacks: Mapping[str, str]) -> None:
@@ -129,21 +140,21 @@ def _say_fallbacks(fallbacks: Mapping[str, str]) -> None:
 
 
 def _roofline(operators: Sequence[OperatorRun], roofs: Roofs | None) -> None:
-    counted = counted_operators(operators)
+    with_flops = counted_operators(operators)
     if roofs is None:
         st.caption("The device's peak rates could not be measured, so there is no roofline.")
         return
-    if not counted:
+    if not with_flops:
         st.caption("No operator of this backend's profile has a known count of operations, so there is no roofline.")
         return
-    share = sum(op.time_ms for op in counted) / (sum(op.time_ms for op in operators) or 1.0)
+    share = sum(op.time_ms for op in with_flops) / (sum(op.time_ms for op in operators) or 1.0)
     st.caption(
-        "Roofline: each mark is an operator, its size is the time it takes. The roofs are measured on this device, the "
-        "slanted one with operands larger than its caches; a mark above it has its operands in a cache. "
-        f"{len(counted):,} of {len(operators):,} operators have a known count of operations; "
+        "Roofline: each mark is an operator, and its size is the operator's time. The roofs are measured on this "
+        "device, the slanted one with operands larger than the caches; operands of a mark above it are in a cache. "
+        f"{len(with_flops):,} of {len(operators):,} operators have a known count of operations; "
         f"they take {100 * share:.1f} % of the time."
     )
-    st.plotly_chart(roofline_chart(counted, roofs), key="roofline")
+    st.plotly_chart(roofline_chart(with_flops, roofs), key="roofline")
 
 
 _OPERATOR_DECIMALS = {
@@ -151,14 +162,14 @@ _OPERATOR_DECIMALS = {
     "share (%)": 1,
     "GFLOP/s": 1,
     "GB/s": 1,
-    "of the roof (%)": 1,
+    "share of the roofline (%)": 1,
     "allocated (kB)": 1,
 }
 
 
 def _operator_row(op: OperatorRun, total_ms: float) -> dict[str, Any]:
     seconds = op.time_ms / 1e3
-    flops, moved = (work / seconds if work and seconds else None for work in (op.flops, op.bytes))
+    flops, bandwidth = (amount / seconds if amount and seconds else None for amount in (op.flops, op.bytes))
     share, allocated = op.of_roof, op.allocated_bytes
     return {
         "operator": op.op,
@@ -166,8 +177,8 @@ def _operator_row(op: OperatorRun, total_ms: float) -> dict[str, Any]:
         "time (ms)": op.time_ms,
         "share (%)": 100 * op.time_ms / total_ms,
         "GFLOP/s": None if flops is None else flops / 1e9,
-        "GB/s": None if moved is None else moved / 1e9,
-        "of the roof (%)": None if share is None else 100 * share,
+        "GB/s": None if bandwidth is None else bandwidth / 1e9,
+        "share of the roofline (%)": None if share is None else 100 * share,
         "allocated (kB)": None if allocated is None else allocated / 1e3,
     }
 
@@ -180,7 +191,7 @@ def _at_peak(variants: Mapping[str, MeasuredVariant]) -> None:
     if not known:
         st.caption("This backend does not report which values are live at the peak.")
         return
-    choose, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
+    choose, as_csv = st.columns(_FIELD_AND_BUTTON, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(known), key="peak_of", persist_state="session")
     peak, weights = known[label], variants[label].memory.weights_bytes
     size = sum(value.bytes for value in peak.values) + peak.others_bytes

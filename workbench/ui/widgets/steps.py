@@ -1,4 +1,4 @@
-"""The table of steps, and the choice of the moment of the history to show."""
+"""The steps of a history in a line and in a table, and the choice of the moment to show."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ from typing import Any
 import streamlit as st
 
 from workbench.rewrite import AppliedRewrite, History, Step
-from workbench.run.verdict_words import error_text, verdict_word
+from workbench.run.verdict_words import error_text, verdict_label
 from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address
-from workbench.ui.state.session import Opened
+from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.session import Opened, refusal, refuse
 from workbench.ui.state.shown_view import Seen, Shown
-from workbench.ui.widgets.tables import table, table_height
+from workbench.ui.widgets.tables import table
 
-STEP = "step"  # the chosen step's number, in the session
+STEP = "step"  # key in the session: the chosen step's number
+WHOLE = "whole"  # key in the session: whether the original and the result are shown instead of a step
+_STRIP, _ALL = "strip", -1  # the key of the strip of steps, and its first option
 _MOMENT = "moment_"  # prefix of the keys of sliders
-_TOLD = "moment_told"  # the moment that the browser last reported or was asked to show
-_REWRITE = "rewrite_to_show"  # a step, its rewrites that are done, and a node, until the browser was asked to show them
-_ROW, _MOST_ROWS = 24, 7  # pixels of a row; a longer table scrolls
+_REPORTED = "moment_told"  # key in the session: the moment that the browser last reported or was asked to show
+_REWRITE = "rewrite_to_show"  # key in the session: a step, the number of its done rewrites, and a node to show
+_QUERY = "query_to_show"  # key in the session: see `show_query`
 _FIRST = ("#", "step", "rewrites", "nodes", "moved", "verdict")  # columns
 
 _COLUMNS = {
-    "#": st.column_config.TextColumn(width=40, help="The eye above the right end of the table shows all columns."),
+    "#": st.column_config.TextColumn(
+        width=40,
+        help="Steps that changed nothing have numbers too, and are not listed. The eye above the right end of the "
+        "table shows all columns.",
+    ),
     "step": st.column_config.TextColumn(width=240),
     "rewrites": st.column_config.TextColumn(width=64, alignment="right"),
     "nodes": st.column_config.NumberColumn(width=60, format="localized"),
@@ -40,45 +47,78 @@ _COLUMNS = {
 }
 
 
-def step_table(opened: Opened, history: History) -> None:
-    """The steps with their counts and verdicts; a click chooses one. Of a new list the last notable step is chosen.
+def is_whole() -> bool:
+    """Whether the original and the result are shown; in a new session, unless the link has a moment."""
+    result: bool = st.session_state.setdefault(WHOLE, moment_in_address() is None)
+    return result
 
-    Other steps have no row unless chosen or not equal; the control below can choose any.
-    """
+
+def choose_default_step(opened: Opened, history: History) -> None:
+    """Choose the last notable step if the list of steps is new."""
     if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
         st.session_state["steps_of"] = (opened.number, opened.spec)
-        st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if _tells(step) or not i)
+        st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if _is_notable(step) or not i)
         for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
             del st.session_state[key]  # a new list is shown with all rewrites done
+
+
+def step_strip(opened: Opened, history: History) -> None:
+    """Draw the notable steps in one line, each with its change of the number of nodes.
+
+    The first option shows the original and the result. The control of the view can choose any step.
+    """
+    shown = [index for index in shown_steps(history, st.session_state[STEP]) if index or not is_whole()]
+    st.session_state[_STRIP] = _ALL if is_whole() else st.session_state[STEP]
+
+    def choose() -> None:
+        chosen = st.session_state[_STRIP]
+        st.session_state[WHOLE] = chosen == _ALL
+        if chosen != _ALL:
+            st.session_state[STEP] = chosen
+
+    st.segmented_control(
+        "Steps",
+        [_ALL, *shown],
+        key=_STRIP,
+        required=True,
+        wrap=False,
+        label_visibility="collapsed",
+        format_func=lambda index: "Original and result" if index == _ALL else _step_text(index, history),
+        on_change=choose,
+    )
+
+
+def _step_text(index: int, history: History) -> str:
+    """The text of a step, such as "Fold constants -19"; it says if the step is not equal."""
+    step = history[index]
+    failure = "" if step.verdict is None or step.verdict.ok is not False else " NOT EQUAL"
+    if not index:
+        return f"As loaded {step.after.text('nodes')}{failure}"
+    nodes = (step.after["nodes"] or 0) - (step.before["nodes"] or 0)
+    changes = f" {nodes:+,}" if nodes else ("" if step.changed else " (no changes)")
+    return f"{markdown_escaped(step.title)}{changes}{failure}"
+
+
+def step_table(opened: Opened, history: History, height: int) -> None:
+    """Draw the steps with their counts, verdicts and times; a click chooses one."""
     shown = shown_steps(history, st.session_state[STEP])
 
     def choose(row: int) -> None:
         st.session_state[STEP] = shown[row]
 
     rows = [_row(index, history[index], index == st.session_state[STEP]) for index in shown]
-    words: dict[str, Any] = {
-        "most": _MOST_ROWS,
-        "row_height": _ROW,
-        "says_more": False,
-        "key": f"steps_{opened.number}",
-    }
-    table(rows, _COLUMNS, first=_FIRST, on_click=choose, **words)
+    table(rows, _COLUMNS, first=_FIRST, on_click=choose, height=height, key=f"steps_{opened.number}")
 
 
 def shown_steps(history: History, chosen: int) -> list[int]:
-    """The numbers of the steps that have a row."""
-    entries = {0, chosen, *(i for i, step in enumerate(history.steps) if _tells(step) or step is history.failed)}
+    """The numbers of the steps to show: notable ones, failed ones, and the chosen one."""
+    entries = {0, chosen, *(i for i, step in enumerate(history.steps) if _is_notable(step) or step is history.failed)}
     return sorted(entries)
 
 
-def _tells(step: Step) -> bool:
-    """Whether the step is notable: it changed something or has facts to show (a proof, operators' times)."""
+def _is_notable(step: Step) -> bool:
+    """Whether the step changed something or has facts to show, such as a proof or operators' times."""
     return step.changed or step.facts is not None
-
-
-def height_of_steps(history: History) -> int:
-    """The height in pixels of the table of steps."""
-    return table_height(len(shown_steps(history, st.session_state[STEP])), _MOST_ROWS, _ROW)
 
 
 def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
@@ -91,53 +131,58 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
         "transposes": step.after["transposes"],
         "moved": step.after["elements_moved"],
         "error": "-" if verdict is None else error_text(verdict),
-        "verdict": "-" if verdict is None else verdict_word(verdict.ok),
+        "verdict": "-" if verdict is None else verdict_label(verdict.ok),
         "seconds": step.seconds,
     }
 
 
 def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
-    """Choose the moment to which the user stepped in the browser, or at first the link's."""
-    message = st.session_state.get(_TOLD)
-    moment = moment_in_address() if message is None else seen.moment
-    if moment is None or moment == message or (message is not None and message != chosen_moment(opened, history)):
-        return  # nothing new in the browser, or a newer choice on the page
+    """Choose the moment to which the user stepped in the browser, or in a new session the link's."""
+    reported = st.session_state.get(_REPORTED)
+    moment = moment_in_address() if reported is None else seen.moment
+    if moment is None or moment == reported or (reported is not None and reported != chosen_moment(opened, history)):
+        return  # the browser shows nothing new, or the choice on the page is newer
     index, rewrites = min(moment[0], len(history) - 1), moment[1]
-    if message is None:  # keep the link's moment: without this, step_table would take the list for a new one
+    if reported is None:  # else `choose_default_step` would replace the link's moment
         st.session_state["steps_of"] = (opened.number, opened.spec)
     total = len(history[index].rewrites)
     _set(opened, index, total if rewrites is None else min(rewrites, total))
-    st.session_state[_TOLD] = chosen_moment(opened, history)
+    st.session_state[_REPORTED] = chosen_moment(opened, history)
+    if reported is None and moment[0] > index:
+        beyond = f"The link names step {moment[0]:,}, but the last one is {index:,}, which is shown."
+        refuse(" ".join(filter(None, (refusal(), beyond))))
+        st.rerun()  # so that the page says it at its top, where it stays
 
 
 def look_from_link() -> None:
-    """Choose the link's moment at the next run, as in a new session."""
-    st.session_state.pop(_TOLD, None)
+    """Let the next run choose the link's moment, as in a new session."""
+    st.session_state.pop(_REPORTED, None)
+    st.session_state.pop(WHOLE, None)
 
 
 def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
-    """Make the browser show the chosen moment, unless it already does."""
+    """Ask the browser to show the chosen moment, unless it already does."""
     moment = chosen_moment(opened, history)
-    wanted = st.session_state.pop(_REWRITE, None)
-    if wanted is not None:
-        index, rewrites, node = wanted
-        st.session_state[_TOLD] = moment
+    requested = st.session_state.pop(_REWRITE, None)
+    if requested is not None:
+        index, rewrites, node = requested
+        st.session_state[_REPORTED] = moment
         shown.go_to(index, rewrites)
         shown.reveal({"id": node or _node_of(history[index].rewrites[rewrites - 1])})
         return
-    if moment is None or (st.session_state.get(_TOLD) == moment and shown.at):
+    if moment is None or (st.session_state.get(_REPORTED) == moment and shown.at):
         return
-    st.session_state[_TOLD] = moment
+    st.session_state[_REPORTED] = moment
     shown.go_to(*moment)
 
 
 def _node_of(rewrite: AppliedRewrite) -> str:
-    """A node that shows what the rewrite did: one that it made, else one that it matched."""
+    """A node of the rewrite: one that it inserted, else one that it matched, or ""."""
     return next((node.name for node in rewrite.edit.insert), next(iter(rewrite.nodes), ""))
 
 
 def chosen_moment(opened: Opened, history: History) -> At | None:
-    """The moment chosen on the page, None if there is none."""
+    """The moment chosen on the page; None without one."""
     at = st.session_state.get(STEP)
     if at is None or at >= len(history):
         return None
@@ -147,12 +192,14 @@ def chosen_moment(opened: Opened, history: History) -> At | None:
 
 
 def choose_step(opened: Opened, history: History) -> int:
-    words: Any = {"key": STEP, "required": True, "wrap": False, "persist_state": "session"}
-    return int(st.segmented_control("Step shown", range(len(history)), **words))
+    """Draw the field for the step, with those that changed nothing, which the line of steps leaves out."""
+    options: Any = {"key": STEP, "label_visibility": "collapsed", "width": 320, "persist_state": "session"}
+    names = {index: f"{index}: {_step_text(index, history)}" for index in range(len(history))}
+    return int(st.selectbox("Step shown", names, format_func=names.__getitem__, **options))
 
 
 def choose_moment(opened: Opened, index: int, total: int) -> int:
-    """Draw the slider over the step's rewrites; returns how many are shown as done."""
+    """Draw the slider over the step's rewrites; returns the number that is shown as done."""
     if total < 2:
         return total
     key = _moment_key(opened, index)
@@ -166,19 +213,33 @@ def _moment_key(opened: Opened, index: int) -> str:
 
 
 def go_to(opened: Opened, index: int, rewrites: int) -> None:
-    """Show what the last of the first `rewrites` rewrites of a step did, with a node of it selected."""
+    """Show the graph after the first `rewrites` rewrites of a step, with a node of the last one selected."""
     _set(opened, index, rewrites)
     st.session_state["view"] = "Graph"
     st.session_state[_REWRITE] = (index, rewrites, "")
 
 
+def show_query(query: str) -> None:
+    """Show the original and the result, with the hits of a query coloured."""
+    st.session_state[WHOLE] = True
+    st.session_state[_QUERY] = query
+
+
+def ask_chosen_query(shown: Shown) -> None:
+    """Ask the browser for the query that `show_query` chose, once."""
+    query = st.session_state.pop(_QUERY, None)
+    if query is not None:
+        shown.ask_for(query)
+
+
 def go_to_node(opened: Opened, history: History, index: int, node: str) -> None:
-    """Show a node in the graph that a step left behind."""
+    """Show a node in the graph after a step."""
     _set(opened, index, len(history[index].rewrites))
     st.session_state["view"] = "Graph"
     st.session_state[_REWRITE] = (index, None, node)
 
 
 def _set(opened: Opened, index: int, rewrites: int) -> None:
+    st.session_state[WHOLE] = False
     st.session_state[STEP] = index
     st.session_state[_moment_key(opened, index)] = rewrites

@@ -1,4 +1,4 @@
-"""Tables: five columns at first, the others by the eye in the table's own toolbar; a click can choose a row."""
+"""Tables that show five columns at first, and others on demand; a click can choose a row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import streamlit as st
 
 from workbench.ui.state.markdown import markdown_escaped
 
-_MOST_COLUMNS = 5
+_MAX_COLUMNS = 5
 _ROW, _HEAD = 26, 34  # pixels of a row, and of the header
 
 
@@ -18,21 +18,22 @@ def table(
     columns: Mapping[str, Any] | None = None,
     *,
     first: Sequence[str] = (),
-    most: int = 10,
+    max_rows: int = 10,
     height: int | None = None,
     row_height: int = _ROW,
     key: str = "",
     on_click: Callable[[int], None] | None = None,
     says_more: bool = True,
-    **how: Any,
+    **options: Any,
 ) -> Any:
-    """Draw a table, with "-" for a missing number; what it is called with as `how` goes to `st.dataframe`.
+    """Draw a table, with "-" for a missing number; returns the state of `st.dataframe`.
 
-    columns: how columns are drawn, by name.
-    first: the columns to see at first, by default the first _MOST_COLUMNS; the toolbar's eye shows the others.
-    most: rows to see without scrolling, unless the height in pixels is given.
-    says_more: whether a line below the table names the columns that are not seen.
-    on_click: is called with the number of the row that was clicked; the table needs a key then.
+    columns:   configurations of columns, by name.
+    first:     the columns shown at first; by default the first _MAX_COLUMNS. The toolbar's eye shows the others.
+    max_rows:  rows shown without scrolling, unless `height` is given, in pixels.
+    says_more: whether a line below the table names the hidden columns.
+    on_click:  is called with the number of the clicked row; requires a key.
+    options:   further arguments of `st.dataframe`.
     """
 
     def clicked() -> None:
@@ -41,35 +42,35 @@ def table(
             on_click(cells[0][0])
 
     if on_click is not None:
-        how |= {"on_select": clicked, "selection_mode": "single-cell"}
+        options |= {"on_select": clicked, "selection_mode": "single-cell"}
     order = _order(rows, first)
     state = st.dataframe(
         rows,
         hide_index=True,
         row_height=row_height,
-        height=height or table_height(len(rows), most, row_height),
+        height=height or table_height(len(rows), max_rows, row_height),
         placeholder="-",
         column_config=dict(columns or {}),
         column_order=order,
         key=key or None,
-        **how,
+        **options,
     )
-    every = _names(rows)
-    if says_more and order is not None and len(order) < len(every):
-        more = ", ".join(name for name in every if name not in order)
-        st.caption(markdown_escaped(f"Further columns, by the eye above the right end of the table: {more}."))
+    names = _names(rows)
+    if says_more and order is not None and len(order) < len(names):
+        hidden = ", ".join(name for name in names if name not in order)
+        st.caption(markdown_escaped(f"Further columns, by the eye above the right end of the table: {hidden}."))
     return state
 
 
-def table_height(rows: int, most: int, row_height: int = _ROW) -> int:
-    """Height in pixels of a table of `rows` rows; one of more than `most` scrolls."""
-    return _HEAD + row_height * min(rows, most)
+def table_height(rows: int, max_rows: int, row_height: int = _ROW) -> int:
+    """The height in pixels of a table that shows at most `max_rows` of its rows."""
+    return _HEAD + row_height * min(rows, max_rows)
 
 
 def _order(rows: Sequence[Mapping[str, Any]], first: Sequence[str]) -> list[str] | None:
-    """The columns to see at first; None for all."""
-    every = _names(rows)
-    return [name for name in first if name in every] or every[:_MOST_COLUMNS] or None
+    """The columns that are shown at first; None: all."""
+    names = _names(rows)
+    return [name for name in first if name in names] or names[:_MAX_COLUMNS] or None
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:

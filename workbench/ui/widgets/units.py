@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-_WHOLE = 100_000  # a count below it is shown to the last digit
+_WHOLE = 100_000  # counts below it are shown with all digits
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def short_count(number: int) -> str:
-    """ "2,048", "318 k", "25.6 M"."""
+    """A count: "2,048", "318 k", "25.6 M"."""
     return f"{number:,}" if number < _WHOLE else in_units(number, "").rstrip()
 
 
 def in_units(number: float, unit: str) -> str:
-    """In the largest unit of which there is at least one: "512 B", "4.61 kB", "159 MFLOP"."""
+    """A number in its largest unit that keeps it at 1 or more: "512 B", "4.61 kB", "159 MFLOP"."""
     for scale, prefix in _SCALES:
         if number >= scale:
             size = number / scale

@@ -1,4 +1,4 @@
-"""Verification of the steps: its progress, what failed, and what the user can do about it."""
+"""The verification of steps: its progress, and its failures with the user's choices."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from workbench.ui.widgets.parts import show_error
 from workbench.ui.widgets.progress import time_left
 from workbench.ui.widgets.steps import go_to
 
-LOOK_EVERY_S = 1.0  # interval at which the page updates the progress
-LINE, ROW, ALERT = 26, 44, 98  # pixels of height: a caption, a line with a button, an alert of three lines
+LOOK_EVERY_S = 1.0  # interval of updates of the progress
+LINE, ALERT = 26, 98  # heights in pixels: a caption, an alert of three lines
 
 
-def show_verdicts(opened: Opened, history: History, checking: Checking | None, how: str) -> int:
-    """Draw the verdicts and the progress; returns their approximate height in pixels. how: of HOW."""
-    taken = _left_out(opened)
+def show_verdicts(opened: Opened, history: History, how: str) -> int:
+    """Draw the verdicts; returns their approximate height in pixels. how: one of HOW."""
+    height = _left_out(opened)
     if how == OFF and history[-1].verdict is None:
         st.caption("Verification is off: the result is not compared with the original.")
-        taken += LINE
-    message = checking or opened.checking
-    if message is not None and message.history is history and message.is_watched and history.failed is None:
-        with st.container(height=ROW, border=False):  # kept when all is compared, or the view would move
-            _watch(opened, message)
-        taken += ROW
+        height += LINE
     if history.failed is not None:
         _failure(opened, history)
-        taken += ALERT
+        height += ALERT
     elif history.unverified is not None and history.unverified.verdict is not None:
         st.warning(markdown_escaped(history.unverified.verdict.sentence))
-        taken += ALERT
-    return taken
+        height += ALERT
+    return height
 
 
-def _watch(opened: Opened, checking: Checking) -> None:
-    """A line with the progress; the page reruns when the last step is compared, and when all are."""
-    if is_compared(checking.history, checking.how):
-        st.caption(f"Verification: {_count(checking)}.")
-        return
+def is_watched(opened: Opened, history: History, checking: Checking | None) -> Checking | None:
+    """The comparison whose progress is to be drawn; None if all is compared, if nothing is, or after a failure."""
+    shown = checking or opened.checking
+    if shown is None or shown.history is not history or not shown.shows_progress or history.failed is not None:
+        return None
+    return None if is_compared(shown.history, shown.how) else shown
+
+
+def watch(opened: Opened, checking: Checking) -> None:
+    """Draw a line with the progress; the page reruns when the last step has a verdict, and when all have one."""
     if checking.is_done:
-        words, button = st.columns([6, 1], vertical_alignment="center")
         why = checking.failure or "The comparison with the original was stopped."
-        words.caption(markdown_escaped(f"{why} {_count(checking)}."))
-        button.button("Continue", key="go_on_comparing", on_click=_forget, args=(opened,), width="stretch")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(markdown_escaped(f"{why} {_count(checking)}."))
+            st.button("Continue", key="go_on_comparing", on_click=_forget, args=(opened,))
         return
-    before = _known(checking)
+    before = _progress_state(checking)
 
     @st.fragment(run_every=LOOK_EVERY_S)
     def line() -> None:
-        if _known(checking) != before:
+        if _progress_state(checking) != before:
             st.rerun()
-        words, button = st.columns([6, 1], vertical_alignment="center")
         passed = time.monotonic() - checking.started
         times = f"{passed:,.0f} s{time_left(passed, checking.share)}"
-        words.caption(markdown_escaped(f"Verification: {checking.words}; {_count(checking)} ({times})."))
-        button.button("Stop", key="stop_comparing", on_click=checking.stop, width="stretch")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(f"{_count(checking)} ({times})", help=markdown_escaped(f"Verification: {checking.activity}."))
+            st.button("Stop", key="stop_comparing", on_click=checking.stop)
 
     line()
 
 
-def _known(checking: Checking) -> tuple[bool, bool]:
+def _progress_state(checking: Checking) -> tuple[bool, bool]:
     return checking.history[-1].verdict is not None, checking.is_done
 
 
 def _count(checking: Checking) -> str:
     if checking.how == END:
-        return "only the end is compared"
-    return f"{checking.compared} of {len(checking.history)} steps have a verdict"
+        return "only the end is verified"
+    return f"{checking.compared} of {len(checking.history)} steps verified"
 
 
 def _forget(opened: Opened) -> None:
@@ -87,8 +87,8 @@ def _failure(opened: Opened, history: History) -> None:
         show_error(f"Step {index}, {failed.title}: NOT EQUAL to the original. {sentence}")
         return
     culprit = f"Rewrite {broken + 1:,} of {len(failed.rewrites):,} broke it: {failed.rewrites[broken].sentence}"
-    words, buttons = st.columns([5, 1], vertical_alignment="center")
-    with words:
+    text, buttons = st.columns([5, 1], vertical_alignment="center")
+    with text:
         show_error(f"Step {index}, {failed.title}: NOT EQUAL to the original. {sentence} {culprit}")
     with buttons:
         st.button("Show it", key="show_broken", on_click=go_to, args=(opened, index, broken + 1), width="stretch")
@@ -110,9 +110,9 @@ def _leave_out(opened: Opened, history: History) -> None:
 def _left_out(opened: Opened) -> int:
     if not opened.left_out:
         return 0
-    words, button = st.columns([6, 1], vertical_alignment="center")
+    text, button = st.columns([6, 1], vertical_alignment="center")
     message = "; ".join(str(out) for out in opened.left_out)
-    words.caption(markdown_escaped(message[:1].upper() + message[1:]))
+    text.caption(markdown_escaped(message[:1].upper() + message[1:]))
     button.button("Put back", key="put_back", on_click=_put_back, args=(opened,), width="stretch")
     return 2 * LINE
 

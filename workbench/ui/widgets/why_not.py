@@ -1,6 +1,6 @@
-"""What the pass of a step looked at, where it acted, and why it left the other nodes as they are.
+"""What the pass of a step considered, where it acted, and why it did not act on other nodes.
 
-Nothing of this is kept while passes run: it is asked for again on the graph after the step.
+This is not recorded while passes run: the rules are asked again on the graph after the step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.explanations.explanation import indented_graph, rule_source
 from workbench.explanations.refusals import Considered, RefusalGroup, considered
 from workbench.rewrite import History, Pass, PassContext, Rule
-from workbench.ui.state.graph_views import aimed, passes_of
+from workbench.ui.state.graph_views import effective_profile, passes_of
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import graphs_of_steps
@@ -18,11 +18,11 @@ from workbench.ui.widgets.parts import pane
 from workbench.ui.widgets.steps import STEP, go_to_node
 from workbench.ui.widgets.tables import table
 
-_SOURCE = 0.45  # of the height, for the rule's example and source
+_SOURCE = 0.45  # the part of the height for the rule's example and source
 
 
 def show_why_not(opened: Opened, history: History, spec: Spec, index: int, height: int) -> None:
-    """Draw what the step considered; for step 0, a table of all steps that answers whether each ran."""
+    """Draw what the step considered; for step 0, a table of what all steps considered."""
     passes = passes_of(spec)
     if not index:
         _all_steps(opened, history, spec, passes, height)
@@ -45,22 +45,22 @@ def show_why_not(opened: Opened, history: History, spec: Spec, index: int, heigh
 
 def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass], index: int) -> Considered:
     """What the step considered; cached."""
-    known: dict[int, Considered] = opened.moments.get(("considered", id(history)), dict)
-    if index not in known:
-        context = PassContext(aimed(history, spec.profile), mode=history.mode, limits=history.limits)
+    by_step: dict[int, Considered] = opened.moments.get(("considered", id(history)), dict)
+    if index not in by_step:
+        context = PassContext(effective_profile(history, spec.profile), mode=history.mode, limits=history.limits)
         with st.spinner(f"Asking the rules of {passes[index - 1].title} again"):
             after = graphs_of_steps(opened, history)[index]
-            known[index] = considered(history[index], passes[index - 1], after, context, history[index].left_out)
-    return known[index]
+            by_step[index] = considered(history[index], passes[index - 1], after, context, history[index].left_out)
+    return by_step[index]
 
 
 def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass], height: int) -> None:
-    """Every pass: whether it ran, and what it considered; a click chooses its step."""
+    """Draw a table of all passes with what each considered; a click chooses its step."""
     st.caption("Every pass of the list ran, also those that changed nothing. Click one to see its reason at each node.")
     rows = []
     for index, step in enumerate(history.steps[1:], 1):
         result = _considered(opened, history, spec, passes, index)
-        refused = "-" if result.about else f"{result.refused:,}"
+        refused = "-" if result.about or result.looks_at_all else f"{result.refused:,}"
         rows.append(
             {"#": index, "pass": step.title, "acted on": result.acted, "refused": refused, "in words": result.sentence}
         )
@@ -79,7 +79,7 @@ def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass],
 
 
 def _group_table(opened: Opened, result: Considered, index: int, height: int) -> int:
-    """The sentences with their numbers of nodes; returns the number of the chosen one, at first the first."""
+    """Draw the reasons with their numbers of nodes; returns the index of the chosen one, by default the first."""
     key = f"why_not_{opened.number}_{index}"
     columns = {
         "nodes": st.column_config.NumberColumn(width=60, format="localized"),
@@ -92,20 +92,20 @@ def _group_table(opened: Opened, result: Considered, index: int, height: int) ->
 
 
 def _node_table(opened: Opened, history: History, index: int, group: RefusalGroup, height: int) -> None:
-    """The nodes of a group; a click shows one in the graph after the step."""
+    """Draw the nodes of a group; a click shows one in the graph after the step."""
     key = f"why_not_nodes_{opened.number}_{index}_{group.rule}_{group.sentence}"
 
     def show(row: int) -> None:
-        go_to_node(opened, history, index, group.said[row][0])
+        go_to_node(opened, history, index, group.reasons[row][0])
 
     columns = {"node (click to see it)": st.column_config.TextColumn(width=160)}
-    rows = [{"node (click to see it)": name, "reason": sentence} for name, sentence in group.said]
+    rows = [{"node (click to see it)": name, "reason": sentence} for name, sentence in group.reasons]
     table(rows, columns, height=height, key=key, on_click=show)
 
 
 def _rule(pass_: Pass, rule: Rule, group: RefusalGroup, height: int) -> None:
-    """What the rule said of the first node of the group, and its example beside its source."""
-    node, sentence = group.said[0]
+    """Draw the rule's sentence for the first node of the group, and the rule's example beside its source."""
+    node, sentence = group.reasons[0]
     with pane("why_not_rule", height, border=True):
         st.caption(markdown_escaped(f"Rule {rule.name}, of {node}: {sentence}."))
         example, source = st.columns(2, gap="small")

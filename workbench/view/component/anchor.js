@@ -1,22 +1,36 @@
 // @ts-check
-// What must not move on the screen when another scene comes.
+// Finds the box that keeps its place on the screen when another scene is shown.
 
-/** @import { Box, Scene, View } from "./types.js" */
+/** @import { Anchor, Box, Scene, View } from "./types.js" */
 
-/** A box that stands in both scenes, and where on the screen it must stay.
- * @param {View} view @param {Scene} scene the one that comes @param {Box[]} before the boxes of the one that goes */
+/** A box of both scenes and its present position on the screen, or null; it must stay there.
+ * @param {View} view @param {Scene} scene the new scene @param {Box[]} before the boxes of the old scene */
 export function findAnchor(view, scene, before) {
-  if (view.anchor && scene.byId.has(view.anchor.id)) return view.anchor;
+  const { anchor } = view.opening;
+  if (anchor && scene.byId.has(anchor.id)) return anchor;
   const { camera } = view.stage;
   const shared = before.filter((box) => scene.byId.has(box.id));
-  const seen = shared.filter((box) => camera.sees(box));
+  const visible = shared.filter((box) => camera.sees(box));
   const [x, y] = [camera.sceneX(camera.width / 2), camera.sceneY(camera.height / 2)];
-  const far = (/** @type {Box} */ box) => (box.id === view.selected && camera.sees(box) ? -1 : Math.hypot(box.x - x, box.y - y));
-  // A node that the new history removes may stand aside; most of what is seen must stay where it is.
-  const shift = (/** @type {Box} */ box) => Math.round(scene.boxes[scene.byId.get(box.id)].x - box.x);
-  const shifts = seen.map(shift).sort((one, other) => one - other);
-  const usual = shifts[Math.floor(shifts.length / 2)];
-  const steady = seen.filter((box) => box.id === view.selected || shift(box) === usual);
-  const best = (steady.length ? steady : shared).reduce((one, other) => (one && far(one) <= far(other) ? one : other), null);
-  return best && { id: best.id, x: camera.screenX(best.left), y: camera.screenY(best.top) };
+  const distance = (/** @type {Box} */ box) => (box.id === view.selected && camera.sees(box) ? -1 : Math.hypot(box.x - x, box.y - y));
+  // One box may move differently, such as a node that the new history removes: take one that moves as most visible boxes do.
+  const shift = (/** @type {Box} */ box) => Math.round((scene.boxOf(box.id)?.x ?? box.x) - box.x);
+  const shifts = visible.map(shift).sort((one, other) => one - other);
+  const median = shifts[Math.floor(shifts.length / 2)];
+  const steady = visible.filter((box) => box.id === view.selected || shift(box) === median);
+  const [nearest] = (steady.length ? steady : shared).toSorted((one, other) => distance(one) - distance(other));
+  return nearest ? { id: nearest.id, x: camera.screenX(nearest.left), y: camera.screenY(nearest.top) } : null;
+}
+
+/** Moves the camera so that the anchor's box is where it was. A group just opened that is still painted as one box is
+ * shown as large as it fits, else it would look as before. @param {View} view @param {Anchor} anchor */
+export function putAt(view, anchor) {
+  const { scene, regions } = view;
+  const { camera } = view.stage;
+  const box = scene.boxOf(anchor.id);
+  if (!box) return;
+  camera.x = box.left - anchor.x / camera.zoom;
+  camera.y = box.top - anchor.y / camera.zoom;
+  regions.update(scene, camera.zoom);
+  if (anchor === view.opening.anchor && regions.isRegion(scene.boxes.indexOf(box))) camera.showWhole(box);
 }

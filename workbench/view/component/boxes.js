@@ -5,17 +5,16 @@ import { ADDED, CHANGED, REMOVED, SAME, SIGNS } from "./comparison.js";
 import { HIT_SIGN } from "./marks.js";
 import { cutText, duration, thousands, widthOf } from "./text_metrics.js";
 import { TEXT_ZOOM } from "./pane.js";
-import { HEADER } from "./scene.js";
 import { inkOn } from "./theme.js";
 
 /** @import { Box, Context, Piece, Look, Pane, Theme } from "./types.js" */
 
-const LINE = 14; // px from one line of text to the next
+const LINE = 14; // px between the baselines of two lines of text
 const PADDING = 6;
-const DIM = 0.14; // opacity of what is out of focus
+const DIM = 0.14; // opacity of boxes out of focus
 const BORDERS = [{ width: 1, dash: [] }, { width: 2.6, dash: [] }, { width: 1.4, dash: [1.5, 2.5] }];
 
-/** The frame of an open group, with its title in a strip on top. @param {Context} ctx @param {Pane} pane @param {number} index */
+/** The frame of an open group, without its title. @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintFrame(ctx, pane, index) {
   const { scene, theme, zoom } = pane;
   const box = scene.boxes[index];
@@ -25,30 +24,21 @@ export function paintFrame(ctx, pane, index) {
   ctx.globalAlpha *= depth % 2 ? 0.35 : 0.6;
   ctx.fillRect(box.left, box.top, box.w, box.h);
   ctx.globalAlpha = 1;
-  const mark = pane.comparison.marks[index]; // that of a fused group, which exists from a rewrite on
+  const mark = pane.comparison.marks[index]; // only a fused group has one: a rewrite creates it
   ctx.strokeStyle = mark > SAME ? theme.marks[mark] : theme.neutralBorder;
   ctx.lineWidth = Math.max(mark > SAME ? 2.2 : 1, 0.8 / zoom);
   ctx.setLineDash(mark === REMOVED ? [6, 3.5] : []);
   ctx.strokeRect(box.left, box.top, box.w, box.h);
   ctx.setLineDash([]);
-  if (zoom < TEXT_ZOOM) return;
-  const words = [mark > SAME ? sign(mark) : "", box.title || box.id, box.same].filter(Boolean).join("   ");
-  const font = `600 11px ${theme.font}`;
-  ctx.font = font;
-  ctx.textAlign = "left";
-  ctx.textBaseline = "middle";
-  ctx.fillStyle = theme.ink;
-  const { left, top } = pane.headerOf(box);
-  ctx.fillText(cutText(words, font, box.left + box.w - left - 2 * PADDING).text, left + PADDING, top + HEADER / 2);
 }
 
-/** From afar: rectangles by colour, marks as coloured borders. @param {Context} ctx @param {Pane} pane @param {number[]} indices */
+/** Below PLAIN_ZOOM: boxes as plain rectangles, marks as coloured borders. @param {Context} ctx @param {Pane} pane @param {number[]} indices */
 export function paintPlain(ctx, pane, indices) {
   // Rectangles on whole pixels are painted many times faster than those between pixels.
   const { a: scale, e: dx, f: dy } = ctx.getTransform();
   const batches = new Map();
   const outlines = new Map();
-  const pixels = new Set(); // taken by boxes smaller than a pixel: one of them is enough
+  const pixels = new Set(); // that have a box already: of boxes below a pixel, one is painted
   for (const index of indices) {
     if (!pane.shows(index)) continue;
     const box = pane.scene.boxes[index];
@@ -80,15 +70,15 @@ export function paintPlain(ctx, pane, indices) {
   ctx.restore();
 }
 
-/** @param {Pane} pane @param {number} index */
-function plainFill(pane, index) {
+/** The one fill of a small box. @param {Pane} pane @param {number} index */
+export function plainFill(pane, index) {
   const box = pane.scene.boxes[index];
   if (box.kind !== "group" || pane.colouring !== "layout") return pane.fillOf(index, pane.scene.lookOf(pane.boxVersion(index)));
   const { mix } = pane.inside(index);
-  return pane.theme.borders[mix.indexOf(Math.max(...mix))];
+  return pane.theme.fills[mix.indexOf(Math.max(...mix))];
 }
 
-/** A box from near: fill, border, text, marks. @param {Context} ctx @param {Pane} pane @param {number} index */
+/** A box with its border, text and mark. @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintBox(ctx, pane, index) {
   const box = pane.scene.boxes[index];
   if (pane.isGhost(index)) {
@@ -104,7 +94,7 @@ export function paintBox(ctx, pane, index) {
   ctx.globalAlpha = 1;
 }
 
-/** Only in the other pane: the eye finds the hole. @param {Context} ctx @param {Pane} pane @param {Box} box */
+/** The outline of a box that exists only in the other pane. @param {Context} ctx @param {Pane} pane @param {Box} box */
 function paintGhost(ctx, pane, box) {
   ctx.globalAlpha = 0.45;
   ctx.strokeStyle = pane.theme.muted;
@@ -116,7 +106,7 @@ function paintGhost(ctx, pane, box) {
   ctx.globalAlpha = 1;
 }
 
-/** The outline of a box, so much outside of it; inputs and outputs have round ends.
+/** The path around a box at the distance `outside`; inputs and outputs have round ends.
  * @param {Context} ctx @param {Box} box @param {number} outside */
 function shapePath(ctx, box, outside) {
   const radius = (box.kind === "input" || box.kind === "output" ? box.h / 2 : box.chip ? 5 : 3) + outside;
@@ -124,7 +114,7 @@ function shapePath(ctx, box, outside) {
   ctx.roundRect(box.left - outside, box.top - outside, box.w + 2 * outside, box.h + 2 * outside, Math.min(radius, box.h / 2 + outside));
 }
 
-/** @param {Context} ctx @param {Pane} pane @param {number} index @param {Look} look */
+/** @param {Context} ctx @param {Pane} pane @param {number} index @param {Look | undefined} look */
 function paintNode(ctx, pane, index, look) {
   const { theme, zoom } = pane;
   const box = pane.scene.boxes[index];
@@ -139,27 +129,27 @@ function paintNode(ctx, pane, index, look) {
   ctx.stroke();
   ctx.setLineDash([]);
   if (zoom < TEXT_ZOOM || !look) return;
-  paintLines(ctx, box, nodeLines(box, marked(pane, index, look), inkOn(fill), theme.font));
+  paintLines(ctx, box, nodeLines(box, withMarks(pane, index, look), inkOn(fill), theme.font));
   if (look.w >= 0) paintSwatch(ctx, theme, box, look.w);
 }
 
-/** The look with what a query or the user's own numbers say: a sign before the operator, the number for the details.
+/** The look with HIT_SIGN before the operator of a hit, and the user's own number in place of the details.
  * @param {Pane} pane @param {number} index @param {Look} look */
-function marked(pane, index, look) {
+function withMarks(pane, index, look) {
   const [number, hits] = [pane.ownNumber(index), pane.hits(index)];
   return { ...look, op: hits ? `${HIT_SIGN} ${look.op}` : look.op, d: number || look.d };
 }
 
-/** As many lines as the box has room for: operator and name, then the details.
+/** As many lines as fit into the box: operator and name, then the details.
  * @param {Box} box @param {Look} look @param {string} ink @param {string} family */
 function nodeLines(box, look, ink, family) {
-  const room = Math.floor((box.h - 4) / LINE);
+  const lineCount = Math.floor((box.h - 4) / LINE);
   const op = { text: look.op, font: `600 ${box.chip ? 11 : 12}px ${family}`, ink };
   const name = { text: look.name, font: `11px ${family}`, ink };
   const details = { text: look.d, font: `11px ${family}`, ink };
   if (box.chip) return [[op, details]];
-  if (room >= 3) return [[op], [name], [details]];
-  return room === 2 ? [[op, name], [look.d ? details : { ...details, text: look.f }]] : [[op, name]];
+  if (lineCount >= 3) return [[op], [name], [details]];
+  return lineCount === 2 ? [[op, name], [look.d ? details : { ...details, text: look.f }]] : [[op, name]];
 }
 
 /** The layout of a node's weights: a small square on its lower right corner.
@@ -176,11 +166,11 @@ function paintSwatch(ctx, theme, box, layout) {
   ctx.setLineDash([]);
 }
 
-/** @param {Context} ctx @param {Pane} pane @param {number} index @param {Box} box @param {Look} look */
+/** @param {Context} ctx @param {Pane} pane @param {number} index @param {Box} box @param {Look | undefined} look */
 function paintGroup(ctx, pane, index, box, look) {
   const { theme, zoom } = pane;
   const inside = pane.inside(index);
-  // A second sheet behind says that there is more inside.
+  // A second sheet behind shows that the group has content.
   ctx.strokeStyle = theme.neutralBorder;
   ctx.lineWidth = 1;
   ctx.fillStyle = theme.panel;
@@ -191,34 +181,35 @@ function paintGroup(ctx, pane, index, box, look) {
   if (zoom >= TEXT_ZOOM) paintLines(ctx, box, groupLines(pane, index, inside, inkOn(fill), look));
 }
 
-/** The layouts of a closed group, in proportion; for other colourings one fill. Returns a fill that text lies on.
+/** Paints the layouts of a closed group in proportion; for other colourings, one fill. Returns the fill below the text.
  * @param {Context} ctx @param {Pane} pane @param {number} index @param {number[]} mix */
-function paintStripes(ctx, pane, index, mix) {
+export function paintStripes(ctx, pane, index, mix) {
   const { theme } = pane;
   const box = pane.scene.boxes[index];
-  const all = mix[0] + mix[1] + mix[2];
-  const plain = pane.colouring !== "layout" || all === 0;
-  const single = pane.fillOf(index, null);
+  const total = mix[0] + mix[1] + mix[2];
+  const plain = pane.colouring !== "layout" || total === 0;
+  const single = pane.fillOf(index);
   ctx.fillStyle = single;
   if (plain) ctx.fillRect(box.left, box.top, box.w, box.h);
   if (plain) return single;
   let left = box.left;
   mix.forEach((count, layout) => {
     ctx.fillStyle = theme.fills[layout];
-    ctx.fillRect(left, box.top, (box.w * count) / all, box.h);
-    left += (box.w * count) / all;
+    ctx.fillRect(left, box.top, (box.w * count) / total, box.h);
+    left += (box.w * count) / total;
   });
   return theme.fills[mix.indexOf(Math.max(...mix))];
 }
 
-/** @param {Pane} pane @param {number} index @param {ReturnType<Pane["inside"]>} inside @param {string} ink @param {Look} look */
+/** @param {Pane} pane @param {number} index @param {ReturnType<Pane["inside"]>} inside @param {string} ink @param {Look | undefined} look */
 function groupLines(pane, index, inside, ink, look) {
   const { theme } = pane;
   const box = pane.scene.boxes[index];
   const small = `11px ${theme.font}`;
   const badges = [{ text: `${thousands(inside.nodes)} ${inside.nodes === 1 ? "node" : "nodes"}`, font: small, ink }];
   if (box.same) badges.push({ text: box.same, font: `600 11px ${theme.font}`, ink });
-  if (box.us != null) badges.push({ text: duration(box.us), font: small, ink });
+  const us = pane.timeOf(index);
+  if (us !== null) badges.push({ text: duration(us), font: small, ink });
   const [number, hits] = [pane.ownNumber(index), pane.hits(index)];
   if (hits) badges.unshift({ text: `${HIT_SIGN} ${thousands(hits)} found`, font: small, ink });
   if (number) badges.unshift({ text: `at most ${number}`, font: small, ink });
@@ -226,33 +217,33 @@ function groupLines(pane, index, inside, ink, look) {
     .filter((mark) => inside.counts[mark] > 0)
     .map((mark) => ({ text: `${sign(mark)}${inside.counts[mark]}`, font: `700 11px ${theme.font}`, ink: inkOn(theme.marks[mark]), pill: theme.marks[mark] }));
   const title = { text: box.title || box.id, font: `600 12px ${theme.font}`, ink };
-  const room = Math.floor((box.h - 4) / LINE);
-  if (room < 2) return [[title, ...marks, ...badges]];
-  if (room < 3) return [[title, ...marks], badges];
-  return [[title, ...marks], badges, [{ text: box.d ?? look?.d, font: small, ink }]];
+  const lineCount = Math.floor((box.h - 4) / LINE);
+  if (lineCount < 2) return [[title, ...marks, ...badges]];
+  if (lineCount < 3) return [[title, ...marks], badges];
+  return [[title, ...marks], badges, [{ text: box.d ?? look?.d ?? "", font: small, ink }]];
 }
 
-/** @param {number} mark */
-function sign(mark) {
+/** The sign of a mark as text. @param {number} mark */
+export function sign(mark) {
   return mark === REMOVED ? "\u2212" : SIGNS[mark];
 }
 
-/** Lines of words in the middle of a box; every line is cut to the box. @param {Context} ctx @param {Box} box @param {Piece[][]} lines */
+/** Lines of text in the middle of a box; each line is cut to the box's width. @param {Context} ctx @param {Box} box @param {Piece[][]} lines */
 function paintLines(ctx, box, lines) {
-  const filled = lines.map((line) => line.filter((piece) => piece.text)).filter((line) => line.length);
+  const nonEmpty = lines.map((line) => line.filter((piece) => piece.text)).filter((line) => line.length);
   const gap = 5;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
-  let y = box.y - ((filled.length - 1) * LINE) / 2;
-  for (const line of filled) {
-    let room = box.w - 2 * PADDING;
+  let y = box.y - ((nonEmpty.length - 1) * LINE) / 2;
+  for (const line of nonEmpty) {
+    let restWidth = box.w - 2 * PADDING;
     const cuts = [];
     for (const piece of line) {
       const extra = piece.pill ? 6 : 0;
-      const cut = cutText(piece.text, piece.font, Math.max(0, room - extra));
+      const cut = cutText(piece.text, piece.font, Math.max(0, restWidth - extra));
       if (!cut.text) break;
       cuts.push({ ...piece, text: cut.text, width: cut.width + extra });
-      room -= cut.width + extra + gap;
+      restWidth -= cut.width + extra + gap;
     }
     const used = cuts.reduce((sum, cut) => sum + cut.width + gap, -gap);
     let x = box.x - used / 2;
@@ -272,7 +263,7 @@ function paintLines(ctx, box, lines) {
   }
 }
 
-/** Removed, added, changed: by line, colour and sign. @param {Context} ctx @param {Pane} pane @param {Box} box @param {number} mark */
+/** A mark, removed, added or changed: its outline, colour and sign. @param {Context} ctx @param {Pane} pane @param {Box} box @param {number} mark */
 function paintMark(ctx, pane, box, mark) {
   if (mark <= SAME) return;
   const { theme, zoom } = pane;
@@ -296,7 +287,7 @@ function paintMark(ctx, pane, box, mark) {
   ctx.fillText(sign(mark), x - widthOf(sign(mark), font) / 2, y + 0.5);
 }
 
-/** The outline round a selected box or round those that a rewrite matched.
+/** The outline around a selected box or around a box that a rewrite matched.
  * @param {Context} ctx @param {Pane} pane @param {number} index @param {number} outside @param {number} width @param {string} colour */
 export function paintOutline(ctx, pane, index, outside, width, colour) {
   ctx.strokeStyle = colour;

@@ -1,5 +1,5 @@
 // @ts-check
-// The line that says where one is: the scopes round the selected box, or the model.
+// The path to the selected box: the model, the open groups around the box, the box.
 
 import { make } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
@@ -10,18 +10,19 @@ export class Breadcrumb {
   /** @param {View} view */
   constructor(view) {
     this.view = view;
-    this.element = make("nav", { class: "gw-breadcrumb", "aria-label": "Scopes of the selected box" });
+    this.element = make("nav", { class: "gw-breadcrumb", "aria-label": "Scopes of the selected box", hidden: true });
     this.shown = "";
   }
 
   update() {
     const { view } = this;
     const { scene } = view;
-    if (!scene) return;
+    if (!this.view.hasScene) return;
     const scopes = view.selectedBox >= 0 ? scene.scopes(view.selectedBox) : [];
-    const words = [scene.id, view.selected, scopes.join()].join("\n");
-    if (words === this.shown) return;
-    this.shown = words;
+    const key = [scene.id, view.selected, scopes.join()].join("\n");
+    if (key === this.shown) return;
+    this.shown = key;
+    this.element.hidden = !view.selected;
     const model = make("button", {
       type: "button",
       class: "gw-crumb",
@@ -29,7 +30,7 @@ export class Breadcrumb {
       title: "Show the whole graph",
       click: () => view.fit(),
     });
-    const groups = scopes.map((index) => this.#crumb(scene.boxes[index].id, scene.boxes[index].title));
+    const groups = scopes.map((index) => this.#crumb(scene.boxes[index].id, scene.nameOf(index)));
     this.element.replaceChildren(model, ...groups, ...this.#self());
   }
 
@@ -44,7 +45,7 @@ export class Breadcrumb {
     if (view.selectedBox >= 0) return [make("span", { class: "gw-crumb gw-here", dir: "auto", text: printable(view.scene.nameOf(view.selectedBox)) })];
     return [
       make("span", { class: "gw-crumb gw-here", dir: "auto", text: printable(view.selected) }),
-      make("button", { type: "button", class: "gw-crumb", text: "not in this picture: show it", click: () => view.outside.reveal(view.selected) }),
+      make("button", { type: "button", class: "gw-crumb", text: "not in this picture; click to show it", click: () => view.outside.reveal(view.selected) }),
     ];
   }
 }

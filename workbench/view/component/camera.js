@@ -3,13 +3,14 @@
 
 /** @import { Box, Scene } from "./types.js" */
 
-export const SMALL_ZOOM = 0.5; // down to here all of a small graph is more use than large names
-export const READING_ZOOM = 1; // all text is at least 11 px high from here on
-const LARGEST = 4;
-const LARGEST_FIT = 2.2; // a small graph fills the pane, and a node does not fill the wall
-const MARGIN = 24; // px left free round what is fitted
+export const READING_ZOOM = 1; // here and above, all text is at least 11 px high
+const MAX_ZOOM = 4;
+const MAX_FIT_ZOOM = 2.2; // a small graph fills the pane; a single node does not
+const FRAME_ZOOM = 1.2; // a part of a graph is shown with what is around it
+const FRAME_MARGIN = 4; // px around what is framed
+const MARGIN = 24; // px around the fitted scene
 
-const LEAST_READABLE = 0.45; // below, a box is a spot
+const MIN_READABLE_ZOOM = 0.45; // below, a box cannot be read
 
 export class Camera {
   constructor() {
@@ -18,8 +19,8 @@ export class Camera {
     this.zoom = 1;
     this.width = 1; // of one pane, in px
     this.height = 1;
-    this.smallest = 0.05;
-    this.fits = false; // it shows all, and nobody moved it since
+    this.minZoom = 0.05;
+    this.fits = false; // it shows the whole scene, and the user has not moved it since
   }
 
   /** @param {number} x */
@@ -49,10 +50,10 @@ export class Camera {
     this.y -= dy / this.zoom;
   }
 
-  /** Zoom by a factor; what is under that point of the pane stays there. @param {number} x @param {number} y @param {number} factor */
+  /** Zoom by a factor around a point of the pane, which keeps its position. @param {number} x @param {number} y @param {number} factor */
   zoomAt(x, y, factor) {
     this.fits = false;
-    const zoom = Math.min(LARGEST, Math.max(this.smallest, this.zoom * factor));
+    const zoom = Math.min(MAX_ZOOM, Math.max(this.minZoom, this.zoom * factor));
     this.x += x / this.zoom - x / zoom;
     this.y += y / this.zoom - y / zoom;
     this.zoom = zoom;
@@ -65,11 +66,11 @@ export class Camera {
     this.y = y - this.height / this.zoom / 2;
   }
 
-  /** The zoom at which all of the scene can be seen. @param {Scene} scene */
+  /** The zoom at which the whole scene fits into a pane. @param {Scene} scene */
   fittingZoom(scene) {
     const across = (this.width - 2 * MARGIN) / Math.max(1, scene.width);
     const down = (this.height - 2 * MARGIN) / Math.max(1, scene.height);
-    return Math.max(1e-4, Math.min(across, down, LARGEST_FIT));
+    return Math.max(1e-4, Math.min(across, down, MAX_FIT_ZOOM));
   }
 
   /** @param {Scene} scene */
@@ -79,53 +80,95 @@ export class Camera {
     this.fits = true;
   }
 
-  /** How far out one may zoom: always far enough to see everything. @param {Scene} scene */
-  allow(scene) {
-    this.smallest = Math.min(0.1, this.fittingZoom(scene));
+  /** Sets the smallest zoom, at which the whole scene fits into a pane. @param {Scene} scene */
+  setMinZoom(scene) {
+    this.minZoom = Math.min(0.1, this.fittingZoom(scene));
   }
 
-  /** Does a box lie, at least with its middle, inside a pane? @param {Box} box */
+  /** Whether the centre of a box is inside a pane. @param {Box} box */
   sees(box) {
     const x = this.screenX(box.x);
     const y = this.screenY(box.y);
     return x > 10 && y > 10 && x < this.width - 10 && y < this.height - 10;
   }
 
-  /** Is this share of the scene in view, across and down? @param {Scene} scene @param {number} share */
+  /** Whether at least this share of the scene's width and height is inside a pane. @param {Scene} scene @param {number} share */
   seesMost(scene, share) {
     const across = Math.min(this.width, this.screenX(scene.width)) - Math.max(0, this.screenX(0));
     const down = Math.min(this.height, this.screenY(scene.height)) - Math.max(0, this.screenY(0));
     return across >= share * scene.width * this.zoom && down >= share * scene.height * this.zoom;
   }
 
-  /** Moves, where some of the boxes are out of sight: all come in, or if the pane is too small, one when none is. @param {Box[]} boxes */
+  /** Moves so that all boxes are visible. If they do not fit into the pane and none is visible, the first is shown. @param {Box[]} boxes */
   showAll(boxes) {
-    const seen = boxes.filter((box) => this.sees(box)).length;
-    if (seen === boxes.length) return;
+    const visibleCount = boxes.filter((box) => this.sees(box)).length;
+    if (visibleCount === boxes.length) return;
     const [left, right] = [Math.min(...boxes.map((box) => box.left)), Math.max(...boxes.map((box) => box.left + box.w))];
     const [top, bottom] = [Math.min(...boxes.map((box) => box.top)), Math.max(...boxes.map((box) => box.top + box.h))];
     const fits = (right - left) * this.zoom <= this.width - 2 * MARGIN && (bottom - top) * this.zoom <= this.height - 2 * MARGIN;
     if (fits) this.centre((left + right) / 2, (top + bottom) / 2);
-    else if (!seen) this.show(boxes[0]);
+    else if (!visibleCount) this.show(boxes[0]);
   }
 
-  /** Moves, with the same zoom, so that a box comes to the middle; of one larger than the pane, its upper left. @param {Box} box */
+  /** Shows the whole scene if it can be read, else the boxes, as large as they fit up to FRAME_ZOOM; without boxes the whole.
+   * @param {Scene} scene @param {Box[]} boxes */
+  frame(scene, boxes) {
+    this.fits = false;
+    const whole = this.#zoomOf(scene.width, scene.height, MAX_FIT_ZOOM);
+    if (whole >= READING_ZOOM || !boxes.length) {
+      this.zoom = whole;
+      this.centre(scene.width / 2, scene.height / 2);
+      return;
+    }
+    const [left, right] = [Math.min(...boxes.map((box) => box.left)), Math.max(...boxes.map((box) => box.left + box.w))];
+    const [top, bottom] = [Math.min(...boxes.map((box) => box.top)), Math.max(...boxes.map((box) => box.top + box.h))];
+    this.zoom = this.#zoomOf(right - left, bottom - top, FRAME_ZOOM);
+    this.centre((left + right) / 2, (top + bottom) / 2);
+    this.x = clamped(this.x, scene.width, this.width / this.zoom);
+    this.y = clamped(this.y, scene.height, this.height / this.zoom);
+  }
+
+  /** The zoom, up to `max`, at which this width and height fill a pane. @param {number} width @param {number} height @param {number} max */
+  #zoomOf(width, height, max) {
+    return Math.min((this.width - 2 * FRAME_MARGIN) / width, (this.height - 2 * FRAME_MARGIN) / height, max);
+  }
+
+  /** Moves, without zooming, to the centre of a box, or to the upper left corner of a box larger than the pane. @param {Box} box */
   show(box) {
     this.centre(box.x, box.y);
     if (box.w * this.zoom > this.width - 2 * MARGIN) this.x = box.left - MARGIN / this.zoom;
     if (box.h * this.zoom > this.height - 2 * MARGIN) this.y = box.top - MARGIN / this.zoom;
   }
 
-  /** Shows a box, so near that it can be read: for a jump from afar. @param {Box} box */
+  /** Moves to a box, and zooms in if it could not be read. @param {Box} box */
   showReadably(box) {
-    if (this.zoom < LEAST_READABLE) this.zoom = READING_ZOOM;
+    this.makeReadable(box);
     this.show(box);
   }
 
-  /** Never loses the scene: some of it stays in the pane. @param {Scene} scene */
-  keepInSight(scene) {
-    const rest = 60 / this.zoom;
-    this.x = Math.min(Math.max(this.x, rest - this.width / this.zoom), scene.width - rest);
-    this.y = Math.min(Math.max(this.y, rest - this.height / this.zoom), scene.height - rest);
+  /** Zooms to a box if it could not be read. @param {Box} box */
+  makeReadable(box) {
+    if (this.zoom >= MIN_READABLE_ZOOM) return;
+    this.zoom = READING_ZOOM;
+    this.show(box);
   }
+
+  /** Shows a whole box, as large as fits. @param {Box} box */
+  showWhole(box) {
+    const zoom = Math.min((this.width - 2 * MARGIN) / box.w, (this.height - 2 * MARGIN) / box.h, MAX_FIT_ZOOM);
+    this.zoom = Math.max(zoom, this.minZoom);
+    this.centre(box.x, box.y);
+  }
+
+  /** Limits the position, so that some of the scene stays in the pane. @param {Scene} scene */
+  keepInSight(scene) {
+    const margin = 60 / this.zoom;
+    this.x = Math.min(Math.max(this.x, margin - this.width / this.zoom), scene.width - margin);
+    this.y = Math.min(Math.max(this.y, margin - this.height / this.zoom), scene.height - margin);
+  }
+}
+
+/** The start of a pane along one axis of the scene: nothing empty is in it, or the scene is in its middle. @param {number} start @param {number} scene @param {number} pane */
+function clamped(start, scene, pane) {
+  return scene < pane ? (scene - pane) / 2 : Math.min(Math.max(start, 0), scene - pane);
 }

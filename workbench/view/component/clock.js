@@ -1,5 +1,5 @@
 // @ts-check
-// Where in the history the view stands: a step (pass), a moment of it, and what is compared with what.
+// The view's position in the history: a step (pass), a moment of it, and the moment that it is compared with.
 
 /** @import { Step } from "./types.js" */
 
@@ -12,7 +12,7 @@ export class Clock {
     this.step = 0;
     this.t = 0;
     this.compare = WHOLE_STEP;
-    this.chosen = false; // the user said what to compare, in this step
+    this.chosen = false; // the user chose `compare` in this step
     this.hideUnchanged = true;
   }
 
@@ -33,19 +33,19 @@ export class Clock {
     return [this.compare === THIS_REWRITE ? Math.max(this.first, this.t - 1) : this.first, this.t];
   }
 
-  /** Index of the rewrite that led here, -1 where the step begins. */
+  /** Index of the rewrite before this moment, -1 at the first moment of the step. */
   get rewrite() {
     return this.t > this.first ? this.t - 1 : -1;
   }
 
-  /** Another history: the place in it stays as far as it exists. @param {Step[]} steps */
-  take(steps) {
+  /** Another history; the step and the moment stay, as far as they exist in it. @param {Step[]} steps */
+  setSteps(steps) {
     this.steps = steps.length ? steps : [{ title: "", first: 0, rewrites: 0 }];
     this.step = Math.min(this.step, this.steps.length - 1);
     this.t = Math.min(Math.max(this.t, this.first), this.last);
   }
 
-  /** To a step as a whole: its last moment against its first. @param {number} step */
+  /** To a whole step: its last moment, compared with its first. @param {number} step */
   goToStep(step) {
     this.step = Math.min(Math.max(step, 0), this.steps.length - 1);
     this.t = this.last;
@@ -65,18 +65,18 @@ export class Clock {
     this.goToMoment(this.first + rewrite);
   }
 
-  /** To a moment of this step; from then on single rewrites are compared, unless the user chose otherwise. @param {number} t */
+  /** To a moment of this step, compared with the rewrite before, unless the user chose otherwise. @param {number} t */
   goToMoment(t) {
     this.t = Math.min(Math.max(t, this.first), this.last);
     if (!this.chosen) this.compare = THIS_REWRITE;
   }
 
-  /** To the moment of a clock with the same steps, as it compares. @param {Clock} other */
-  goWith(other) {
+  /** To the moment and the comparison of another clock, which must have the same steps. @param {Clock} other */
+  copyFrom(other) {
     [this.step, this.t, this.compare, this.chosen] = [other.step, other.t, other.compare, other.chosen];
   }
 
-  /** One rewrite on or back, over the ends of steps too. Says whether it moved. @param {number} by */
+  /** One rewrite forward (1) or back (-1), also into another step; returns whether it moved. @param {number} by */
   move(by) {
     if (this.t + by >= this.first && this.t + by <= this.last) {
       this.goToMoment(this.t + by);
@@ -84,12 +84,12 @@ export class Clock {
     }
     const step = this.#neighbour(by, (other) => other.rewrites > 0);
     if (step === this.step) return false;
-    // The last moment of a step is the first of the next: going on starts with what its first rewrite did.
+    // The last moment of a step is the first of the next one, so that forward leads to the moment after its first rewrite.
     this.goToRewrite(step, by > 0 ? 1 : this.steps[step].rewrites);
     return true;
   }
 
-  /** One step on or back. @param {number} by */
+  /** One step forward (1) or back (-1); returns whether it moved. @param {number} by */
   moveStep(by) {
     const step = this.#neighbour(by, (other, index) => this.shows(index));
     if (step === this.step) return false;
@@ -97,15 +97,15 @@ export class Clock {
     return true;
   }
 
-  /** Is this step offered? Those that changed nothing may be hidden, except the beginning and the present one. @param {number} index */
+  /** Whether the step is offered. Steps without rewrites may be hidden, except the first and the present one. @param {number} index */
   shows(index) {
     return !this.hideUnchanged || index === 0 || index === this.step || this.steps[index].rewrites > 0;
   }
 
-  /** The step during which a moment came to be. @param {number} t */
+  /** The step whose rewrite led to a moment. @param {number} t */
   stepOf(t) {
-    const found = this.steps.findIndex((step) => t > step.first && t <= step.first + step.rewrites);
-    return Math.max(0, found);
+    const index = this.steps.findIndex((step) => t > step.first && t <= step.first + step.rewrites);
+    return Math.max(0, index);
   }
 
   /** @param {string} compare */
@@ -114,10 +114,10 @@ export class Clock {
     this.chosen = true;
   }
 
-  /** @param {number} by @param {(step: Step, index: number) => boolean} wanted */
-  #neighbour(by, wanted) {
+  /** @param {number} by @param {(step: Step, index: number) => boolean} matches */
+  #neighbour(by, matches) {
     for (let step = this.step + by; step >= 0 && step < this.steps.length; step += by) {
-      if (wanted(this.steps[step], step)) return step;
+      if (matches(this.steps[step], step)) return step;
     }
     return this.step;
   }

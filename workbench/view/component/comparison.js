@@ -20,18 +20,20 @@ function markOf(before, after) {
 }
 
 export class Comparison {
-  /** @param {Scene} scene @param {number} a @param {number} b */
-  constructor(scene, a, b) {
+  /** @param {Scene} scene @param {number} a @param {number} b @param {boolean} [inOnePane] */
+  constructor(scene, a, b, inOnePane = false) {
     this.a = a;
     this.b = b;
+    this.inOnePane = inOnePane;
+    this.current = -1; // of `changed`: the one that was selected last
     const boxes = scene.boxes.length;
-    this.before = new Array(boxes); // versions at a and at b
+    this.before = new Array(boxes); // versions at moment a; after: at moment b
     this.after = new Array(boxes);
     this.marks = new Uint8Array(boxes);
     this.edgesBefore = new Array(scene.edges.length);
     this.edgesAfter = new Array(scene.edges.length);
     this.edgeMarks = new Uint8Array(scene.edges.length);
-    this.groups = new Map(); // closed group: what differs inside
+    this.groups = new Map(); // by group: its InnerChanges
 
     scene.boxes.forEach((box, index) => {
       this.before[index] = versionAt(box.v, a);
@@ -43,25 +45,34 @@ export class Comparison {
       this.edgesAfter[index] = versionAt(edge.v, b);
       this.edgeMarks[index] = markOf(this.edgesBefore[index], this.edgesAfter[index]);
     });
+    for (const index of scene.frames) this.groups.set(index, new InnerChanges(scene.boxes[index], a, b));
     for (const index of scene.closed) {
       const inside = new InnerChanges(scene.boxes[index], a, b);
       this.groups.set(index, inside);
-      if (this.marks[index] === SAME && inside.any) this.marks[index] = CHANGED;
+      if (this.marks[index] === SAME && inside.hasChanges) this.marks[index] = CHANGED;
     }
     this.boxes = scene.boxes;
+    this.ranks = scene.ranks;
   }
 
-  /** Boxes that differ, from top to bottom. */
+  /** The next (1) or previous (-1) of the boxes that differ, which becomes the current one. @param {number} direction */
+  step(direction) {
+    const changed = this.changed();
+    this.current = this.current < 0 && direction < 0 ? changed.length - 1 : (this.current + direction + changed.length) % changed.length;
+    return changed[this.current];
+  }
+
+  /** Indices of the boxes that differ, in the graph's order. */
   changed() {
-    const found = /** @type {number[]} */ ([]);
+    const indices = /** @type {number[]} */ ([]);
     this.boxes.forEach((box, index) => {
-      if (this.marks[index] > SAME && !isFrame(box)) found.push(index);
+      if (this.marks[index] > SAME && !isFrame(box)) indices.push(index);
     });
-    return found.sort((one, other) => this.boxes[one].y - this.boxes[other].y || this.boxes[one].x - this.boxes[other].x);
+    return indices.sort((one, other) => this.ranks[one] - this.ranks[other]);
   }
 }
 
-/** Counts inside a closed group: its nodes and their layouts at both moments, and what differs. */
+/** Counts inside a group: its nodes and their layouts at both moments, and its nodes by mark. */
 class InnerChanges {
   /** @param {Box} group @param {number} a @param {number} b */
   constructor(group, a, b) {
@@ -88,7 +99,7 @@ class InnerChanges {
     for (const [before, after] of members.values()) this.counts[markOf(before, after)]++;
   }
 
-  get any() {
+  get hasChanges() {
     return this.counts[REMOVED] + this.counts[ADDED] + this.counts[CHANGED] > 0;
   }
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The few helpers that build DOM. Whatever comes from a model goes in as text, never as markup.
+// Helpers that build DOM. Strings from a model become text, never markup.
 
 /** @import { Attributes } from "./types.js" */
 
@@ -19,7 +19,7 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A button of the toolbar: `label` is what it shows, and its name unless it is a sign only; `title` says what it does.
+/** A button: `label` is its text, and its accessible name unless it has no letter; `title` says what it does.
  * @param {string} label @param {string} title @param {() => void} click @param {Attributes} [attributes] */
 export function makeButton(label, title, click, attributes = {}) {
   const name = /\p{L}/u.test(label) ? null : title;
@@ -31,7 +31,7 @@ export function makeToggle(label, title, click) {
   return makeButton(label, title, click, { "aria-pressed": "false" });
 }
 
-/** A select; `change` gets the value chosen. Its options are set by `setOptions`.
+/** A select; `change` gets the chosen value, and `setOptions` sets the options.
  * @param {string} title @param {(value: string) => void} change */
 export function makeSelect(title, change, classes = "") {
   return make("select", { class: `gw-select ${classes}`, title, "aria-label": title, change: (/** @type {any} */ event) => change(event.target.value) });
@@ -52,18 +52,32 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** What has the focus in the document or shadow root of an element. @param {HTMLElement} element */
+/** The focused element in the document or shadow root of an element. @param {HTMLElement} element */
 export function focusedIn(element) {
   return /** @type {Document | ShadowRoot} */ (element.getRootNode()).activeElement;
 }
 
-/** A select from [value, words] pairs; rebuilt only when the pairs differ.
+/** Sets a select's options from [value, text] pairs, if they differ, and the chosen one.
  * @param {HTMLSelectElement} select @param {[string | number, string][]} pairs @param {string | number} chosen */
 export function setOptions(select, pairs, chosen) {
-  const wanted = JSON.stringify(pairs);
-  if (select.dataset.pairs !== wanted) {
-    select.dataset.pairs = wanted;
-    select.replaceChildren(...pairs.map(([value, words]) => make("option", { value, text: words })));
+  const json = JSON.stringify(pairs);
+  if (select.dataset.pairs !== json) {
+    select.dataset.pairs = json;
+    select.replaceChildren(...pairs.map(([value, text]) => make("option", { value, text })));
   }
   select.value = String(chosen);
+}
+
+/** The 2-D context of a canvas. @param {HTMLCanvasElement} canvas @param {CanvasRenderingContext2DSettings} [settings] */
+export function contextOf(canvas, settings) {
+  const context = canvas.getContext("2d", settings);
+  if (!context) throw new Error("the browser gives no 2-D context for a canvas: close some of its other pages, then load this one again");
+  return context;
+}
+
+/** The element with that id, which the page has. @param {string} id */
+export function elementOf(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`this file is damaged: it has no element "${id}"`);
+  return element;
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The graph at the moment that a pane shows, as Graphviz's DOT: boxes in their colours, open groups as clusters.
+// A pane's graph as Graphviz's DOT: boxes in their colours, open groups as clusters.
 
 import { isFrame } from "./scene.js";
 
@@ -7,10 +7,10 @@ import { isFrame } from "./scene.js";
 
 const DOT_BORDERS = ["style=filled penwidth=1", "style=filled penwidth=2.6", 'style="filled,dotted" penwidth=1.4']; // by layout
 
-/** Boxes are called b0, b1, ..., for DOT reads names with colons as ports; the tooltip has the id as it is. @param {Pane} pane */
+/** The DOT text. Boxes are called b0, b1, ..., since DOT reads names with colons as ports; the tooltip has the id. @param {Pane} pane */
 export function dotOf(pane) {
   const { scene } = pane;
-  const within = new Map(); // by frame, -1: in none
+  const within = new Map(); // boxes by frame; -1: outside all frames
   scene.boxes.forEach((box, index) => (within.get(box.up) ?? within.set(box.up, []).get(box.up)).push(index));
   const lines = [`digraph ${quoted(scene.title)} {`, "  node [shape=box fontname=Helvetica]", "  edge [fontname=Helvetica]"];
   lines.push(...boxLines(pane, within, -1, "  "));
@@ -21,7 +21,7 @@ export function dotOf(pane) {
   return `${lines.join("\n")}\n}\n`;
 }
 
-/** The boxes directly inside a frame, -1: outside of all, with what the frames among them hold. @returns {string[]}
+/** The lines of the boxes inside a frame, including those of inner frames; frame -1: all boxes. @returns {string[]}
  * @param {Pane} pane @param {Map<number, number[]>} within @param {number} frame @param {string} indent */
 function boxLines(pane, within, frame, indent) {
   return (within.get(frame) ?? []).flatMap((index) => {
@@ -30,7 +30,7 @@ function boxLines(pane, within, frame, indent) {
     if (!pane.shows(index)) return boxLines(pane, within, index, indent);
     const inner = boxLines(pane, within, index, `${indent}  `);
     if (!inner.length) return [];
-    const title = quoted(box.title || box.id, box.same);
+    const title = quoted(box.title || box.id, box.same ?? "");
     return [`${indent}subgraph cluster_${index} {`, `${indent}  label=${title}`, ...inner, `${indent}}`];
   });
 }
@@ -44,7 +44,7 @@ function attributesOf(pane, index) {
   if (box.kind === "group") {
     const { nodes, mix } = pane.inside(index);
     const fill = pane.colouring === "layout" && nodes ? theme.fills[mix.indexOf(Math.max(...mix))] : theme.neutral;
-    return `label=${quoted(box.title || box.id, `${nodes} ${nodes === 1 ? "node" : "nodes"}`, box.same)} ${tooltip} style=filled fillcolor=${hex(fill)}`;
+    return `label=${quoted(box.title || box.id, `${nodes} ${nodes === 1 ? "node" : "nodes"}`, box.same ?? "")} ${tooltip} style=filled fillcolor=${hex(fill)}`;
   }
   if (!look) return `label=${quoted(box.id)} ${tooltip}`;
   const label = `label=${quoted(look.op, look.name, look.d)} ${tooltip}`;
@@ -52,13 +52,13 @@ function attributesOf(pane, index) {
   return `${label} fillcolor=${hex(pane.fillOf(index, look))} ${DOT_BORDERS[look.l] ?? DOT_BORDERS[2]}`;
 }
 
-/** The lines as one string of DOT, with nothing in them read as an escape. @param {...string} lines */
+/** The lines as one quoted string of DOT; backslashes and quotes are escaped. @param {...string} lines */
 function quoted(...lines) {
   const escaped = lines.filter(Boolean).map((line) => line.replaceAll("\\", "\\\\").replaceAll('"', '\\"'));
   return `"${escaped.join("\\n")}"`;
 }
 
-/** A colour as DOT takes it: six digits. CSS has three, and rgb(1, 2, 3), too. @param {string} colour */
+/** A CSS colour, which may be #abc or rgb(1, 2, 3), with six digits as DOT needs it. @param {string} colour */
 function hex(colour) {
   const channels = /^rgba?\((\d+), *(\d+), *(\d+)/.exec(colour)?.slice(1);
   if (channels) return quoted(`#${channels.map((channel) => Number(channel).toString(16).padStart(2, "0")).join("")}`);

@@ -1,9 +1,9 @@
 // @ts-check
-// A picture that Python drew, over the view until it is closed.
+// A dialog over the view with a picture that Python drew.
 
 import { make, makeButton } from "./dom.js";
 
-/** @import { Section, View } from "./types.js" */
+/** @import { DrawingEntry, View } from "./types.js" */
 
 export class Drawing {
   /** @param {View} view */
@@ -18,10 +18,10 @@ export class Drawing {
       this.picture);
   }
 
-  /** @param {Section["drawings"][number]} drawing */
+  /** @param {DrawingEntry} drawing */
   show({ words, about, svg }) {
     const text = typeof svg === "number" ? this.view.data.drawings?.[svg] ?? "" : svg;
-    // Parsed as XML and never as HTML; Python escapes whatever in it comes from a model.
+    // Parsed as XML and never as HTML; Python escapes the model's strings in it.
     const parsed = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
     this.heading.textContent = words;
     this.about.textContent = about;
@@ -30,7 +30,7 @@ export class Drawing {
     this.element.focus();
   }
 
-  /** Closes it; returns whether it was open. */
+  /** Closes the dialog; returns whether it was open. */
   close() {
     if (this.element.hidden) return false;
     this.element.hidden = true;

@@ -1,28 +1,29 @@
 // @ts-check
-// Painting the edges: few paths, one for each kind of line.
+// Painting the edges, one path for each kind of line.
 
 import { ADDED, REMOVED } from "./comparison.js";
+import { tracePath } from "./clipping.js";
 import { cutText } from "./text_metrics.js";
-import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, WORDS_ZOOM } from "./pane.js";
+import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, LABEL_ZOOM } from "./pane.js";
 
 /** @import { Context, Edge, Extent, Pane, Scene, Version } from "./types.js" */
 
 const ARROW = 5.5;
-const SPECK = 4; // px: from afar, edges between boxes so near to each other are left out
+const MIN_PLAIN_EXTENT = 4; // px; below PLAIN_ZOOM, shorter edges are not painted
 const STUB = 12; // px of a stub above its consumer
-const WORDS_WIDTH = 190;
-const LEAST_STRETCH = 18; // px of an edge that has words on it
+const LABEL_WIDTH = 190;
+const MIN_LABELLED_SEGMENT = 18; // px of an edge's segment with a label
 
-/** All edges of a pane, then the words on them. @param {Context} ctx @param {Pane} pane */
+/** All edges of a pane, then their labels. @param {Context} ctx @param {Pane} pane */
 export function paintEdges(ctx, pane) {
-  const { scene, region } = pane;
+  const { scene, region, regions } = pane;
   const batches = new Map();
-  const lettered = /** @type {[number[], Version][]} */ ([]);
-  const least = (pane.zoom < PLAIN_ZOOM ? SPECK : 1) / pane.zoom;
+  const labelled = /** @type {[number[], Version, number][]} */ ([]); // points, version, mark
+  const minExtent = (pane.zoom < PLAIN_ZOOM ? MIN_PLAIN_EXTENT : 1) / pane.zoom;
   for (const index of scene.edgeRows.between(region.top, region.bottom)) {
     const edge = scene.edges[index];
     const version = pane.edgeVersion(index);
-    if (!version || !isSeen(edge.extent, region, least)) continue;
+    if (!version || regions.joins(edge.a, edge.b) || !isSeen(edge.extent, region, minExtent)) continue;
     const mark = shownMark(pane, index);
     const dim = pane.isDim(edge.a) || pane.isDim(edge.b);
     const key = (version[3] ?? 2) + 3 * mark + 15 * (dim ? 1 : 0);
@@ -30,15 +31,15 @@ export function paintEdges(ctx, pane) {
     if (!batch) batches.set(key, (batch = []));
     const points = pointsOf(scene, edge, version);
     batch.push(points);
-    if (!dim && version[2] >= 0) lettered.push([points, version]);
+    if (!dim && version[2] >= 0) labelled.push([points, version, mark]);
   }
   for (const [key, batch] of [...batches].sort(([one], [other]) => (one % 15) - (other % 15))) paintBatch(ctx, pane, key, batch);
   ctx.setLineDash([]);
   ctx.globalAlpha = 1;
-  if (pane.zoom >= WORDS_ZOOM) paintWords(ctx, pane, lettered);
+  if (pane.zoom >= LABEL_ZOOM) paintLabels(ctx, pane, labelled);
 }
 
-/** The line of an edge: where nothing stands in its way at the time, straight down at x = version[4].
+/** The points of an edge. A version with a fifth number goes straight down at that x: no box is in between.
  * @param {Scene} scene @param {Edge} edge @param {Version} version */
 function pointsOf(scene, edge, version) {
   const x = version[4];
@@ -51,7 +52,7 @@ function pointsOf(scene, edge, version) {
 function shownMark(pane, index) {
   const mark = pane.comparison.edgeMarks[index];
   if (mark !== REMOVED && mark !== ADDED) return 0;
-  // An edge that is gone is not drawn after, and the other way round: what is left here is the marked side.
+  // A removed edge is painted only before, an added one only after.
   return pane.side === BOTH || pane.edgeVersion(index) ? mark : 0;
 }
 
@@ -66,13 +67,12 @@ function paintBatch(ctx, pane, key, batch) {
   ctx.lineWidth = Math.max(width, 0.7 / zoom);
   ctx.strokeStyle = ctx.fillStyle = mark ? theme.marks[mark] : theme.lines[kind];
   ctx.globalAlpha = dim ? 0.12 : reading ? 1 : 0.7;
-  // Dashes are slow without a graphics card, and cannot be seen from afar.
-  ctx.setLineDash(!reading ? [] : mark === REMOVED ? [6, 4] : kind === 2 ? [2, 3] : []);
+  // Dashes are slow without a graphics card, and not visible when zoomed out.
+  const dash = !reading ? [] : mark === REMOVED ? [6, 4] : kind === 2 ? [2, 3] : [];
+  ctx.setLineDash(dash);
   ctx.beginPath();
-  for (const p of batch) {
-    ctx.moveTo(p[0], p[1]);
-    for (let place = 2; place < p.length; place += 2) ctx.lineTo(p[place], p[place + 1]);
-  }
+  const period = dash.length ? dash[0] + dash[1] : 0;
+  for (const points of batch) tracePath(ctx, points, pane.region, period);
   ctx.stroke();
   if (reading) paintArrows(ctx, batch);
 }
@@ -93,49 +93,49 @@ function paintArrows(ctx, batch) {
   ctx.fill();
 }
 
-/** @param {Extent} extent @param {Extent} region @param {number} least */
-function isSeen({ left, right, top, bottom }, region, least) {
-  if (right - left < least && bottom - top < least) return false;
+/** @param {Extent} extent @param {Extent} region @param {number} minExtent */
+function isSeen({ left, right, top, bottom }, region, minExtent) {
+  if (right - left < minExtent && bottom - top < minExtent) return false;
   return left <= region.right && right >= region.left && top <= region.bottom && bottom >= region.top;
 }
 
-/** Shape and layout, beside the longest stretch of each edge; where two would overlap, the first stays.
- * @param {Context} ctx @param {Pane} pane @param {[number[], Version][]} lettered */
-function paintWords(ctx, pane, lettered) {
+/** Labels beside the longest segment of each edge, in the colour of its mark; a label that would overlap an earlier one
+ * is left out. @param {Context} ctx @param {Pane} pane @param {[number[], Version, number][]} labelled */
+function paintLabels(ctx, pane, labelled) {
   const { scene, theme } = pane;
   const font = `11px ${theme.font}`;
   const taken = /** @type {Extent[]} */ ([]);
   ctx.font = font;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
-  for (const [points, version] of lettered) {
-    const place = longestStretch(points);
-    if (place.length < LEAST_STRETCH) continue;
-    const words = scene.words[version[2]];
-    const cut = cutText(words, font, WORDS_WIDTH);
-    const spot = { left: place.x + 4, right: place.x + 4 + cut.width, top: place.y - 6, bottom: place.y + 6 };
-    if (taken.some((other) => spot.left < other.right && spot.right > other.left && spot.top < other.bottom && spot.bottom > other.top)) continue;
-    taken.push(spot);
+  for (const [points, version, mark] of labelled) {
+    const segment = longestSegment(points);
+    if (segment.length < MIN_LABELLED_SEGMENT) continue;
+    const label = scene.words[version[2]];
+    const cut = cutText(label, font, LABEL_WIDTH);
+    const area = { left: segment.x + 4, right: segment.x + 4 + cut.width, top: segment.y - 6, bottom: segment.y + 6 };
+    if (taken.some((other) => area.left < other.right && area.right > other.left && area.top < other.bottom && area.bottom > other.top)) continue;
+    taken.push(area);
     ctx.globalAlpha = 0.85;
     ctx.fillStyle = theme.background;
-    ctx.fillRect(spot.left - 1, spot.top, cut.width + 2, 12);
+    ctx.fillRect(area.left - 1, area.top, cut.width + 2, 12);
     ctx.globalAlpha = 1;
-    ctx.fillStyle = theme.muted;
-    ctx.fillText(cut.text, spot.left, place.y);
+    ctx.fillStyle = mark ? theme.marks[mark] : theme.muted;
+    ctx.fillText(cut.text, area.left, segment.y);
   }
 }
 
 /** @param {number[]} p */
-function longestStretch(p) {
-  let best = { length: -1, x: 0, y: 0 };
-  for (let place = 0; place + 3 < p.length; place += 2) {
-    const length = Math.abs(p[place + 3] - p[place + 1]);
-    if (length > best.length) best = { length, x: (p[place] + p[place + 2]) / 2, y: (p[place + 1] + p[place + 3]) / 2 };
+function longestSegment(p) {
+  let longest = { length: -1, x: 0, y: 0 };
+  for (let index = 0; index + 3 < p.length; index += 2) {
+    const length = Math.abs(p[index + 3] - p[index + 1]);
+    if (length > longest.length) longest = { length, x: (p[index] + p[index + 2]) / 2, y: (p[index + 1] + p[index + 3]) / 2 };
   }
-  return best;
+  return longest;
 }
 
-/** Values of high fan-out: a short stub at the consumer, with the name of where it comes from.
+/** Values of high fan-out: a short stub at the consumer, with the name of the producer.
  * @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintStubs(ctx, pane, index) {
   const { scene, theme } = pane;
@@ -157,7 +157,7 @@ export function paintStubs(ctx, pane, index) {
     ctx.beginPath();
     ctx.arc(x, y - STUB, 2, 0, 2 * Math.PI);
     ctx.fill();
-    if (pane.zoom < WORDS_ZOOM) continue;
+    if (pane.zoom < LABEL_ZOOM) continue;
     ctx.fillStyle = theme.muted;
     ctx.font = font;
     ctx.textAlign = "left";
@@ -169,7 +169,7 @@ export function paintStubs(ctx, pane, index) {
 /** The stub at a point of the scene, as an edge's index, or -1.
  * @param {Scene} scene @param {number} index @param {number} x @param {number} y */
 export function stubAt(scene, index, x, y) {
-  for (const edgeIndex of scene.ticks[index] ?? []) {
+  for (const edgeIndex of scene.ticks[index]) {
     const stub = scene.stubOf(edgeIndex);
     if (x >= stub.x - 4 && x <= stub.x + 30 && y >= stub.y - STUB - 4 && y < stub.y) return edgeIndex;
   }

@@ -1,5 +1,5 @@
 // @ts-check
-// The panel with all keys.
+// A dialog with all keys.
 
 import { make, makeButton } from "./dom.js";
 
@@ -12,23 +12,23 @@ const POINTER = [
 ];
 
 export class Help {
-  /** `closed` is called when it closes: the focus must go somewhere.
+  /** `closed` is called after it was closed, to set the focus.
    * @param {[string[], string, unknown][]} keys @param {() => void} closed */
   constructor(keys, closed) {
     this.closed = closed;
-    const rows = [...keys.map(([names, words]) => [names.map(nameOf).join(" or "), words]), ...POINTER];
+    const rows = [...keys.map(([names, text]) => [names.map(nameOf).join(" or "), text]), ...POINTER];
     this.element = make("div", { class: "gw-help", role: "dialog", "aria-label": "Keys", hidden: true },
       makeButton("\u00d7", "Close (Escape)", () => this.close()),
-      make("dl", {}, ...rows.map(([names, words]) => make("div", {}, make("dt", { text: names }), make("dd", { text: words })))));
+      make("dl", {}, ...rows.map(([names, text]) => make("div", {}, make("dt", { text: names }), make("dd", { text: text })))));
   }
 
   toggle() {
     if (this.close()) return;
     this.element.hidden = false;
-    this.element.querySelector("button").focus();
+    this.element.querySelector("button")?.focus();
   }
 
-  /** Says whether there was something to close. */
+  /** Closes the dialog; returns whether it was open. */
   close() {
     const wasOpen = !this.element.hidden;
     this.element.hidden = true;

@@ -1,14 +1,15 @@
 // @ts-check
-// The component as Streamlit mounts it (Components v2): the same function for the first call and for every rerun.
+// The entry for Streamlit (Components v2), which calls `mount` first and at every rerun.
 
 import { putHook, removeHook } from "./test_api.js";
+import { PLAYER } from "./keys.js";
 import { remember } from "./memory.js";
 import { View } from "./view.js";
 
-/** @import { Outside, Place, StreamlitComponent } from "./types.js" */
+/** @import { Outside, AddressState, StreamlitComponent } from "./types.js" */
 
-const views = new WeakMap(); // by the element that Streamlit keeps over reruns
-const memories = new Map(); // by key: of views that were taken down
+const views = new WeakMap(); // by parent element, which Streamlit keeps over reruns
+const memories = new Map(); // by key: the state of unmounted views
 
 /** @param {StreamlitComponent} component */
 export default function mount(component) {
@@ -21,17 +22,20 @@ export default function mount(component) {
     views.set(parentElement, mounted);
     putHook(key, mounted.view);
   }
+  mounted.view.root.classList.toggle(PLAYER, Boolean(data?.player));
   mounted.component = component; // its functions belong to this rerun
   mounted.view.update(data);
   return () => {
-    memories.set(key, remember(mounted.view) ?? mounted.view.memory); // taken down at once, it hands on what it began with
+    memories.set(key, remember(mounted.view) ?? mounted.view.memory); // a view unmounted before its first scene passes on its own memory
     mounted.view.destroy();
+    clearTimeout(toWrite.timer); // the address is that of another page now
+    toWrite.timer = 0;
     views.delete(parentElement);
     removeHook(key);
   };
 }
 
-/** The key that the page gave it; Streamlit hands in one of its own, new with each mount, but names a class after it.
+/** The key that the page gave the component, read from a class; Streamlit's `key` is new with each mount.
  * @param {StreamlitComponent} component */
 function keyOf({ key, parentElement }) {
   const classes = /** @type {Iterable<string>} */ (parentElement.host?.closest('[class*="st-key-"]')?.classList ?? []);
@@ -39,7 +43,7 @@ function keyOf({ key, parentElement }) {
   return named ? named.slice("st-key-".length) : key;
 }
 
-/** What the view asks of Python. @returns {Outside} @param {{ component: StreamlitComponent }} mounted */
+/** The view's requests to Python. @returns {Outside} @param {{ component: StreamlitComponent }} mounted */
 function streamlit(mounted) {
   const trigger = (/** @type {string} */ name, /** @type {object} */ value) => mounted.component.setTriggerValue(name, value);
   return {
@@ -47,24 +51,48 @@ function streamlit(mounted) {
     setOpen: (id, open, all) => trigger("set_open", { id, open, all }),
     find: (query) => trigger("find", { query }),
     numbers: (file, text) => trigger("numbers", { file, text }),
+    providers: () => trigger("providers", { asked: Date.now() }),
     stepInto: (rewrite) => trigger("step_into", { rewrite }),
     reveal: (id) => trigger("reveal", { id }),
     constants: (on) => trigger("constants", { on }),
     flat: (on) => trigger("flat", { on }),
-    begin: () => {
+    initialQuery: () => {
       const here = new URL(window.location.href).searchParams;
       return { query: here.get("query") ?? "", hits: here.get("hits") ?? "" };
     },
-    address: writeQuery,
+    address: (state) => mounted.component.data.player || writeQuery(state), // the address of a lesson is its stop
   };
 }
 
-/** The state of the view in the page's address, without a rerun; other keys of the query stay. @param {Place} state */
+const WRITES = 25; // writes of the address in WINDOW_MS without delay: browsers refuse more than 100 in 30 s
+const WINDOW_MS = 10_000;
+const DELAY_MS = 400;
+const toWrite = { state: /** @type {AddressState | null} */ (null), timer: 0, times: /** @type {number[]} */ ([]) };
+
+/** Writes the view's state into the page's address, without a rerun; other keys of the query stay. After many writes it
+ * waits. @param {AddressState} state */
 function writeQuery(state) {
+  toWrite.state = state;
+  toWrite.times = toWrite.times.filter((time) => time > performance.now() - WINDOW_MS);
+  if (toWrite.times.length < WRITES) writeNow();
+  else if (!toWrite.timer) toWrite.timer = setTimeout(writeNow, DELAY_MS);
+}
+
+function writeNow() {
+  clearTimeout(toWrite.timer);
+  toWrite.timer = 0;
   const url = new URL(window.location.href);
-  for (const [name, value] of Object.entries(state)) {
+  for (const [name, value] of Object.entries(toWrite.state ?? {})) {
     if (value === "") url.searchParams.delete(name);
     else url.searchParams.set(name, value);
   }
-  if (url.href !== window.location.href) window.history.replaceState(window.history.state, "", url);
+  if (url.href === window.location.href) return;
+  toWrite.times.push(performance.now());
+  try {
+    window.history.replaceState(window.history.state, "", url);
+  } catch {
+    toWrite.timer = setTimeout(writeNow, WINDOW_MS); // the browser refuses more writes for now
+  }
 }
+
+window.addEventListener("pagehide", writeNow);

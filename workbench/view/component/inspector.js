@@ -1,50 +1,47 @@
 // @ts-check
-// All about the selected box: what Python (or the report's table) knows, section by section.
+// The inspector: what Python, or the report's table, has about the selected box, in sections.
 
 import { make, makeButton, setShown } from "./dom.js";
 import { Drawing } from "./drawing.js";
 import { printable, thousands } from "./text_metrics.js";
 import { tipLines } from "./tip.js";
 
-/** @import { Histogram, Inspected, Section, View } from "./types.js" */
-
-const ROOMY = 900; // px; in a narrower view the panel waits for a selection
+/** @import { DrawingEntry, Histogram, Inspected, MomentEntry, Section, View } from "./types.js" */
 
 export class Inspector {
   /** @param {View} view */
   constructor(view) {
     this.view = view;
-    this.drawing = new Drawing(view); // over the whole view, when it is open
+    this.drawing = new Drawing(view); // covers the view while it is open
     this.title = make("h2", { class: "gw-title", dir: "auto" });
     this.body = make("div", { class: "gw-sections" });
     this.element = make("aside", { class: "gw-inspector", "aria-label": "Inspector" },
       make("div", { class: "gw-inspector-head" }, this.title, makeButton("\u00d7", "Close the inspector (i)", () => view.toggleInspector())),
       this.body,
       this.drawing.element);
-    this.shown = /** @type {Inspected | string} */ (null);
-    this.folded = new Map(); // title of a section: open or not, as the user left it
+    this.shown = /** @type {Inspected | string} */ ("");
+    this.folded = new Map(); // by title of a section: whether the user left it open
   }
 
   update() {
     const { view } = this;
-    const roomy = view.root.clientWidth >= ROOMY;
-    setShown(this.element, view.inspectorOpen && (roomy || view.selected !== ""));
+    setShown(this.element, view.inspectorOpen && view.selected !== "");
     const known = view.data.inspector?.id === view.selected ? view.data.inspector : null;
-    // Without an answer so far: what the picture itself knows.
-    const wanted = known ?? `${view.selected}\n${view.scene?.id}`;
-    if (wanted === this.shown) return;
-    this.shown = wanted;
+    // Until Python answers: what the scene has.
+    const key = known ?? `${view.selected}\n${view.scene.id}\n${view.data.absent}`;
+    if (key === this.shown) return;
+    this.shown = key;
     if (known) this.#show(known);
-    else this.#showOwn();
+    else this.#showFromScene();
   }
 
-  #showOwn() {
+  #showFromScene() {
     const { view } = this;
     const name = view.selectedBox >= 0 ? view.scene.nameOf(view.selectedBox) : view.selected;
     this.title.textContent = name ? printable(name) : "Nothing selected";
     const lines = view.selectedBox >= 0 ? tipLines(view, view.selectedBox) : [];
-    const words = view.selected ? lines : ["Click a box, or press n."];
-    this.body.replaceChildren(...words.map((text) => make("p", { text, dir: "auto" })));
+    const texts = view.selected ? [...lines, view.data.absent ?? ""].filter(Boolean) : ["Click a box, or press n."];
+    this.body.replaceChildren(...texts.map((text) => make("p", { text, dir: "auto" })));
   }
 
   /** @param {Inspected} known */
@@ -69,13 +66,13 @@ export class Inspector {
     return details;
   }
 
-  /** Where the node came from: each moment is a button that goes there. @param {Section["moments"]} moments */
+  /** The node's history: each moment is a button that goes there. @param {MomentEntry[]} moments */
   #moments(moments) {
     return make("ol", { class: "gw-moments" }, ...moments.map(({ t, words, what }) => make("li", {},
       make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => this.#goTo(t) }))));
   }
 
-  /** @param {Section["drawings"]} drawings */
+  /** @param {DrawingEntry[]} drawings */
   #drawings(drawings) {
     return make("div", { class: "gw-drawings" }, ...drawings.map((drawing) =>
       makeButton(`Draw ${printable(drawing.words)}`, drawing.about, () => this.drawing.show(drawing))));
@@ -87,27 +84,27 @@ export class Inspector {
   }
 }
 
-/** A table; where its rows are of moments, the first cell is a button that goes there.
+/** A table; if its rows have moments, the first cell of each is a button that goes there.
  * @param {Section} section @param {(t: number) => void} goTo */
-function tableOf({ head, rows, at }, goTo) {
+function tableOf({ head, rows = [], at }, goTo) {
   const cells = (/** @type {"th" | "td"} */ tag, /** @type {string[]} */ row) => row.map((cell) => make(tag, { text: cell, dir: "auto" }));
-  const lineOf = (/** @type {string[]} */ row, /** @type {number} */ place) => {
+  const lineOf = (/** @type {string[]} */ row, /** @type {number} */ index) => {
     if (!at) return cells("td", row);
-    const button = make("button", { type: "button", class: "gw-moment", text: row[0], dir: "auto", click: () => goTo(at[place]) });
+    const button = make("button", { type: "button", class: "gw-moment", text: row[0], dir: "auto", click: () => goTo(at[index]) });
     return [make("td", {}, button), ...cells("td", row.slice(1))];
   };
   const table = make("table", {});
   if (head) table.append(make("thead", {}, make("tr", {}, ...cells("th", head))));
-  table.append(make("tbody", {}, ...rows.map((row, place) => make("tr", {}, ...lineOf(row, place)))));
+  table.append(make("tbody", {}, ...rows.map((row, index) => make("tr", {}, ...lineOf(row, index)))));
   return make("div", { class: "gw-table" }, table);
 }
 
 /** @param {Histogram} histogram */
 function histogramOf({ low, high, counts, words }) {
-  const most = Math.max(1, ...counts);
+  const maxCount = Math.max(1, ...counts);
   const bars = counts.map((count) => {
     const bar = make("i", { title: thousands(count) });
-    bar.style.height = `${Math.max(count ? 3 : 0, (100 * count) / most)}%`;
+    bar.style.height = `${Math.max(count ? 3 : 0, (100 * count) / maxCount)}%`;
     return bar;
   });
   const ends = make("div", { class: "gw-ends" }, make("span", { text: short(low) }), make("span", { text: short(high) }));

@@ -1,18 +1,18 @@
 // @ts-check
-// The keyboard: all keys in one table, which is also what the help shows.
+// The keyboard: one table of all keys, which the help shows too.
 
 import { goToChange } from "./changes.js";
-import { focusedIn, setText } from "./dom.js";
+import { focusedIn } from "./dom.js";
 import { isFrame } from "./scene.js";
 import { alongEdge, inOrder, nearestToMiddle } from "./navigation.js";
-import { toggleGroup } from "./opening.js";
 
 /** @import { Key, View } from "./types.js" */
 
 const PAN = 80; // px for each press
 const ZOOM = 1.25;
+const PALETTE = "Ctrl+k"; // acts wherever the focus is
 
-/** [keys, what they do in words, the action]; keys are written as `combinationOf` writes them. */
+/** [keys, their text in the help, the action]; keys have the form of `combinationOf`. */
 export const KEYS = /** @type {Key[]} */ ([
   [["ArrowUp"], "previous step (pass)", (view) => view.tick((clock) => clock.moveStep(-1))],
   [["ArrowDown"], "next step (pass)", (view) => view.tick((clock) => clock.moveStep(1))],
@@ -26,14 +26,15 @@ export const KEYS = /** @type {Key[]} */ ([
   [["c"], "next change", (view) => goToChange(view, 1)],
   [["C"], "previous change", (view) => goToChange(view, -1)],
   [["/", "Ctrl+f"], "find", (view) => view.search.focus()],
+  [[PALETTE], "passes, nodes, actions and pages in one list", (view) => view.palette.open()],
   [["Alt+ArrowDown"], "select the consumer", (view) => walk(view, (box) => alongEdge(view, box, 1))],
   [["Alt+ArrowUp"], "select the producer", (view) => walk(view, (box) => alongEdge(view, box, -1))],
   [["n", "Alt+ArrowRight"], "select the next box", (view) => walk(view, (box) => inOrder(view, box, 1))],
   [["N", "Alt+ArrowLeft"], "select the previous box", (view) => walk(view, (box) => inOrder(view, box, -1))],
-  [["u"], "select the group round the box", (view) => walk(view, (box) => view.scene.boxes[box].up ?? -1)],
-  [["Enter"], "open or close the selected group", (view) => toggleGroup(view, view.selectedBox, false)],
-  [["Alt+Enter"], "the same with all below", (view) => toggleGroup(view, view.selectedBox, true)],
-  [["k"], "focus: all, 1, 2, 3 hops round the selected box", (view) => view.setHops((view.hops + 1) % 4)],
+  [["u"], "select the group around the box", (view) => walk(view, (box) => view.scene.boxes[box].up ?? -1)],
+  [["Enter"], "open or close the selected group", (view) => view.opening.toggle(view.selectedBox, false)],
+  [["Alt+Enter"], "open or close the selected group and all groups in it", (view) => view.opening.toggle(view.selectedBox, true)],
+  [["k"], "focus: all, 1, 2, 3 hops around the selected box", (view) => view.setHops((view.hops + 1) % 4)],
   [["i"], "inspector", (view) => view.toggleInspector()],
   [["2"], "one pane, two panes", (view) => view.setPanes(3 - view.panes)],
   [["Space"], "show the whole graph", (view) => view.fit()],
@@ -47,11 +48,14 @@ export const KEYS = /** @type {Key[]} */ ([
   [["?"], "these keys", (view) => view.help.toggle()],
 ]);
 
+export const PLAYER = "gw-player"; // class of the view of a lesson, which stays at its moment
+const PLAYER_KEYS = ["Space", "+", "=", "-", "Shift+ArrowUp", "Shift+ArrowDown", "Shift+ArrowLeft", "Shift+ArrowRight"];
 const actions = new Map(KEYS.flatMap(([keys, , action]) => keys.map((key) => /** @type {const} */ ([key, action]))));
-const TAKES_KEYS = "input:not([type=checkbox]), textarea, select, [contenteditable=true], [role=radio], [role=tab], [role=slider], [role=option], [role=combobox]";
-const HOLDS_KEYS = "[role=dialog], [role=listbox], [role=menu], [data-testid=stDataFrame]"; // what is in them takes keys
+const TAKES_KEYS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable=true], [role=slider], [role=option], [role=combobox]";
+const TAKES_ARROWS = "[role=radio], [role=tab], input[type=radio]"; // and Home and End; letters are for the view
+const HOLDS_KEYS = "[role=dialog], [role=listbox], [role=menu], [data-testid=stDataFrame]"; // elements in these take keys
 
-/** A key with its modifiers: "Alt+Enter", "Shift+ArrowUp", "c", "C". Shift counts only where it makes no other letter.
+/** A key with its modifiers: "Alt+Enter", "Shift+ArrowUp", "c", "C". Shift is left out where it makes another letter.
  * @param {KeyboardEvent} event */
 function combinationOf(event) {
   const key = event.key === " " ? "Space" : event.key;
@@ -63,9 +67,9 @@ function combinationOf(event) {
 }
 
 const listening = /** @type {View[]} */ ([]); // the views of the page, the oldest first
-const OUTSIDE = ["Space", "Enter", "Escape", "Alt+Enter"]; // keys that the page keeps where a view has no focus
+const NEEDS_FOCUS = ["Space", "Enter", "Escape", "Alt+Enter"]; // keys that a view gets only when it has the focus
 
-/** Keys on the view, and those that nothing else on the page needs: no click on the picture comes first. @param {View} view */
+/** Listens to keys on the view, and to keys that nothing else on the page needs, so that no click is necessary. @param {View} view */
 export function listenToKeys(view) {
   view.root.addEventListener("keydown", (event) => press(view, event, combinationOf(event)));
   if (!listening.length) window.addEventListener("keydown", pressOutside, true);
@@ -81,36 +85,43 @@ export function ignoreKeys(view) {
 /** @param {KeyboardEvent} event */
 function pressOutside(event) {
   const combination = combinationOf(event);
-  if (OUTSIDE.includes(combination) || combination.startsWith("Ctrl") || isNeeded(event)) return;
-  const view = listening.find(({ root, scene }) => scene?.T > 0 && isInSight(root)); // keys of a still picture scroll the page
+  if (combination === PALETTE) {
+    const inSight = listening.find(({ root }) => isInSight(root));
+    if (inSight) press(inSight, event, combination);
+    return;
+  }
+  if (NEEDS_FOCUS.includes(combination) || combination.startsWith("Ctrl") || isNeeded(event)) return;
+  const view = listening.find(({ root, scene, pageKeys }) => pageKeys && scene.T > 0 && isInSight(root)); // without a history, keys scroll the page
   if (view) press(view, event, combination);
 }
 
 /** @param {View} view @param {KeyboardEvent} event @param {string} combination */
 function press(view, event, combination) {
+  if (view.root.classList.contains(PLAYER) && !PLAYER_KEYS.includes(combination)) return;
   const action = actions.get(combination);
-  if (!action || !view.scene || event.defaultPrevented || keeps(event.composedPath()[0], combination)) return;
+  if (!action || !view.hasScene || event.defaultPrevented || isControlKey(event.composedPath()[0], combination)) return;
   event.preventDefault();
   event.stopPropagation();
   action(view);
 }
 
-/** Is the key for what has the focus: a view, which hears it itself, or a control that takes keys? @param {KeyboardEvent} event */
+/** Whether the key is for the focused element: a view, which has its own listener, or a control that takes keys. @param {KeyboardEvent} event */
 function isNeeded(event) {
   const [target, ...around] = /** @type {any[]} */ (event.composedPath());
   if (around.some((one) => listening.some(({ root }) => one === root))) return true;
+  if (target.matches?.(TAKES_ARROWS)) return /^(Arrow|Home|End)/.test(event.key);
   return target.matches?.(TAKES_KEYS) || around.some((one) => one.matches?.(HOLDS_KEYS));
 }
 
-/** Whether half of it is on the screen. @param {HTMLElement} root */
+/** Whether at least half of the view's height is on the screen. @param {HTMLElement} root */
 function isInSight(root) {
   const { top, bottom, height } = root.getBoundingClientRect();
   return height > 0 && Math.min(bottom, window.innerHeight) - Math.max(top, 0) > height / 2;
 }
 
-/** Keys that the focused control needs itself. @param {any} target @param {string} combination */
-function keeps(target, combination) {
-  if (combination === "Escape" || combination === "Ctrl+f") return false;
+/** Whether the focused control needs the key. @param {any} target @param {string} combination */
+function isControlKey(target, combination) {
+  if (["Escape", "Ctrl+f", PALETTE].includes(combination)) return false;
   const tag = target.tagName;
   if (target.type === "checkbox") return combination === "Space";
   if (tag === "SELECT" || (tag === "INPUT" && target.type !== "range")) return true;
@@ -120,14 +131,14 @@ function keeps(target, combination) {
 
 /** @param {View} view @param {(box: number) => number} next */
 function walk(view, next) {
-  const to = view.selectedBox < 0 ? nearestToMiddle(view) : next(view.selectedBox);
-  if (to < 0) {
-    view.say("Nothing further in that direction");
+  const index = view.selectedBox < 0 ? nearestToMiddle(view) : next(view.selectedBox);
+  if (index < 0) {
+    view.say("No further box in that direction");
     return;
   }
-  const box = view.scene.boxes[to];
+  const box = view.scene.boxes[index];
   view.select(box.id, { late: true });
-  setText(view.live, `${view.scene.nameOf(to)}${box.kind === "group" ? (isFrame(box) ? ", open group" : ", closed group") : ""}`);
+  view.messages.tell(`${view.scene.nameOf(index)}${box.kind === "group" ? (isFrame(box) ? ", open group" : ", closed group") : ""}`);
 }
 
 /** @param {View} view @param {number} dx @param {number} dy */
@@ -138,7 +149,7 @@ function pan(view, dx, dy) {
 
 /** @param {View} view */
 function leave(view) {
-  if (view.inspector.drawing.close() || view.help.close()) return;
+  if (view.palette.close() || view.inspector.drawing.close() || view.help.close()) return;
   if (focusedIn(view.root) !== view.stage.canvas) view.stage.focus();
   else view.select("");
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// What is on screen, in words: fills, lines and signs.
+// The legend: fills, lines and signs of the picture, with their meanings.
 
 import { legendOf } from "./colouring.js";
 import { make } from "./dom.js";
@@ -16,10 +16,10 @@ export class Legend {
 
   update() {
     const { scene, theme, colouring, marks, panes, clock } = this.view;
-    if (!scene) return;
-    const wanted = [scene, theme, colouring, marks.own, marks.asked, panes, clock.compare];
-    if (wanted.every((value, index) => value === this.shown[index])) return;
-    this.shown = wanted;
+    if (!this.view.hasScene) return;
+    const state = [scene, theme, colouring, marks.own, marks.asked, panes, clock.compare];
+    if (state.every((value, index) => value === this.shown[index])) return;
+    this.shown = state;
     this.element.replaceChildren(...(marks.legendOf(colouring, theme) ?? legendOf(colouring, scene, theme)).map(fillEntry), ...this.#marks(), ...this.#others());
   }
 
@@ -32,43 +32,43 @@ export class Legend {
     ];
   }
 
-  /** The signs that only some scenes have. */
+  /** Entries for signs that only some scenes have. */
   #others() {
     const { scene, theme, panes, clock } = this.view;
-    const found = [];
-    if (clock.compare === "rewrite") found.push(outlineEntry(`2.5px solid ${theme.frame}`, "matched by this rewrite"));
-    if (panes === 2) found.push(outlineEntry(`1px dotted ${theme.muted}`, "only in the other pane"));
-    if (scene.closed.length) found.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-stacked" }), "closed group"));
-    if (scene.looks.some((look) => look.w >= 0)) found.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-small" }), "layout of the weights"));
-    if (scene.ticks.some(Boolean)) found.push(make("span", { class: "gw-key" }, make("i", { class: "gw-stub" }), "value with many uses"));
-    return found;
+    const entries = [];
+    if (clock.compare === "rewrite") entries.push(outlineEntry(`2.5px solid ${theme.frame}`, "matched by this rewrite"));
+    if (panes === 2) entries.push(outlineEntry(`1px dotted ${theme.muted}`, "only in the other pane"));
+    if (scene.closed.length) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-stacked" }), "closed group"));
+    if (scene.looks.some((look) => look.w >= 0)) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-small" }), "layout of the weights"));
+    if (scene.ticks.some((ticks) => ticks.length)) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-stub" }), "value with many uses"));
+    return entries;
   }
 }
 
 /** @param {LegendEntry} entry */
-function fillEntry({ fill, line, border, words, scale, low, high }) {
-  if (!fill && !scale) return make("span", { class: "gw-key", text: words });
+function fillEntry({ fill, line, border, text, scale, low, high }) {
+  if (!fill && !scale) return make("span", { class: "gw-key", text });
   const swatch = make("i", { class: scale ? "gw-scale" : "gw-swatch" });
   if (scale) {
     swatch.style.background = `linear-gradient(to right, ${scale[0]}, ${scale[1]})`;
-    return make("span", { class: "gw-key" }, `${words}: ${low}`, swatch, high);
+    return make("span", { class: "gw-key" }, `${text}: ${low}`, swatch, high ?? "");
   }
-  swatch.style.background = fill;
+  swatch.style.background = fill ?? "";
   swatch.style.border = `${border === "thick" ? 2.5 : 1}px ${border === "dotted" ? "dotted" : "solid"} ${line ?? "transparent"}`;
-  return make("span", { class: "gw-key" }, swatch, words);
+  return make("span", { class: "gw-key" }, swatch, text);
 }
 
-/** @param {string} sign @param {string} colour @param {string} line @param {string} words */
-function markEntry(sign, colour, line, words) {
+/** @param {string} sign @param {string} colour @param {string} line @param {string} text */
+function markEntry(sign, colour, line, text) {
   const swatch = make("i", { class: "gw-swatch gw-sign", text: sign });
   swatch.style.border = `1.5px ${line} ${colour}`;
   swatch.style.color = colour;
-  return make("span", { class: "gw-key" }, swatch, words);
+  return make("span", { class: "gw-key" }, swatch, text);
 }
 
-/** @param {string} border @param {string} words */
-function outlineEntry(border, words) {
+/** @param {string} border @param {string} text */
+function outlineEntry(border, text) {
   const swatch = make("i", { class: "gw-swatch" });
   swatch.style.border = border;
-  return make("span", { class: "gw-key" }, swatch, words);
+  return make("span", { class: "gw-key" }, swatch, text);
 }

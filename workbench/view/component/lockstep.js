@@ -1,37 +1,39 @@
 // @ts-check
-// Views that step together: the histories of two pipelines, to which Python gives the same steps and moments.
+// Views that step together: two pipelines' histories, to which Python gives the same steps and moments.
+
+import { bringIntoView } from "./changes.js";
 
 /** @import { View } from "./types.js" */
 
-const together = /** @type {Map<string, Set<View>>} */ (new Map()); // by the name that Python gives them
+const lockstepOf = /** @type {WeakMap<View, string>} */ (new WeakMap()); // of a view's lockstep
+const together = /** @type {Map<string, Set<View>>} */ (new Map()); // by the lockstep's name, from Python
 
 /** @param {View} view @param {string} name "" for a view that steps alone */
 export function joinLockstep(view, name) {
-  if (view.lockstep === name) return;
+  if ((lockstepOf.get(view) ?? "") === name) return;
   leaveLockstep(view);
-  view.lockstep = name;
   if (!name) return;
-  view.inspectorOpen = false; // the views share the width
-  if (!together.has(name)) together.set(name, new Set());
-  together.get(name).add(view);
+  lockstepOf.set(view, name);
+  view.set({ inspectorOpen: false }); // the views share the width
+  together.set(name, (together.get(name) ?? new Set()).add(view));
 }
 
 /** @param {View} view */
 export function leaveLockstep(view) {
-  together.get(view.lockstep)?.delete(view);
-  view.lockstep = "";
+  together.get(lockstepOf.get(view) ?? "")?.delete(view);
+  lockstepOf.delete(view);
 }
 
-/** The others go to the moment that this view shows. @param {View} view */
+/** The other views of the lockstep go to the moment of this view. @param {View} view */
 export function leadLockstep(view) {
-  for (const other of together.get(view.lockstep) ?? []) if (other !== view && other.scene) goWith(other, view);
+  for (const other of together.get(lockstepOf.get(view) ?? "") ?? []) if (other !== view && other.hasScene) follow(other, view);
 }
 
 /** @param {View} view @param {View} leader */
-function goWith(view, leader) {
-  view.clock.goWith(leader.clock);
+function follow(view, leader) {
+  view.clock.copyFrom(leader.clock);
   view.compare();
-  view.bringIntoView();
+  bringIntoView(view);
   view.stage.request();
   view.refresh();
 }

@@ -1,7 +1,6 @@
 // @ts-check
-// What a query and the user's own numbers say of the boxes. Python finds it; here it becomes fills, signs and words.
+// Hits of a query and the user's own numbers: Python finds them; this module makes fills, signs and legend entries of them.
 
-import { colouringsOf, fillBy } from "./colouring.js";
 import { mixColours } from "./theme.js";
 
 /** @import { Found, OwnColumn, OwnNumbers, Scene, Theme, View, ViewData } from "./types.js" */
@@ -9,31 +8,31 @@ import { mixColours } from "./theme.js";
 export const QUERY = "query"; // the colouring by hits
 export const HIT_SIGN = "\u25c6";
 const OWN = "own:"; // prefix of the colourings by the user's own numbers
-const SHADES = 24; // few, so that boxes of one shade are painted together
+const SHADES = 24; // few, since boxes of one shade are painted together
 
 export class Marks {
   constructor() {
     this.asked = ""; // the query asked last
-    this.query = ""; // whose hits these are
-    this.hits = /** @type {Map<number, number[][]>} */ (new Map()); // box: [from, to, number of hits], ...
-    this.own = /** @type {OwnNumbers} */ (null);
+    this.query = ""; // the query of `hits`
+    this.hits = /** @type {Map<number, number[][]>} */ (new Map()); // by box: its [from, to, number of hits]
+    this.own = /** @type {OwnNumbers | null} */ (null);
     this.columns = /** @type {{ column: OwnColumn, numbers: Map<number, number> }[]} */ ([]);
-    this.seen = 0; // number of the file taken last
+    this.seen = 0; // number of the last file
   }
 
-  /** What has arrived with the scene that is shown; hits of another query than the one asked last do not count.
+  /** Reads the hits and numbers of the shown scene; hits of another query than the last one are ignored.
    * @param {ViewData} data @param {string} asked @param {Scene} scene */
-  take(data, asked, scene) {
+  update(data, asked, scene) {
     const { found } = data;
     this.asked = asked;
     this.query = found?.query === asked && !found.fault ? asked : "";
     this.hits = new Map();
-    for (const [box, ...span] of this.query ? data.marks ?? marksOf(found, scene) : []) this.hits.set(box, [...(this.hits.get(box) ?? []), span]);
+    for (const [box, ...span] of found && this.query ? data.marks ?? marksOf(found, scene) : []) this.hits.set(box, [...(this.hits.get(box) ?? []), span]);
     this.own = data.own ?? null;
     this.columns = (this.own?.columns ?? []).map((column) => ({ column, numbers: new Map(column.boxes) }));
   }
 
-  /** How many hits a box has at moment t. @param {number} box @param {number} t */
+  /** The number of hits in a box at moment t. @param {number} box @param {number} t */
   hitsAt(box, t) {
     let count = 0;
     for (const [from, to, hits] of this.hits.get(box) ?? []) count += t >= from && t < to ? hits : 0;
@@ -45,13 +44,13 @@ export class Marks {
     return new Set([...this.hits.keys()].filter((box) => this.hitsAt(box, a) || this.hitsAt(box, b)));
   }
 
-  /** The colourings that these marks allow, as [key, words]; one by a query waits for its hits. @returns {[string, string][]} */
+  /** The colourings by query and by the user's columns, as [key, title]; a query has one before its hits arrive, too. @returns {[string, string][]} */
   get colourings() {
-    const own = this.columns.flatMap(({ column }, place) => (column.boxes.length ? [/** @type {[string, string]} */ ([`${OWN}${place}`, titleOf(column)])] : []));
+    const own = this.columns.flatMap(({ column }, index) => (column.boxes.length ? [/** @type {[string, string]} */ ([`${OWN}${index}`, titleOf(column)])] : []));
     return this.asked ? [[QUERY, "Query"], ...own] : own;
   }
 
-  /** The colouring by the first of the user's columns that has numbers here, or null. */
+  /** The colouring by the first of the user's columns with numbers for boxes of this scene, or null. */
   get firstOwn() {
     return this.colourings.find(([key]) => key.startsWith(OWN))?.[0] ?? null;
   }
@@ -61,67 +60,68 @@ export class Marks {
     return colouring.startsWith(OWN) ? this.columns[Number(colouring.slice(OWN.length))] : undefined;
   }
 
-  /** The number of a box with its unit, "" without one or where another colouring is shown. @param {string} colouring @param {number} box */
-  wordsOf(colouring, box) {
+  /** The user's number of a box with its unit, "" if it has none or the colouring is not by a column. @param {string} colouring @param {number} box */
+  numberText(colouring, box) {
     const own = this.#column(colouring);
     const number = own?.numbers.get(box);
-    return number === undefined ? "" : numberWords(number, own.column.unit);
+    return own && number !== undefined ? formatNumber(number, own.column.unit) : "";
   }
 
-  /** The fill of a box, or undefined where the colouring is by its look. @param {string} colouring @param {number} box @param {number} t @param {Theme} theme */
+  /** The fill of a box, or undefined if the colouring is by look. @param {string} colouring @param {number} box @param {number} t @param {Theme} theme */
   fillOf(colouring, box, t, theme) {
     if (colouring === QUERY) return this.hitsAt(box, t) ? theme.hit : theme.neutral;
     const own = this.#column(colouring);
     if (!own) return undefined;
     const number = own.numbers.get(box);
     if (number === undefined) return theme.background;
-    const { low, high } = own.column;
+    const { low = 0, high = 0 } = own.column;
     const share = high > low ? (number - low) / (high - low) : 1;
     return mixColours(theme.heat[0], theme.heat[1], Math.round(share * SHADES) / SHADES);
   }
 
-  /** What the fills mean, as entries of the legend; undefined where the colouring is by look. @param {string} colouring @param {Theme} theme */
+  /** What the fills mean, as entries of the legend; undefined if the colouring is by look. @param {string} colouring @param {Theme} theme */
   legendOf(colouring, theme) {
     if (colouring === QUERY) {
-      return [{ fill: theme.hit, words: `${HIT_SIGN} found by ${this.asked}` }, { fill: theme.neutral, words: "not found" }];
+      return [{ fill: theme.hit, text: `${HIT_SIGN} found by ${this.asked}` }, { fill: theme.neutral, text: "not found" }];
     }
     const own = this.#column(colouring);
-    if (!own) return undefined;
-    const { title, unit, low, high } = own.column;
+    if (!own || !this.own) return undefined;
+    const { title, unit, low = 0, high = 0 } = own.column;
     return [
-      { scale: theme.heat, low: numberWords(low, unit), high: numberWords(high, unit), words: `${title}, from ${this.own.file}` },
-      { fill: theme.background, line: theme.muted, border: "thin", words: "no number" },
-      { words: this.own.sentence },
+      { scale: theme.heat, low: formatNumber(low, unit), high: formatNumber(high, unit), text: `${title}, from ${this.own.file}` },
+      { fill: theme.background, line: theme.muted, border: "thin", text: "no number" },
+      { text: this.own.sentence ?? "" },
     ];
   }
 }
 
-/** Takes in the hits and numbers of the present data; without hits nothing is coloured by them or dimmed for them.
- * @param {View} view */
-export function takeMarks(view) {
-  const { marks, scene, search } = view;
-  if (!scene) return;
-  marks.take(view.data, search.asked, scene);
-  if (!search.asked) view.onlyHits = false;
-  if (![...colouringsOf(scene), ...marks.colourings].some(([key]) => key === view.colouring)) view.colouring = "layout";
-  view.fill = fillBy(view.colouring, scene, view.theme);
-  view.focus();
-  view.stage.request();
+/** Reports what the user asked for: a file of numbers, or ONNX Runtime's providers; colours by it, or says why not. @param {View} view */
+export function reportAnswers(view) {
+  reportNumbers(view);
+  const { placed } = view.data;
+  const previous = view.seen.placed;
+  view.seen.placed = placed?.n ?? 0;
+  if (!placed || previous === undefined || previous === placed.n) return;
+  if (placed.fault) view.say(placed.fault);
+  else view.setColouring("provider");
 }
 
-/** A file of the user's own numbers that has just arrived, or why it was refused. @param {View} view */
-export function takeNumbers(view) {
+/** Reports a new file of the user's own numbers, or why it was refused, and colours by its first column. @param {View} view */
+function reportNumbers(view) {
   const { own } = view.data;
-  const known = view.seen.own;
+  const previous = view.seen.own;
   view.seen.own = own?.n ?? 0;
-  if (known === undefined || known === view.seen.own) return;
-  view.say(own.fault || own.sentence);
+  if (!own || previous === undefined || previous === own.n) return;
+  view.say(own.fault || (own.sentence ?? ""));
   if (!own.fault && view.marks.firstOwn) view.setColouring(view.marks.firstOwn);
 }
 
-/** Hits without moments, as a report finds them: they hold at all times. @param {Found} found @param {Scene} scene */
+/** The marks of hits without moments, as a report finds them: they hold at all moments. @param {Found} found @param {Scene} scene */
 function marksOf(found, scene) {
-  return found.hits.filter(([id]) => scene.byId.has(id)).map(([id]) => [scene.byId.get(id), 0, scene.T + 1, 1]);
+  return found.hits.flatMap(([id]) => {
+    const index = scene.byId.get(id);
+    return index === undefined ? [] : [[index, 0, scene.T + 1, 1]];
+  });
 }
 
 /** @param {OwnColumn} column */
@@ -130,6 +130,6 @@ function titleOf({ title, unit }) {
 }
 
 /** @param {number} number @param {string} unit */
-function numberWords(number, unit) {
+function formatNumber(number, unit) {
   return `${number.toLocaleString("en-US", { maximumSignificantDigits: 6 })} ${unit}`.trim();
 }

@@ -1,17 +1,18 @@
 // @ts-check
-// The whole graph in a corner, with what the panes show of it. It goes away when most is in view: it would hide more
-// than it tells.
+// The whole graph in a corner, in the colours of the last pane, with a frame around the visible part. It is hidden when most of the graph is visible.
 
+import { plainFill } from "./boxes.js";
+import { contextOf } from "./dom.js";
 import { SAME } from "./comparison.js";
 import { isFrame } from "./scene.js";
 
-/** @import { Box, Context, Rectangle, Stage } from "./types.js" */
+/** @import { Context, Rectangle, Stage } from "./types.js" */
 
-const WIDEST = 90;
-const NARROWEST = 34;
-const EDGE = 8; // px from the pane's corner
-const MOST = 0.75; // of the graph, across and down
-const FEW = 12; // boxes, among which nobody gets lost
+const MAX_SIDE = 180; // px
+const MAX_SHARE = 0.4; // of the pane's width and height
+const CORNER_GAP = 8; // px from the stage's corner
+const MAX_VISIBLE_SHARE = 0.75; // of the graph's width and height; above, there is no minimap
+const MAX_BOXES_WITHOUT = 12; // up to so many boxes, there is no minimap
 
 export class Minimap {
   constructor() {
@@ -19,70 +20,70 @@ export class Minimap {
     this.painted = null; // the comparison that the picture shows
   }
 
-  /** Where it stands in the stage, or null when there is no need for it. @param {Stage} stage */
-  place(stage) {
+  /** The minimap's rectangle in the stage, or null if it is hidden. @param {Stage} stage */
+  bounds(stage) {
     const { scene } = stage.view;
     const { camera } = stage;
-    if (!scene || scene.boxes.length <= FEW || camera.seesMost(scene, MOST)) return null;
-    const height = Math.min(camera.height * 0.45, 220);
-    // Graphs are far taller than wide: the two directions have scales of their own.
-    const width = Math.min(WIDEST, Math.max(NARROWEST, (height * scene.width) / scene.height));
-    return { left: stage.width - width - EDGE, top: stage.height - height - EDGE, width, height };
+    if (scene.boxes.length <= MAX_BOXES_WITHOUT || camera.seesMost(scene, MAX_VISIBLE_SHARE)) return null;
+    const scale = Math.min(MAX_SIDE, MAX_SHARE * camera.width) / scene.width;
+    const [width, height] = [scene.width * scale, Math.min(scene.height * scale, MAX_SIDE, MAX_SHARE * camera.height)];
+    return { left: stage.width - width - CORNER_GAP, top: stage.height - height - CORNER_GAP, width, height };
   }
 
   /** @param {Context} ctx @param {Stage} stage */
   paint(ctx, stage) {
-    const place = this.place(stage);
-    if (!place) return;
+    const bounds = this.bounds(stage);
+    if (!bounds) return;
     const { scene, theme } = stage.view;
     const { camera } = stage;
-    this.#refresh(stage, place);
+    this.#refresh(stage, bounds);
     ctx.globalAlpha = 0.93;
-    ctx.drawImage(this.picture, place.left, place.top, place.width, place.height);
+    ctx.drawImage(this.picture, bounds.left, bounds.top, bounds.width, bounds.height);
     ctx.globalAlpha = 1;
     ctx.setLineDash([]);
     ctx.strokeStyle = theme.neutralBorder;
     ctx.lineWidth = 1;
-    ctx.strokeRect(place.left, place.top, place.width, place.height);
-    const [across, down] = [place.width / scene.width, place.height / scene.height];
+    ctx.strokeRect(bounds.left, bounds.top, bounds.width, bounds.height);
+    const [across, down] = [bounds.width / scene.width, bounds.height / scene.height];
     const left = Math.max(0, camera.x * across);
     const top = Math.max(0, camera.y * down);
-    const right = Math.min(place.width, camera.sceneX(camera.width) * across);
-    const bottom = Math.min(place.height, camera.sceneY(camera.height) * down);
+    const right = Math.min(bounds.width, camera.sceneX(camera.width) * across);
+    const bottom = Math.min(bounds.height, camera.sceneY(camera.height) * down);
     ctx.strokeStyle = theme.primary;
     ctx.lineWidth = 2;
-    ctx.strokeRect(place.left + left, place.top + top, Math.max(4, right - left), Math.max(4, bottom - top));
+    ctx.strokeRect(bounds.left + left, bounds.top + top, Math.max(4, right - left), Math.max(4, bottom - top));
   }
 
-  /** @param {Stage} stage @param {Rectangle} place */
-  #refresh(stage, place) {
+  /** @param {Stage} stage @param {Rectangle} bounds */
+  #refresh(stage, bounds) {
     const { view, ratio } = stage;
     const { scene, comparison, theme } = view;
-    const wanted = [comparison, theme, view.colouring, Math.round(place.width), Math.round(place.height), ratio];
-    if (this.painted?.every((value, index) => value === wanted[index])) return;
-    this.painted = wanted;
-    this.picture.width = Math.round(place.width * ratio);
-    this.picture.height = Math.round(place.height * ratio);
-    const ctx = this.picture.getContext("2d");
+    const state = [comparison, theme, view.fill, view.marks.hits, Math.round(bounds.width), Math.round(bounds.height), ratio];
+    if (this.painted?.every((value, index) => value === state[index])) return;
+    this.painted = state;
+    this.picture.width = Math.round(bounds.width * ratio);
+    this.picture.height = Math.round(bounds.height * ratio);
+    const ctx = contextOf(this.picture);
     const [across, down] = [this.picture.width / scene.width, this.picture.height / scene.height];
     ctx.fillStyle = theme.background;
     ctx.fillRect(0, 0, this.picture.width, this.picture.height);
-    const bars = /** @type {Box[][]} */ ([[], [], [], [], []]);
+    const pane = stage.pane(stage.sides.length - 1);
     scene.boxes.forEach((box, index) => {
-      if (!isFrame(box)) bars[comparison.marks[index]].push(box);
-    });
-    bars.forEach((boxes, mark) => {
-      ctx.fillStyle = mark > SAME ? theme.marks[mark] : theme.neutralBorder;
-      const least = mark > SAME ? 2 * ratio : 1;
-      if (mark) boxes.forEach(({ left, top, w, h }) => ctx.fillRect(left * across, top * down, Math.max(w * across, least), Math.max(h * down, least)));
+      if (isFrame(box) || !pane.shows(index)) return;
+      const [left, top, width, height] = [box.left * across, box.top * down, Math.max(box.w * across, 1), Math.max(box.h * down, 1)];
+      ctx.fillStyle = plainFill(pane, index);
+      ctx.fillRect(left, top, width, height);
+      if (comparison.marks[index] === SAME) return;
+      ctx.fillStyle = theme.marks[comparison.marks[index]];
+      ctx.fillRect(left, top, Math.max(2, ratio), Math.max(height, 2 * ratio)); // beside the fill, which shows the layout
     });
   }
 
-  /** The scene's point at a point of the stage, or null outside of the minimap. @param {Stage} stage @param {number} x @param {number} y */
+  /** The scene's point at a point of the stage; null outside the minimap. @param {Stage} stage @param {number} x @param {number} y */
   scenePoint(stage, x, y) {
-    const place = this.place(stage);
-    if (!place || x < place.left || y < place.top || x > place.left + place.width || y > place.top + place.height) return null;
+    const bounds = this.bounds(stage);
+    if (!bounds || x < bounds.left || y < bounds.top || x > bounds.left + bounds.width || y > bounds.top + bounds.height) return null;
     const { scene } = stage.view;
-    return { x: ((x - place.left) / place.width) * scene.width, y: ((y - place.top) / place.height) * scene.height };
+    return { x: ((x - bounds.left) / bounds.width) * scene.width, y: ((y - bounds.top) / bounds.height) * scene.height };
   }
 }

@@ -1,46 +1,50 @@
 // @ts-check
-// The view without a server: tables in an HTML file answer what Python answers in the app.
+// The view without a server: tables in the HTML file take the place of Python.
 
-import { unpack, Scene } from "./scene.js";
+import { PLAYER } from "./keys.js";
+import { isFrame, unpack, Scene } from "./scene.js";
 import { View } from "./view.js";
 
 /** @import { Found, Inspected, Outside, ViewData } from "./types.js" */
 
-/** @typedef {{ scenes: Record<string, ViewData>, inspectors: string, drawings?: string }} Tables */
+/** @typedef {{ scenes: Record<string, { scene: string, scene_id?: string }>, inspectors: string, drawings?: string }} Tables */
 
-const MOST_HITS = 2500; // a file with all boxes open has no more nodes
-const KEY = /(?:^|\s)(op|scope|name|shape|layout):/; // terms of a query, which only Python reads
+const KEY = /(?:^|\s)(op|scope|module|name|shape|layout):/; // keys of a query, which only the app understands
 
 export class Offline {
-  /** @param {Tables} tables @param {HTMLElement} parent @param {{ height?: string, hash?: boolean }} [options]
-   * hash: whether the address says what is shown */
-  constructor(tables, parent, { height = "100vh", hash = true } = {}) {
+  /** @param {Tables} tables @param {HTMLElement} parent @param {{ height?: string, hash?: boolean, player?: boolean }} [options]
+   * hash: whether the page's address holds the view's state. player: see `ViewData` */
+  constructor(tables, parent, { height = "100vh", hash = true, player = false } = {}) {
     this.height = height;
+    this.player = player;
     this.hash = hash;
     this.scenes = tables.scenes;
-    this.inspectors = /** @type {Record<string, Inspected>} */ ({}); // by node; packed as the scenes are, since it is long
+    this.inspectors = /** @type {Record<string, Inspected>} */ ({}); // by node; empty until it is unpacked
     const here = new URLSearchParams(hash ? window.location.hash.slice(1) : "");
-    this.shown = here.get("picture") in this.scenes ? here.get("picture") : "collapsed";
+    const picture = here.get("picture") ?? "";
+    this.shown = picture in this.scenes ? picture : Object.keys(this.scenes)[0];
     this.drawings = /** @type {string[]} */ ([]);
-    this.begun = { query: here.get("query") ?? "", hits: here.get("hits") ?? "" };
-    this.asked = 0; // numbers the requests, as Python does
-    this.searched = /** @type {Scene} */ (null); // the scene that has most boxes, once something is searched
+    this.absent = ""; // why the inspector has no texts
+    this.initialQuery = { query: here.get("query") ?? "", hits: here.get("hits") ?? "" };
+    this.asked = 0; // numbers the answers, as Python does
+    this.searchScene = /** @type {Scene | null} */ (null); // the scene with the most boxes, unpacked for the first search
     const step = here.get("step");
     const rewrite = here.get("rewrite");
     this.at = /** @type {ViewData["at"]} */ (step === null ? null : { step: Number(step), rewrite: rewrite === null ? null : Number(rewrite), n: 1 });
     this.show = /** @type {ViewData["show"]} */ (here.get("node") ? { id: here.get("node"), n: 1 } : null);
-    this.found = /** @type {Found} */ (null);
-    this.pinned = /** @type {Inspected | null} */ (null);
+    this.found = /** @type {Found | null} */ (null);
     this.selected = here.get("node") ?? "";
     this.view = new View(parent, this.#answers());
     this.view.root.style.padding = "6px";
+    this.view.root.classList.toggle(PLAYER, player);
     this.update();
-    if (tables.inspectors) this.#takeTexts(tables);
+    if (tables.inspectors) this.#unpackTexts(tables);
   }
 
   /** @param {Tables} tables */
-  async #takeTexts({ inspectors, drawings }) {
+  async #unpackTexts({ inspectors, drawings }) {
     [this.inspectors, this.drawings] = await Promise.all([unpack(inspectors), drawings ? unpack(drawings) : []]);
+    if (!Object.keys(this.inspectors).length) this.absent = "A report of a model of this size has no details of its nodes: open the model in the app to see them.";
     this.update();
   }
 
@@ -55,24 +59,25 @@ export class Offline {
       inspector: this.#inspector(),
       drawings: this.drawings,
       height: this.height,
+      player: this.player,
+      absent: this.absent,
       constants: this.shown === "constants",
-      flat: this.shown === "flat",
-      offers: { constants: "constants" in this.scenes, flat: "flat" in this.scenes },
+      flat: this.shown === this.#withAll,
+      offers: { constants: "constants" in this.scenes, flat: this.#withAll !== "" },
     });
   }
 
-  /** To a moment, with a box selected, of which the inspector says `text` until another is.
-   * @param {ViewData["at"]} at @param {string} node @param {Inspected | null} text */
-  goTo(at, node, text) {
-    this.pinned = text;
+  /** Shows the scene of this name at a moment, with a box selected and boxes framed.
+   * @param {string} scene @param {NonNullable<ViewData["at"]>} at @param {string} node @param {string[]} frame */
+  goTo(scene, at, node, frame) {
+    this.shown = scene;
     this.at = { ...at, n: ++this.asked + 1 };
-    this.show = node ? { id: node, whole: true, n: ++this.asked + 1 } : null;
+    this.show = { id: node, frame, n: ++this.asked + 1 };
     this.selected = node;
     this.update();
   }
 
   #inspector() {
-    if (this.pinned && this.pinned.id === this.selected) return this.pinned;
     const known = this.inspectors[this.selected];
     return known ? { ...known, id: this.selected } : null;
   }
@@ -81,73 +86,80 @@ export class Offline {
   #answers() {
     return {
       seen: ({ id }) => {
-        if (id !== this.selected) this.pinned = null;
         this.selected = id;
         this.update();
       },
-      setOpen: (id) => this.#swap("flat", id),
+      setOpen: (_, open) => this.#setOpen(open),
       find: (query) => this.#find(query),
-      reveal: (id) => this.#swap("flat", id),
-      stepInto: () => this.#stepInto(),
+      reveal: (id) => this.#reveal(id),
+      stepInto: () => this.#swap("open"),
       constants: (on) => this.#swap(on ? "constants" : "collapsed"),
-      flat: (on) => this.#swap(on ? "flat" : "collapsed"),
-      begin: () => this.begun,
+      flat: (on) => this.#swap(on ? this.#withAll : "collapsed"),
+      initialQuery: () => this.initialQuery,
       address: (state) => this.hash && writeHash({ picture: this.shown === "collapsed" ? "" : this.shown, ...state }),
     };
   }
 
-  /** To another scene, or back from it; `id` is then centred on. @param {string} wanted @param {string} [id] */
-  #swap(wanted, id) {
-    const to = wanted === "flat" && this.shown === "flat" ? "collapsed" : wanted;
-    if (!(to in this.scenes)) {
-      this.view.root.classList.remove("gw-busy");
-      this.view.say("This file holds only the collapsed picture");
-      return;
-    }
-    this.shown = to;
-    if (id && to === "flat") this.show = { id, n: ++this.asked + 1 };
+  /** The scene for "Open all": without groups, or else with all groups open; "" without either. */
+  get #withAll() {
+    return ["flat", "open"].find((name) => name in this.scenes) ?? "";
+  }
+
+  /** @param {string} name */
+  #swap(name) {
+    this.shown = name;
     this.update();
   }
 
-  #stepInto() {
-    if (!("flat" in this.scenes)) return;
-    this.shown = "flat";
-    this.update();
+  /** Opens or closes groups: a report does so with all at once. @param {boolean} open */
+  #setOpen(open) {
+    if (open || this.shown === "open") {
+      this.#swap(open ? "open" : "collapsed");
+      return;
+    }
+    this.view.opening.done();
+    this.update(); // the view waits no more
+    this.view.say("A report cannot close this group: zoom out to see it as one box");
+  }
+
+  /** Shows a node that is in a closed group. @param {string} id */
+  #reveal(id) {
+    this.show = { id, n: ++this.asked + 1 };
+    this.#swap("open" in this.scenes ? "open" : "collapsed");
   }
 
   /** @param {string} query */
   async #find(query) {
-    this.searched ??= new Scene(await unpack((this.scenes.flat ?? this.scenes.constants ?? this.scenes.collapsed).scene));
-    const wanted = query.toLowerCase().split(/\s+/);
+    const scene = (this.searchScene ??= new Scene(await unpack((this.scenes[this.#withAll] ?? this.scenes.collapsed).scene)));
+    const terms = query.toLowerCase().split(/\s+/);
     const key = KEY.exec(query);
     const fault = key ? `a report finds plain words only; open the model in the app to search by ${key[1]}:` : "";
     const hits = /** @type {[string, string][]} */ ([]);
-    let total = 0;
-    this.searched.boxes.forEach((box, index) => {
-      const words = wordsFor(this.searched, index);
-      const text = `${box.id} ${words}`.toLowerCase();
-      if (fault || !wanted.every((word) => text.includes(word))) return;
-      total++;
-      if (hits.length < MOST_HITS) hits.push([box.id, words]);
+    scene.boxes.forEach((box, index) => {
+      if (isFrame(box)) return;
+      const label = searchText(scene, index);
+      const text = `${box.id} ${label}`.toLowerCase();
+      if (fault || !terms.every((term) => text.includes(term))) return;
+      hits.push([box.id, label]);
     });
-    this.found = { query, hits, total, fault, n: ++this.asked };
+    this.found = { query, hits, total: hits.length, fault, n: ++this.asked };
     this.update();
   }
 }
 
-/** Operator, name and details of a box, with the shapes and layouts on its outgoing edges. @param {Scene} scene @param {number} index */
-function wordsFor(scene, index) {
+/** The text of a box that a search looks at: operator, name and details, and the labels of its outgoing edges. @param {Scene} scene @param {number} index */
+function searchText(scene, index) {
   const box = scene.boxes[index];
   if (box.kind === "group") return `${box.title} ${box.d ?? ""}`;
-  const looks = box.v.map((version) => scene.lookOf(version)).filter(Boolean);
+  const looks = box.v.flatMap((version) => scene.lookOf(version) ?? []);
   const values = scene.from[index].flatMap((edge) => scene.edges[edge].v.map((version) => scene.words[version[2]] ?? ""));
   return [...new Set([...looks.flatMap((look) => [look.op, look.name, look.d]), ...values])].filter(Boolean).join(" ");
 }
 
 /** @param {Record<string, any>} state */
 function writeHash(state) {
-  if (window.location.protocol === "about:") return; // in the frame of a notebook, which has no address
-  const given = Object.entries(state).filter(([, value]) => value !== "");
-  const hash = `#${new URLSearchParams(given)}`;
+  if (window.location.protocol === "about:") return; // an inline frame of a notebook has no address
+  const entries = Object.entries(state).filter(([, value]) => value !== "");
+  const hash = `#${new URLSearchParams(entries)}`;
   if (hash !== window.location.hash) window.history.replaceState(null, "", hash);
 }

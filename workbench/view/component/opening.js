@@ -1,33 +1,62 @@
 // @ts-check
-// Opening and closing groups; stepping to a rewrite inside a closed group opens it.
+// Opens and closes groups, also for a rewrite inside a closed group.
 
 import { WALKED } from "./selection_sync.js";
 
-/** @import { View } from "./types.js" */
+/** @import { Anchor, View } from "./types.js" */
 
-/** Opens or closes a group; its upper left corner stays where it is on the screen.
- * @param {View} view @param {number} index @param {boolean} all */
-export function toggleGroup(view, index, all) {
-  const box = view.scene?.boxes[index];
-  if (box?.kind !== "group") return;
-  const { camera } = view.stage;
-  let [x, y] = [camera.screenX(box.left), camera.screenY(box.top)];
-  // A frame that begins outside of the pane: what it closes to comes in sight.
-  if (box.open) [x, y] = [Math.max(x, 8), Math.max(y, 8)];
-  view.anchor = { id: box.id, x, y };
-  view.root.classList.add("gw-busy");
-  view.outside.setOpen(box.id, !box.open, all);
-}
+export class Opening {
+  /** @param {View} view */
+  constructor(view) {
+    this.view = view;
+    this.anchor = /** @type {Anchor | null} */ (null); // the box that must not move when the next scene is shown
+    this.forRewrite = false; // a group is being opened for a rewrite, whose boxes are to be brought into view
+    this.waiting = 0; // timer
+  }
 
-/** Opens the closed groups in which the present rewrite is, once it is stayed at. @param {View} view */
-export function stepInto(view) {
-  clearTimeout(view.steppingInto);
-  const closed = view.framed.map((index) => view.scene.boxes[index]).find((box) => box.kind === "group" && !box.open);
-  if (!closed || view.clock.rewrite < 0) return;
-  view.steppingInto = setTimeout(() => {
+  /** Opens or closes a group; its upper left corner stays where it is on the screen. A region is zoomed to, which opens it.
+   * @param {number} index @param {boolean} all */
+  toggle(index, all) {
+    const { view } = this;
+    const box = view.scene.boxes[index];
+    if (box?.kind !== "group") return;
     const { camera } = view.stage;
-    view.anchor = { id: closed.id, x: camera.screenX(closed.left), y: camera.screenY(closed.top) };
-    view.steppedInto = true; // what was closed comes in sight with the next scene
-    view.outside.stepInto(view.clock.rewrite);
-  }, WALKED);
+    if (view.regions.isRegion(index)) {
+      camera.showWhole(box);
+      view.stage.request();
+      return;
+    }
+    let [x, y] = [camera.screenX(box.left), camera.screenY(box.top)];
+    // If the frame begins outside the pane, the closed group must be visible.
+    if (box.open) [x, y] = [Math.max(x, 8), Math.max(y, 8)];
+    this.anchor = { id: box.id, x, y };
+    view.root.classList.add("gw-busy");
+    view.outside.setOpen(box.id, !box.open, all);
+  }
+
+  /** Opens the closed groups around the present rewrite, once the user stays at it. */
+  stepInto() {
+    const { view } = this;
+    this.stop();
+    const closed = view.framed.map((index) => view.scene.boxes[index]).find((box) => box.kind === "group" && !box.open);
+    if (!closed || view.clock.rewrite < 0) return;
+    this.waiting = window.setTimeout(() => {
+      const { camera } = view.stage;
+      this.anchor = { id: closed.id, x: camera.screenX(closed.left), y: camera.screenY(closed.top) };
+      this.forRewrite = true;
+      view.outside.stepInto(view.clock.rewrite);
+    }, WALKED);
+  }
+
+  stop() {
+    window.clearTimeout(this.waiting);
+  }
+
+  /** Another scene is shown: nothing is being opened any more. Returns whether it was, for a rewrite. */
+  done() {
+    const { forRewrite } = this;
+    this.anchor = null;
+    this.forRewrite = false;
+    return forRewrite;
+  }
 }

@@ -1,9 +1,8 @@
 // @ts-check
-// What one pane shows of a comparison: the moment before, the moment after, or both in one.
+// One pane of a comparison: the moment before, the moment after, or both in one.
 
 import { ABSENT, ADDED, REMOVED } from "./comparison.js";
 import { QUERY } from "./marks.js";
-import { HEADER } from "./scene.js";
 
 /** @import { Box, Extent, Look, Version, View } from "./types.js" */
 
@@ -11,16 +10,16 @@ export const BEFORE = "before";
 export const AFTER = "after";
 export const BOTH = "both";
 
-export const TEXT_ZOOM = 0.4; // no text below
-export const PLAIN_ZOOM = 0.3; // plain rectangles below
-export const WORDS_ZOOM = 0.6; // edges have words from here on
+export const TEXT_ZOOM = 0.4; // below, boxes have no text
+export const PLAIN_ZOOM = 0.3; // below, boxes are plain rectangles
+export const LABEL_ZOOM = 0.6; // below, edges have no labels
 
 /**
- * A pane as the painters take it: `view` lends scene, comparison, theme and what is selected, framed or dimmed;
- * `region` is what is seen, in px of the scene.
+ * A pane for the painters, with the view's scene, comparison, theme and selection. region: the visible part of the
+ * scene, in px of the scene.
  */
 export class Pane {
-  /** @param {Pick<View, "scene" | "comparison" | "theme" | "fill" | "colouring" | "marks" | "selectedBox" | "framed" | "near">} view @param {string} side @param {Extent} region @param {number} zoom */
+  /** @param {Pick<View, "scene" | "comparison" | "theme" | "fill" | "colouring" | "marks" | "selectedBox" | "framed" | "inFocus" | "regions">} view @param {string} side @param {Extent} region @param {number} zoom */
   constructor(view, side, region, zoom) {
     this.scene = view.scene;
     this.comparison = view.comparison;
@@ -30,13 +29,14 @@ export class Pane {
     this.marks = view.marks;
     this.selected = view.selectedBox;
     this.framed = view.framed;
-    this.near = view.near; // boxes that are not dimmed, or null for all
+    this.inFocus = view.inFocus; // boxes that are not dimmed, or null for all
+    this.regions = view.regions;
     this.side = side;
     this.region = region;
     this.zoom = zoom;
   }
 
-  /** The version of a box that this pane shows, or null where it only exists in the other pane. @param {number} index */
+  /** The version of a box that this pane shows; null if the box exists only in the other pane. @param {number} index */
   boxVersion(index) {
     return this.#version(this.comparison.before[index], this.comparison.after[index]);
   }
@@ -53,23 +53,35 @@ export class Pane {
     return after ?? before;
   }
 
-  /** The fill of a box that has that look; a closed group has one only for its measured time. @param {number} index @param {Look} look */
+  /** The fill of a box with that look; a closed group is coloured only by latency. @param {number} index @param {Look} [look] */
   fillOf(index, look) {
     const marked = this.marks.fillOf(this.colouring, index, this.#momentOf(index), this.theme);
     if (marked !== undefined) return marked;
     const box = this.scene.boxes[index];
-    if (box.kind === "group") return this.colouring === "us" && box.us != null ? this.fill(box) : this.theme.neutral;
+    const us = this.timeOf(index);
+    if (box.kind === "group") return this.colouring === "us" && us !== null ? this.fill({ us }) : this.theme.neutral;
     return look ? this.fill(look) : this.theme.neutral;
   }
 
-  /** How many hits of the query a box has, where colours stand for them. @param {number} index */
-  hits(index) {
-    return this.colouring === QUERY ? this.marks.hitsAt(index, this.#momentOf(index)) : 0;
+  /** The time of a group in the graph of this pane: of the first or of the last moment, since only these are measured.
+   * @param {number} index */
+  timeOf(index) {
+    const moment = this.#momentOf(index);
+    const [first, last] = this.scene.boxes[index].us ?? [null, null];
+    if (moment >= this.scene.T) return last;
+    return moment === 0 ? first : null;
   }
 
-  /** The user's own number of a box, where colours stand for it. @param {number} index */
+  /** The number of the query's hits in a box; 0 unless the colouring is by query. @param {number} index */
+  hits(index) {
+    if (this.colouring !== QUERY) return 0;
+    const boxes = this.regions.isRegion(index) ? this.regions.boxesIn(index) : [index];
+    return boxes.reduce((sum, box) => sum + this.marks.hitsAt(box, this.#momentOf(box)), 0);
+  }
+
+  /** The user's own number of a box; "" unless the colouring is by such a number. @param {number} index */
   ownNumber(index) {
-    return this.marks.wordsOf(this.colouring, index);
+    return this.marks.numberText(this.colouring, index);
   }
 
   /** The moment at which this pane shows a box. @param {number} index */
@@ -78,7 +90,7 @@ export class Pane {
     return this.side === BEFORE || (this.side === BOTH && !after[index]) ? a : b;
   }
 
-  /** Does the box exist only in the other pane? @param {number} index */
+  /** Whether the box exists only in the other pane. @param {number} index */
   isGhost(index) {
     const mark = this.comparison.marks[index];
     return (mark === ADDED && this.side === BEFORE) || (mark === REMOVED && this.side === AFTER);
@@ -91,7 +103,9 @@ export class Pane {
 
   /** @param {number} index */
   isDim(index) {
-    return this.near !== null && !this.near.has(index);
+    const { inFocus, regions } = this;
+    if (inFocus === null || inFocus.has(index)) return false;
+    return !regions.isRegion(index) || !regions.boxesIn(index).some((box) => inFocus.has(box));
   }
 
   /** Nodes and layouts inside a closed group, at this pane's moment. @param {number} index */
@@ -106,12 +120,5 @@ export class Pane {
   seesBox(box) {
     const { left, right, top, bottom } = this.region;
     return box.left < right && box.left + box.w > left && box.top < bottom && box.top + box.h > top;
-  }
-
-  /** Where the title strip of an open group stands: in sight even where the group begins above the pane. @param {Box} box */
-  headerOf(box) {
-    const top = Math.min(Math.max(box.top, this.region.top + 1), box.top + box.h - HEADER);
-    const left = Math.min(Math.max(box.left, this.region.left), box.left + Math.max(0, box.w - 120));
-    return { left, top };
   }
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// Playback: steps, rewrites, the slider, and the sentence of what happened.
+// Playback: steps, rewrites, the slider, and the sentence of the present rewrite or step.
 
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown, setText } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
@@ -31,9 +31,9 @@ export class Playbar {
     this.count = make("span", { class: "gw-count" });
     this.text = makeToggle("Text", "The text of this rewrite (t)", () => this.toggleText());
     this.sentence = make("div", { class: "gw-sentence", dir: "auto" });
-    this.went = make("pre", { class: "gw-went" });
-    this.came = make("pre", { class: "gw-came" });
-    this.lines = make("div", { class: "gw-lines", hidden: true }, this.went, this.came);
+    this.removedText = make("pre", { class: "gw-went" });
+    this.insertedText = make("pre", { class: "gw-came" });
+    this.lines = make("div", { class: "gw-lines", hidden: true }, this.removedText, this.insertedText);
     this.element = make("div", { class: "gw-playbar", role: "group", "aria-label": "Playback" },
       this.lines,
       make("div", { class: "gw-row" },
@@ -53,8 +53,8 @@ export class Playbar {
 
   update() {
     const { view } = this;
-    const { clock, scene } = view;
-    if (!scene) return;
+    const { clock } = view;
+    if (!view.hasScene) return;
     setOptions(this.steps, this.#stepOptions(), clock.step);
     setPressed(this.hide, clock.hideUnchanged);
     setShown(this.hide, clock.steps.some((step, index) => index > 0 && step.rewrites === 0));
@@ -63,9 +63,9 @@ export class Playbar {
     this.slider.max = String(clock.current.rewrites);
     this.slider.value = String(clock.t - clock.first);
     this.slider.disabled = clock.current.rewrites === 0;
-    const place = `rewrite ${thousands(clock.t - clock.first)} of ${thousands(clock.current.rewrites)}`;
-    this.slider.setAttribute("aria-valuetext", place);
-    setText(this.count, clock.current.rewrites ? place : "no rewrites");
+    const position = `rewrite ${thousands(clock.t - clock.first)} of ${thousands(clock.current.rewrites)}`;
+    this.slider.setAttribute("aria-valuetext", position);
+    setText(this.count, clock.current.rewrites ? position : "no rewrites");
     this.#updateSentence();
     this.#updateTicks();
     this.#updateLabels();
@@ -73,8 +73,8 @@ export class Playbar {
 
   #stepOptions() {
     const { clock } = this.view;
-    const words = (/** @type {Step} */ step, /** @type {number} */ index) => `step ${index} of ${clock.steps.length - 1}: ${printable(step.title)}`;
-    return clock.steps.map((step, index) => /** @type {[number, string]} */ ([index, words(step, index)])).filter(([index]) => clock.shows(index));
+    const text = (/** @type {Step} */ step, /** @type {number} */ index) => `step ${index} of ${clock.steps.length - 1}: ${printable(step.title)}`;
+    return clock.steps.map((step, index) => /** @type {[number, string]} */ ([index, text(step, index)])).filter(([index]) => clock.shows(index));
   }
 
   #updateSentence() {
@@ -84,24 +84,25 @@ export class Playbar {
     const step = clock.current;
     const pieces = rewrite
       ? [make("b", { text: rewrite.s.startsWith(rewrite.c) ? "" : rewrite.c }), printable(rewrite.s)]
-      : [make("b", { text: printable(step.title) }), printable(step.facts)];
+      : [make("b", { text: printable(step.title) }), view.data.player ? counted(step.rewrites) : "", printable(step.facts)];
+    setShown(this.sentence, clock.step > 0 || !view.data.player); // a lesson has nothing to say of the graph as loaded
     if (step.verdict && clock.t === clock.last) pieces.push(make("span", { class: step.ok === false ? "gw-failed" : "gw-verdict", text: printable(step.verdict) }));
     const shown = pieces.filter((piece) => textOf(piece) !== "");
-    const words = shown.map(textOf).join(" \u00b7 ");
-    if (this.sentence.title !== words) {
-      this.sentence.title = words;
+    const text = shown.map(textOf).join(" \u00b7 ");
+    if (this.sentence.title !== text) {
+      this.sentence.title = text;
       this.sentence.replaceChildren(...shown.flatMap((piece, index) => (index ? [" \u00b7 ", piece] : [piece])));
-      setText(view.live, `${this.count.textContent}: ${words}`);
+      view.messages.tell(`${this.count.textContent}: ${text}`);
     }
     setPressed(this.text, this.textShown);
     setShown(this.lines, this.textShown);
     if (!this.textShown) return;
-    const of = scene.rewrites[clock.rewrite];
-    setText(this.went, signed("\u2212", of?.g));
-    setText(this.came, signed("+", of?.a));
+    const present = scene.rewrites[clock.rewrite];
+    setText(this.removedText, signed("\u2212", present?.g ?? ""));
+    setText(this.insertedText, signed("+", present?.a ?? ""));
   }
 
-  /** Where in this step the selected box appears, changes, disappears. */
+  /** Marks on the slider: the moments of this step at which the selected box appears, changes or disappears. */
   #updateTicks() {
     const { view } = this;
     const { clock } = view;
@@ -125,18 +126,17 @@ export class Playbar {
     }));
   }
 
-  /** Which moments the panes show. */
+  /** Labels of the panes: the moments that they show. */
   #updateLabels() {
     const { view } = this;
     const { clock, stage } = view;
-    const [a, b] = view.scene.pair ? clock.steps.map((step) => printable(step.title)) : momentWords(clock);
-    const words = view.panes === 2 ? [a, b] : [a === b ? a : `${a} and ${b}`, ""];
-    stage.labels.forEach((label, place) => {
-      setText(label, words[place]);
-      setShown(label, words[place]);
-      label.style.right = view.panes === 2 && place === 0 ? "50%" : "0";
+    const [a, b] = view.scene.pair ? clock.steps.map((step) => printable(step.title)) : momentNames(clock);
+    const texts = view.panes === 2 ? [a, b] : [a === b ? a : `${a} and ${b}`, ""];
+    stage.labels.forEach((label, index) => {
+      setText(label, texts[index]);
+      setShown(label, texts[index]);
     });
-    stage.canvas.setAttribute("aria-label", `Graph: ${words.filter(Boolean).join("; ")}. Press question mark for the keys.`);
+    stage.canvas.setAttribute("aria-label", `Graph: ${texts.filter(Boolean).join("; ")}. Press question mark for the keys.`);
   }
 
   togglePlaying() {
@@ -148,7 +148,7 @@ export class Playbar {
   pause() {
     window.clearInterval(this.playing);
     this.playing = 0;
-    if (this.view.scene) this.update();
+    if (this.view.hasScene) this.update();
   }
 
   toggleText() {
@@ -167,8 +167,13 @@ function textOf(piece) {
   return typeof piece === "string" ? piece : piece.textContent;
 }
 
-/** What the two moments of the comparison are called. @param {Clock} clock */
-function momentWords(clock) {
+/** @param {number} rewrites */
+function counted(rewrites) {
+  return `${thousands(rewrites)} rewrite${rewrites === 1 ? "" : "s"}`;
+}
+
+/** The names of the comparison's two moments. @param {Clock} clock */
+function momentNames(clock) {
   if (!clock.current.rewrites) return clock.step ? ["before this step", "after this step: the same"] : ["as loaded", "as loaded"];
   const rewrite = clock.t - clock.first;
   if (clock.compare === "rewrite" && rewrite > 0) return [`before rewrite ${rewrite}`, `after rewrite ${rewrite}`];
@@ -181,22 +186,22 @@ function signed(sign, text) {
   return (text || "").split("\n").filter(Boolean).map((line) => `${sign} ${line}`).join("\n") || `${sign} nothing`;
 }
 
-/** [moment, what happens to the box], in order. @param {Box} box @param {number} end */
+/** The [moment, kind of change] pairs of a box, in order. @param {Box} box @param {number} end */
 function momentsOf(box, end) {
-  const found = new Map();
+  const moments = new Map();
   const versions = box.kind === "group" ? [] : box.v;
-  versions.forEach(([from, to], place) => {
-    if (from > 0) found.set(from, versions[place - 1]?.[1] === from ? "changes" : "appears");
-    if (to <= end && versions[place + 1]?.[0] !== to) found.set(to, "disappears");
+  versions.forEach(([from, to], index) => {
+    if (from > 0) moments.set(from, versions[index - 1]?.[1] === from ? "changes" : "appears");
+    if (to <= end && versions[index + 1]?.[0] !== to) moments.set(to, "disappears");
   });
   for (const [from, to] of box.inner ?? []) {
-    if (from > 0) found.set(from, "changes");
-    if (to <= end) found.set(to, "changes");
+    if (from > 0) moments.set(from, "changes");
+    if (to <= end) moments.set(to, "changes");
   }
-  return [...found].sort(([one], [other]) => one - other);
+  return [...moments].sort(([one], [other]) => one - other);
 }
 
-/** Without moments too near to another of the same kind to be distinguishable. @param {[number, string][]} moments @param {number} range */
+/** The moments without those that are too close to an earlier one of the same kind to be distinguished. @param {[number, string][]} moments @param {number} range */
 function thinned(moments, range) {
   const last = /** @type {Record<string, number>} */ ({});
   return moments.filter(([t, what]) => {

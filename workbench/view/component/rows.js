@@ -1,5 +1,5 @@
 // @ts-check
-// An index by y: which things lie between two heights, without looking at all of them.
+// An index by y: finds the items between two heights without looking at all of them.
 
 const ROW = 400; // px of the scene in one row
 
@@ -7,7 +7,7 @@ export class Rows {
   /** @param {number} height */
   constructor(height) {
     this.rows = Array.from({ length: Math.max(1, Math.ceil(height / ROW) + 1) }, () => /** @type {number[]} */ ([]));
-    this.last = /** @type {number[]} */ ([]);  // the query in which a thing was found last: long things stand in many rows
+    this.last = /** @type {number[]} */ ([]); // by item: the last query that returned it, since a long item is in many rows
     this.query = 0;
   }
 
@@ -18,19 +18,19 @@ export class Rows {
     this.last[index] = 0;
   }
 
-  /** Indices of the things in the rows between two heights, each once. @param {number} top @param {number} bottom */
+  /** The items in the rows between two heights, each once. @param {number} top @param {number} bottom */
   between(top, bottom) {
     this.query++;
-    const found = /** @type {number[]} */ ([]);
+    const items = /** @type {number[]} */ ([]);
     const end = this.#row(bottom);
     for (let row = this.#row(top); row <= end; row++) {
       for (const index of this.rows[row]) {
         if (this.last[index] === this.query) continue;
         this.last[index] = this.query;
-        found.push(index);
+        items.push(index);
       }
     }
-    return found;
+    return items;
   }
 
   /** @param {number} y */

@@ -1,9 +1,11 @@
 // @ts-check
-// The picture as a file, made in the browser.
+// Saves the picture as a file, without the server.
 
+import { contextOf } from "./dom.js";
 import { dotOf } from "./dot.js";
 import { paintPane } from "./painter.js";
 import { AFTER, Pane } from "./pane.js";
+import { Regions } from "./regions.js";
 import { SvgContext } from "./svg.js";
 
 /** @import { View } from "./types.js" */
@@ -19,16 +21,17 @@ function svgOf(view) {
   const ctx = new SvgContext(width * sides.length, height);
   ctx.fillStyle = theme.background;
   ctx.fillRect(0, 0, width * sides.length, height);
-  sides.forEach((side, place) => {
-    ctx.group(place * width + MARGIN_PX, MARGIN_PX);
+  sides.forEach((side, index) => {
+    ctx.group(index * width + MARGIN_PX, MARGIN_PX);
     paintPane(/** @type {any} */ (ctx), wholePane(view, side));
   });
   return new XMLSerializer().serializeToString(ctx.svg);
 }
 
-/** A pane that sees everything. @param {View} view @param {string} side */
+/** A pane that shows the whole scene. @param {View} view @param {string} side */
 function wholePane(view, side) {
-  return new Pane(view, side, { left: 0, top: 0, right: view.scene.width, bottom: view.scene.height }, 1);
+  const whole = { left: 0, top: 0, right: view.scene.width, bottom: view.scene.height };
+  return new Pane({ ...view, regions: new Regions() }, side, whole, 1);
 }
 
 /** @param {View} view */
@@ -36,29 +39,33 @@ export function saveSvg(view) {
   download(new Blob([svgOf(view)], { type: "image/svg+xml" }), `${fileName(view)}.svg`);
 }
 
-/** The graph after what is shown, for Graphviz. @param {View} view */
+/** Saves the graph at the later of the two moments, for Graphviz. @param {View} view */
 export function saveDot(view) {
   download(new Blob([dotOf(wholePane(view, AFTER))], { type: "text/vnd.graphviz" }), `${fileName(view)}.dot`);
 }
 
-/** What is seen, at twice the resolution. @param {View} view */
+/** Saves the visible part, at twice the resolution. @param {View} view */
 export function savePng(view) {
   const { stage } = view;
   const canvas = document.createElement("canvas");
   canvas.width = stage.width * PNG_SCALE;
   canvas.height = stage.height * PNG_SCALE;
-  stage.paint(canvas.getContext("2d"), PNG_SCALE);
-  canvas.toBlob((blob) => download(blob, `${fileName(view)}.png`));
+  stage.paint(contextOf(canvas), PNG_SCALE);
+  canvas.toBlob((blob) => {
+    if (blob) download(blob, `${fileName(view)}.png`);
+    else view.say("The browser makes no PNG of a picture of this size: make the window smaller");
+  });
 }
 
-/** The address of what is seen, for another browser. @param {View} view */
+/** Copies an address that opens the view in its present state. @param {View} view */
 export async function copyLink(view) {
-  view.outside.address(view.told.place);
+  view.outside.address(view.selectionSync.addressState);
   try {
     await navigator.clipboard.writeText(window.location.href);
-    view.say("The link is copied");
+    const isUpload = new URL(window.location.href).searchParams.get("model")?.startsWith("upload:");
+    view.say(isUpload ? "The link is copied; it opens in this session only, which has the uploaded file" : "The link is copied");
   } catch { // without a secure connection a browser has no clipboard
-    view.say("This browser does not let a page copy here: copy the address from the address bar");
+    view.say("This browser does not allow copying here; copy the address from the address bar");
   }
 }
 

@@ -1,5 +1,5 @@
 // @ts-check
-// A drawing context that writes SVG: the few calls of canvas 2-D that the painters use, on the same picture.
+// A drawing context that writes SVG. It has the calls of canvas 2-D that the painters use.
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -7,7 +7,7 @@ export class SvgContext {
   /** @param {number} width @param {number} height */
   constructor(width, height) {
     this.svg = this.#element("svg", { xmlns: NAMESPACE, viewBox: `0 0 ${round(width)} ${round(height)}`, width: round(width), height: round(height) });
-    this.into = this.svg;
+    this.parent = this.svg;
     this.path = "";
     this.dash = /** @type {number[]} */ ([]);
     this.globalAlpha = 1;
@@ -18,10 +18,10 @@ export class SvgContext {
     this.textBaseline = "middle";
   }
 
-  /** From here on everything is drawn into a group moved by that much. @param {number} dx @param {number} dy */
+  /** Draws into a new group, translated by dx and dy. @param {number} dx @param {number} dy */
   group(dx, dy) {
-    this.into = this.#element("g", { transform: `translate(${round(dx)} ${round(dy)})` });
-    this.svg.append(this.into);
+    this.parent = this.#element("g", { transform: `translate(${round(dx)} ${round(dy)})` });
+    this.svg.append(this.parent);
   }
 
   /** @param {number[]} dash */
@@ -81,13 +81,13 @@ export class SvgContext {
 
   /** @param {string} text @param {number} x @param {number} y */
   fillText(text, x, y) {
-    const found = /^(?:(\d+|bold) )?([\d.]+)px (.*)$/.exec(this.font) ?? ["", "", "12", "sans-serif"];
+    const parts = /^(?:(\d+|bold) )?([\d.]+)px (.*)$/.exec(this.font) ?? ["", "", "12", "sans-serif"];
     const element = this.#draw("text", {
       x: round(x),
       y: round(y),
-      "font-size": found[2],
-      "font-weight": found[1] || "400",
-      "font-family": found[3],
+      "font-size": parts[2],
+      "font-weight": parts[1] || "400",
+      "font-family": parts[3],
       "dominant-baseline": "central",
       ...this.#filled(),
     });
@@ -107,17 +107,19 @@ export class SvgContext {
     return this.globalAlpha < 1 ? { opacity: round(this.globalAlpha) } : {};
   }
 
-  /** @param {string} name @param {Record<string, string | number>} attributes */
+  /** @param {string} name @param {Record<string, string | number | undefined>} attributes */
   #draw(name, attributes) {
     const element = this.#element(name, attributes);
-    this.into.append(element);
+    this.parent.append(element);
     return element;
   }
 
-  /** @param {string} name @param {Record<string, string | number>} attributes */
+  /** @param {string} name @param {Record<string, string | number | undefined>} attributes */
   #element(name, attributes) {
     const element = document.createElementNS(NAMESPACE, name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+    for (const [key, value] of Object.entries(attributes)) {
+      if (value !== undefined) element.setAttribute(key, String(value));
+    }
     return element;
   }
 }

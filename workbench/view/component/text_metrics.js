@@ -1,22 +1,24 @@
 // @ts-check
-// Text on the canvas: names come from files, so they may be endless, hostile, or full of control characters.
+// Text on the canvas. Names from files may be very long or have control characters.
+
+import { contextOf } from "./dom.js";
 
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-const LONGEST = 400; // characters that are looked at; more never fits
-const MOST_CUTS = 20000; // entries of the cache before it starts anew
+const MAX_CHARACTERS = 400; // characters of a text that are shown at most
+const MAX_CACHED = 20000; // entries of the cache before it is cleared
 
 const cutTexts = new Map();
-const measuring = { context: /** @type {CanvasRenderingContext2D} */ (null) };
+const measuring = { context: /** @type {CanvasRenderingContext2D | null} */ (null) };
 
-/** The text without what would not print or would turn its surroundings round. @param {string} text */
+/** The text with a dot for each control character and each mark that changes the direction of text. @param {string | undefined} text */
 export function printable(text) {
-  const short = String(text ?? "").slice(0, LONGEST).replace(UNPRINTABLE, "\u00b7");
+  const short = String(text ?? "").slice(0, MAX_CHARACTERS).replace(UNPRINTABLE, "\u00b7");
   return short.toWellFormed ? short.toWellFormed() : short;
 }
 
-/** Width in px of the text in that font. @param {string} text @param {string} font */
+/** The width of a text in px. @param {string} text @param {string} font */
 export function widthOf(text, font) {
-  measuring.context ??= document.createElement("canvas").getContext("2d");
+  measuring.context ??= contextOf(document.createElement("canvas"));
   if (measuring.context.font !== font) measuring.context.font = font;
   return measuring.context.measureText(text).width;
 }
@@ -27,14 +29,14 @@ export function cutText(text, font, width) {
   const key = `${font}|${Math.round(width)}|${text}`;
   let cut = cutTexts.get(key);
   if (cut === undefined) {
-    if (cutTexts.size > MOST_CUTS) cutTexts.clear();
+    if (cutTexts.size > MAX_CACHED) cutTexts.clear();
     cut = findCut(printable(text), font, width);
     cutTexts.set(key, cut);
   }
   return cut;
 }
 
-/** To be called when another font has arrived. */
+/** Clears the cache; to be called after a font was loaded. */
 export function forgetCuts() {
   cutTexts.clear();
 }
@@ -50,9 +52,9 @@ function findCut(text, font, width) {
     if (widthOf(text.slice(0, middle) + "\u2026", font) <= width) low = middle;
     else high = middle - 1;
   }
-  const kept = text.slice(0, low).replace(/[\ud800-\udbff]$/, "");
-  if (!kept) return { text: "", width: 0 };
-  return { text: `${kept}\u2026`, width: widthOf(`${kept}\u2026`, font) };
+  const start = text.slice(0, low).replace(/[\ud800-\udbff]$/, "");
+  if (!start) return { text: "", width: 0 };
+  return { text: `${start}\u2026`, width: widthOf(`${start}\u2026`, font) };
 }
 
 /** A count with its thousands separated. @param {number} count */

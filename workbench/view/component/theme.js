@@ -1,18 +1,20 @@
 // @ts-check
-// Colours. The page's own come from its theme; those that carry meaning are fixed, one set for light, one for dark.
+// Colours. The page's colours come from its theme; colours with a meaning are fixed, in a light and a dark set.
+
+import { contextOf } from "./dom.js";
 
 const LIGHT = {
-  fills: ["#EEE8AA", "#FFDAB9", "#D3D3D3"], // own layout, target's layout, tensor
+  fills: ["#EEE8AA", "#FFDAB9", "#D3D3D3"], // the model's layout, the target's layout, Tensor
   borders: ["#8C8440", "#B06F3A", "#6E6E6E"],
-  lines: ["#9C9246", "#C17E49", "#8A8A8A"], // edges, by the layout that they carry
+  lines: ["#9C9246", "#C17E49", "#8A8A8A"], // of edges, by layout
   marks: ["", "", "#C62828", "#2E7D32", "#B26A00"], // by mark: removed, added, changed
   neutral: "#EFF1F4",
   neutralBorder: "#8B93A0",
   fused: "#C3CDF0",
-  hit: "#7FD3DE", // what a query finds
-  frame: "#1565C0", // round what a rewrite is about: unlike any mark, in any theme
+  hit: "#7FD3DE", // boxes with hits of a query
+  frame: "#1565C0", // around the boxes of a rewrite; unlike all marks
   heat: ["#F1EEF7", "#52247F"],
-  many: ["#C6DCF4", "#D8CCF0", "#B9E2E4", "#F4CCE2", "#DCD0C2", "#C3CCD6", "#AEC2F2", "#E6CCF4", "#D5E9F7", "#BFB1A3", "#F3DCEA", "#A6C3CE"],
+  palette: ["#C6DCF4", "#D8CCF0", "#B9E2E4", "#F4CCE2", "#DCD0C2", "#C3CCD6", "#AEC2F2", "#E6CCF4", "#D5E9F7", "#BFB1A3", "#F3DCEA", "#A6C3CE"],
 };
 
 const DARK = {
@@ -26,10 +28,10 @@ const DARK = {
   hit: "#1E7E8C",
   frame: "#6FB1FF",
   heat: ["#2A2533", "#C9A4F2"],
-  many: ["#2F5078", "#4D4079", "#20595C", "#70395A", "#5C4E3D", "#434D59", "#38509A", "#5E3B75", "#2C6280", "#6F604E", "#664457", "#3B5D6B"],
+  palette: ["#2F5078", "#4D4079", "#20595C", "#70395A", "#5C4E3D", "#434D59", "#38509A", "#5E3B75", "#2C6280", "#6F604E", "#664457", "#3B5D6B"],
 };
 
-/** The theme at an element: CSS gives the page's colours (with fallbacks), their lightness decides for light or dark.
+/** The theme at an element: the page's colours from CSS, and the light or dark set, by the lightness of the background.
  * @param {HTMLElement} element */
 export function readTheme(element) {
   const style = getComputedStyle(element);
@@ -48,34 +50,34 @@ export function readTheme(element) {
   };
 }
 
-/** The colour between two others, share 0 to 1. @param {string} one @param {string} other @param {number} share */
+/** The colour between two others; share: 0 for `one`, 1 for `other`. @param {string} one @param {string} other @param {number} share */
 export function mixColours(one, other, share) {
   const [from, to] = [channels(one), channels(other)];
-  const mixed = from.map((value, place) => Math.round(value + (to[place] - value) * share));
+  const mixed = from.map((value, index) => Math.round(value + (to[index] - value) * share));
   return `rgb(${mixed.join(", ")})`;
 }
 
-/** Dark or light letters, whichever can be read on that fill. @param {string} fill */
+/** A dark or light text colour that can be read on the fill. @param {string} fill */
 export function inkOn(fill) {
   return lightness(fill) > 0.42 ? "#1B1B1B" : "#F6F6F6";
 }
 
-const knownChannels = /** @type {Map<string, number[]>} */ (new Map());
+const channelsOfColour = /** @type {Map<string, number[]>} */ (new Map());
 
 /** Red, green, blue of any CSS colour. @param {string} colour */
 function channels(colour) {
-  let found = knownChannels.get(colour);
-  if (!found) {
-    const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  let result = channelsOfColour.get(colour);
+  if (!result) {
+    const context = contextOf(document.createElement("canvas"), { willReadFrequently: true });
     context.fillStyle = colour || "#fff";
     context.fillRect(0, 0, 1, 1);
-    found = [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
-    knownChannels.set(colour, found);
+    result = [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+    channelsOfColour.set(colour, result);
   }
-  return found;
+  return result;
 }
 
-/** 0 black to 1 white, as the eye weighs the channels. @param {string} colour */
+/** The lightness from 0, black, to 1, white; channels are weighted as the eye does. @param {string} colour */
 function lightness(colour) {
   const [red, green, blue] = channels(colour);
   return (0.299 * red + 0.587 * green + 0.114 * blue) / 255;

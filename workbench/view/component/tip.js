@@ -1,51 +1,51 @@
 // @ts-check
-// What the pointer learns about a box, in lines of text.
+// The tooltip of a box.
 
-import { wordsOf } from "./colouring.js";
+import { colourText } from "./colouring.js";
 import { make } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
 import { AFTER, Pane } from "./pane.js";
 
 /** @import { Point, View } from "./types.js" */
 
-const MARK_WORDS = ["", "", "removed", "added", "changed"];
+const MARK_NAMES = ["", "", "removed", "added", "changed"];
 const NOWHERE = { left: 0, right: 0, top: 0, bottom: 0 };
 
-/** Shows the tip for a box beside a point of the stage; hides it for -1. @param {View} view @param {number} index @param {Point} [at] */
+/** Shows the tooltip of a box beside a point of the stage; index -1 hides it. @param {View} view @param {number} index @param {Point} [at] */
 export function showTip(view, index, at) {
   const { tip, canvas, width, height } = view.stage;
   tip.hidden = index < 0;
   canvas.classList.toggle("gw-over", index >= 0);
-  if (index < 0) return;
-  tip.replaceChildren(...tipLines(view, index).map((words) => make("div", { text: words, dir: "auto" })));
+  if (index < 0 || !at) return;
+  tip.replaceChildren(...tipLines(view, index).map((text) => make("div", { text, dir: "auto" })));
   const nearRight = at.x > width - 300;
   tip.style.left = nearRight ? "" : `${at.x + 14}px`;
   tip.style.right = nearRight ? `${width - at.x + 10}px` : "";
   tip.style.top = `${Math.max(0, Math.min(at.y + 16, height - tip.offsetHeight - 4))}px`;
 }
 
-/** @param {View} view @param {number} index */
+/** The lines of a box's tooltip. @param {View} view @param {number} index */
 export function tipLines(view, index) {
   const { scene, comparison } = view;
   const box = scene.boxes[index];
-  const mark = MARK_WORDS[comparison.marks[index]];
+  const mark = MARK_NAMES[comparison.marks[index]];
   if (box.kind === "group") {
     const { nodes, counts } = new Pane(view, AFTER, NOWHERE, 1).inside(index);
     const changes = counts.slice(2).some(Boolean) ? `${counts[2]} removed, ${counts[3]} added, ${counts[4]} changed` : "";
     const title = [...scene.scopes(index), index].map((scope) => scene.boxes[scope].title).join(" / ");
     const operators = box.d ?? scene.lookOf(box.v[box.v.length - 1])?.d;
     const size = box.open ? "" : `${thousands(nodes)} ${nodes === 1 ? "node" : "nodes"}`;
-    const number = view.marks.wordsOf(view.colouring, index);
+    const number = view.marks.numberText(view.colouring, index);
     return lines([title, size, number && `at most ${number}`, operators, box.same, changes, box.open ? "double-click closes" : "double-click opens"]);
   }
   const look = scene.lookOf(comparison.after[index] ?? comparison.before[index]);
   const name = box.id.replace(/^(in|out|const):/, "");
   const what = look?.op === name ? name : `${look?.op ?? ""}  ${name}`;
   const fused = look?.d.endsWith(look.f) ? "" : look?.f;
-  return lines([what, look?.d, fused, look ? wordsOf(view.colouring, look, scene) : "", view.marks.wordsOf(view.colouring, index), mark]);
+  return lines([what, look?.d, fused, look ? colourText(view.colouring, look, scene) : "", view.marks.numberText(view.colouring, index), mark]);
 }
 
-/** @param {string[]} words */
-function lines(words) {
-  return words.filter(Boolean).map(printable);
+/** @param {(string | undefined)[]} parts */
+function lines(parts) {
+  return parts.filter(Boolean).map(printable);
 }

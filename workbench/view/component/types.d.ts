@@ -1,5 +1,5 @@
-// What the modules give each other, for `tsc`, which checks them. No browser reads this file.
-// The scene's format is told in docs/view.md.
+// Types for `tsc`, which checks the modules. No browser reads this file.
+// docs/view.md describes the scene's format.
 
 import type { remember } from "./memory.js";
 import type { readTheme } from "./theme.js";
@@ -15,9 +15,11 @@ export type { View };
 
 export type Context = CanvasRenderingContext2D;
 export type Theme = ReturnType<typeof readTheme>;
+/** What the user chose in a view. */
+export type Choices = Pick<View, "colouring" | "panes" | "selected" | "hops" | "wheelZooms" | "pageKeys" | "inspectorOpen" | "onlyHits">;
 export type Memory = ReturnType<typeof remember>;
 
-/** [from, to, what is so meanwhile, ...] in moments of the clock. */
+/** [from, to, ...]: what holds from moment `from` until before moment `to`. */
 export type Version = number[];
 
 export interface Point { x: number; y: number }
@@ -26,8 +28,8 @@ export interface Rectangle { left: number; top: number; width: number; height: n
 
 export interface Look {
   op: string; name: string; d: string; f: string;
-  /** Numbers of its layout, that of its weights, its category and class, and of the step that made it. */
-  l: number; w: number; k: number; c: number; p: number;
+  /** Numbers of its layout, its weights' layout, its category, its class, its module, its provider, and the step that inserted it. */
+  l: number; w: number; k: number; c: number; m: number; e: number; p: number;
   us: number | null; mb: number | null;
 }
 
@@ -37,12 +39,12 @@ export interface Box extends Point {
   id: string;
   kind: "node" | "group" | "input" | "output" | "constant";
   w: number; h: number;
-  /** The frame round it, or -1. */
+  /** The frame around it, or -1. */
   up: number;
   v: Version[];
   chip?: 1;
   open?: boolean; title?: string; same?: string; path?: string[];
-  n?: number; mix?: number[]; inner?: number[][]; us?: number | null; d?: string;
+  n?: number; mix?: number[]; inner?: number[][]; us?: (number | null)[] | null; d?: string;
   /** Found by Scene. */
   left: number; top: number;
 }
@@ -50,7 +52,9 @@ export interface Box extends Point {
 export interface Edge {
   a: number; b: number;
   v: Version[];
-  p?: number[]; n?: number; tick?: 1;
+  /** Found by Scene where Python sends none. */
+  p: number[];
+  n?: number; tick?: 1;
   /** Found by Scene. */
   extent: Extent;
 }
@@ -59,9 +63,9 @@ export interface Step { title: string; pass?: string; first: number; rewrites: n
 export interface Rewrite { s: string; c: string; b: number[]; g?: string; a?: string }
 
 export interface RawScene {
-  id: string; title: string; T: number; pair: number; nodes: number; width: number; height: number; target: string;
+  id: string; title: string; T: number; pair: number; nodes: number; width: number; height: number; target: string; own: boolean;
   steps: Step[]; rewrites: Rewrite[]; looks: Look[]; boxes: Box[]; edges: Edge[];
-  words: string[]; categories: string[]; classes: string[];
+  words: string[]; categories: string[]; classes: string[]; modules: string[]; providers: string[];
   measured: { us: number[]; mb: number[] } | null;
 }
 
@@ -69,12 +73,12 @@ export interface RawScene {
 export interface Piece { text: string; font: string; ink: string; pill?: string }
 
 export interface LegendEntry {
-  words: string;
+  text: string;
   fill?: string; line?: string; border?: string;
   scale?: string[]; low?: string; high?: string;
 }
 
-/** What the inspector shows of a box; `workbench/view/inspection.py` makes it. */
+/** The inspector's content for a box, from `workbench/view/inspection.py`. */
 export interface Inspected { id: string; title?: string; about?: string; sections?: Section[] }
 export interface Section {
   title: string; open?: boolean; text?: string;
@@ -82,40 +86,52 @@ export interface Section {
   /** The moment of each row. */
   at?: number[];
   histogram?: Histogram;
-  /** Pictures that are opened on request; in a report `svg` is a number, of `ViewData.drawings`. */
-  drawings?: { words: string; about: string; svg: string | number }[];
-  moments?: { t: number; words: string; what?: string }[];
+  /** Pictures that are opened on request; in a report, `svg` is an index into `ViewData.drawings`. */
+  drawings?: DrawingEntry[];
+  moments?: MomentEntry[];
 }
+export interface DrawingEntry { words: string; about: string; svg: string | number }
+export interface MomentEntry { t: number; words: string; what?: string }
 export interface Histogram { low: number | string; high: number | string; counts: number[]; words?: string }
 
-/** Hits of a search: ids with words; `n` numbers the answers. */
+/** The answer to a query. hits: [id, text]; n: the answer's number. */
 export interface Found { query: string; hits: [string, string][]; total: number; fault: string; n: number }
 
-/** The user's own numbers; `fault`: why the last file was refused. */
+/** The user's own numbers; fault: why the last file was refused. */
 export interface OwnNumbers { file?: string; sentence?: string; columns?: OwnColumn[]; fault: string; n: number }
-/** `boxes`: [box, its number]; of a closed group the largest in it. Without boxes there are no ends. */
+/** boxes: [box, number], for a closed group the largest number in it. low and high are missing without boxes. */
 export interface OwnColumn { title: string; unit: string; low?: number; high?: number; boxes: [number, number][] }
 
-/** What Python, or the report's table, tells the view. */
+/** The view's data from Python or from the report's tables. */
 export interface ViewData {
   scene?: string; scene_id?: string;
-  at?: { step: number; rewrite: number | null; panes?: number; n: number } | null; // panes: 0 for as they are
-  show?: { id: string; whole?: boolean; n: number } | null; // whole: with the graph around it, not in the middle
+  at?: { step: number; rewrite: number | null; panes?: number; n: number } | null; // panes: 0 keeps their number
+  show?: { id: string; frame?: string[]; n: number } | null; // frame: ids of boxes that are kept in sight, [] for all
+  query?: { query: string; n: number } | null; // the hits are coloured
   found?: Found | null;
   /** Hits in boxes of the scene: [box, from, to, number of hits]. */
   marks?: number[][];
   own?: OwnNumbers | null;
+  /** The last question for ONNX Runtime's providers, and whether it can be asked. */
+  placed?: { n: number; fault: string } | null; placeable?: boolean;
   drawings?: string[];
   inspector?: Inspected | null;
+  /** Why the inspector has no texts; "" if it has. */
+  absent?: string;
   height?: string; constants?: boolean; flat?: boolean;
   /** Views of the same name step together. */
   lockstep?: string;
+  /** The picture of a lesson: without controls, and without the inspector. */
+  player?: boolean;
   offers?: { constants: boolean; flat: boolean };
 }
 
-export interface Place { step: number | string; rewrite: number | string; node: string; query: string; hits: string }
+/** By kind, the number of Python's last request; none before the first. */
+export type Seen = Partial<Record<"at" | "show" | "query" | "own" | "placed", number>>;
 
-/** What the view asks of Python, or of the report's table. */
+export interface AddressState { step: number | string; rewrite: number | string; node: string; query: string; hits: string }
+
+/** The view's requests to Python or to the report's tables. */
 export interface Outside {
   seen(place: { id: string; step: number | string; rewrite: number | string | null }): void;
   setOpen(id: string, open: boolean, all: boolean): void;
@@ -126,15 +142,17 @@ export interface Outside {
   stepInto(rewrite: number): void;
   /** A file of the user's own numbers; a report has none. */
   numbers?(file: string, text: string): void;
-  /** What the address says of the query at first. */
-  begin(): { query: string; hits: string };
-  address(place: Place): void;
+  /** Asks where ONNX Runtime runs the nodes; a report cannot. */
+  providers?(): void;
+  /** The query in the page's address, and how its hits are shown. */
+  initialQuery(): { query: string; hits: string };
+  address(state: AddressState): void;
 }
 
-/** Keys as `combinationOf` writes them, what they do in words, the action. */
-export type Key = [keys: string[], words: string, action: (view: View) => void];
+/** Keys in the form of `combinationOf`, their text in the help, the action. */
+export type Key = [keys: string[], text: string, action: (view: View) => void];
 
-/** What Streamlit gives a component (v2). */
+/** Streamlit's argument for a component (v2). */
 export interface StreamlitComponent {
   key: string;
   data: ViewData;
@@ -143,10 +161,10 @@ export interface StreamlitComponent {
   setTriggerValue(name: string, value: unknown): void;
 }
 
-/** Texts, flags and listeners; nothing for what is left out. */
+/** Texts, flags and listeners; null, undefined and false are left out. */
 export type Attributes = Record<string, any>;
 
-// Scene takes over all that Python sent.
+// Scene has all fields of the raw scene.
 declare module "./scene.js" {
   interface Scene extends RawScene {}
 }

@@ -1,38 +1,41 @@
 // @ts-check
-// The graph view: what is shown, selected and compared. Its parts draw it and call its methods; whatever needs Python
-// (or, in a report, the tables of the file) goes through `outside`.
+// The graph view: its scene, moment, selection and colouring. Its parts paint it and call its methods. Requests to Python,
+// or in a report to the file's tables, go through `outside`.
 
-import { findAnchor } from "./anchor.js";
+import { findAnchor, putAt } from "./anchor.js";
 import { Breadcrumb } from "./breadcrumb.js";
+import { bringIntoView } from "./changes.js";
 import { Clock } from "./clock.js";
-import { fillBy } from "./colouring.js";
 import { Comparison } from "./comparison.js";
-import { make, setText } from "./dom.js";
+import { colouringsOf, fillBy } from "./colouring.js";
+import { make } from "./dom.js";
 import { Help } from "./help.js";
 import { Inspector } from "./inspector.js";
 import { ignoreKeys, KEYS, listenToKeys } from "./keys.js";
 import { Legend } from "./legend.js";
 import { joinLockstep, leadLockstep, leaveLockstep } from "./lockstep.js";
-import { Marks, takeMarks, takeNumbers } from "./marks.js";
+import { Marks, reportAnswers } from "./marks.js";
 import { forgetCuts } from "./text_metrics.js";
-import { beginAsLeft } from "./memory.js";
+import { initialize } from "./memory.js";
+import { Messages } from "./messages.js";
+import { Palette } from "./palette.js";
 import { Playbar } from "./playbar.js";
 import { listenToPointer } from "./pointer.js";
+import { Regions } from "./regions.js";
 import { addSkipLink, removeSkipLink } from "./skip.js";
-import { unpack, Scene } from "./scene.js";
+import { EMPTY, unpack, Scene } from "./scene.js";
 import { Search } from "./search.js";
 import { Stage } from "./stage.js";
 import { readTheme } from "./theme.js";
+import { Timing } from "./timing.js";
 import { showTip } from "./tip.js";
 import { SETTLED, SelectionSync, WALKED } from "./selection_sync.js";
 import { Toolbar } from "./toolbar.js";
-import { stepInto } from "./opening.js";
+import { Opening } from "./opening.js";
 import { within } from "./navigation.js";
+import { comparisonOf } from "./one_pane.js";
 
-/** @import { Box, Anchor, Memory, Outside, Point, ViewData } from "./types.js" */
-
-const SAID_FOR = 4000; // ms that a message stays
-const LONGEST_MESSAGE = 160;
+/** @import { Box, Choices, Memory, Outside, Point, Seen, ViewData } from "./types.js" */
 
 export class View {
   /** @param {HTMLElement} parent @param {Outside} outside @param {Memory} [memory] */
@@ -40,37 +43,29 @@ export class View {
     this.outside = outside;
     this.memory = memory;
     this.data = /** @type {ViewData} */ ({});
-    this.scene = /** @type {Scene} */ (null); // until the first one has come
-    this.wantedScene = null; // ids of the scene that came last, and of the one that is shown
-    this.shownScene = null;
+    this.scene = new Scene(EMPTY); // before the first one
+    this.receivedScene = ""; // id of the last scene received; shownScene: of the one that is shown
+    this.shownScene = "";
     this.clock = new Clock();
-    this.lockstep = ""; // name shared by the views that step together
-    this.told = new SelectionSync(this);
-    this.comparison = /** @type {Comparison} */ (null);
+    this.selectionSync = new SelectionSync(this);
+    this.comparison = new Comparison(this.scene, 0, 0);
     this.colouring = "layout";
-    this.marks = new Marks(); // what the query and the user's own numbers say
-    this.onlyHits = false; // what the query does not find is dimmed
+    this.regions = new Regions();
+    this.marks = new Marks(); // hits of the query, and the user's own numbers
+    this.onlyHits = false; // boxes without hits are dimmed
     this.panes = 2;
-    this.selected = ""; // id; it may be of a box that this scene does not show
+    this.selected = ""; // id of a box, which the scene may not have
     this.selectedBox = -1;
     this.framed = /** @type {number[]} */ ([]);
-    this.near = /** @type {Set<number>} */ (null);
+    this.inFocus = /** @type {Set<number> | null} */ (null);
     this.hops = 0;
     this.wheelZooms = false;
+    this.pageKeys = true; // keys act without the focus; WCAG 2.1.4 asks for a way to switch that off
     this.inspectorOpen = true;
-    this.seen = { at: undefined, show: undefined, own: undefined }; // what Python asked for last
-    this.begun = false; // the camera has its first place
-    this.changePlace = -1;
-    this.anchor = /** @type {Anchor} */ (null); // what must not move when the next scene comes
-    this.steppingInto = 0; // the timer, and whether a closed group is being opened for a rewrite
-    this.steppedInto = false;
-    this.stepStarted = 0;
-    this.lastStepMs = 0;
-    this.build(parent);
-  }
-
-  /** @param {HTMLElement} parent */
-  build(parent) {
+    this.seen = /** @type {Seen} */ ({}); // numbers of Python's last requests
+    this.isPlaced = false; // the camera has its first position
+    this.opening = new Opening(this);
+    this.timing = new Timing();
     this.stage = new Stage(this);
     this.search = new Search(this);
     this.toolbar = new Toolbar(this);
@@ -79,20 +74,20 @@ export class View {
     this.playbar = new Playbar(this);
     this.legend = new Legend(this);
     this.help = new Help(KEYS, () => this.stage.focus());
+    this.palette = new Palette(this, KEYS);
     this.side = make("div", { class: "gw-side" }, this.search.panel, this.inspector.element);
-    this.message = make("div", { class: "gw-message", hidden: true });
-    this.live = make("div", { class: "gw-hidden", "aria-live": "polite", role: "status" });
-    this.stage.element.append(this.message, this.help.element);
+    this.messages = new Messages();
+    this.stage.element.append(this.breadcrumb.element, this.messages.element, this.help.element, this.palette.element);
     this.root = make("div", { class: "graph-workbench", role: "region", "aria-label": "Graph, before and after" },
       this.toolbar.element,
-      make("div", { class: "gw-where" }, this.breadcrumb.element, this.toolbar.second),
       this.playbar.sentence,
       make("div", { class: "gw-middle" }, this.stage.element, this.side),
       this.playbar.element,
       this.legend.element,
-      this.live);
+      this.messages.live);
     parent.append(this.root);
     this.theme = readTheme(this.root);
+    this.fill = fillBy(this.colouring, this.scene, this.theme);
     listenToPointer(this);
     listenToKeys(this);
     addSkipLink(this);
@@ -105,20 +100,24 @@ export class View {
     });
   }
 
+  get hasScene() {
+    return this.scene.id !== "";
+  }
+
   destroy() {
     this.lightOrDark.removeEventListener("change", this.takeTheme);
     this.playbar.pause();
-    clearTimeout(this.steppingInto);
-    this.told.stop();
+    this.opening.stop();
+    this.selectionSync.stop();
     leaveLockstep(this);
     ignoreKeys(this);
     removeSkipLink(this);
-    this.wantedScene = null; // what is still on its way is not taken in
+    this.receivedScene = ""; // ignores a scene that is still being unpacked
     this.stage.destroy();
     this.root.remove();
   }
 
-  // ---- from outside
+  // ---- data from outside
 
   /** @param {ViewData} data */
   update(data) {
@@ -127,8 +126,8 @@ export class View {
     joinLockstep(this, this.data.lockstep ?? "");
     this.readTheme();
     const { scene, scene_id: id } = this.data;
-    if (scene && id !== this.wantedScene) this.receive(scene, id);
-    else if (this.scene && this.shownScene === this.wantedScene) {
+    if (scene && id && id !== this.receivedScene) this.receive(scene, id);
+    else if (this.hasScene && this.shownScene === this.receivedScene) {
       this.root.classList.remove("gw-busy");
       this.follow();
     }
@@ -137,56 +136,51 @@ export class View {
 
   /** @param {string} packed @param {string} id */
   async receive(packed, id) {
-    this.wantedScene = id;
+    this.receivedScene = id;
     let raw;
     try {
       raw = await unpack(packed);
     } catch {
-      if (this.wantedScene === id) this.say("This graph cannot be shown: its data is damaged");
+      if (this.receivedScene === id) this.say("This graph cannot be shown: its data is damaged");
       return;
     }
-    if (this.wantedScene !== id) return; // another one was asked for meanwhile
-    const before = this.scene ? this.scene.boxes : beginAsLeft(this, raw.title);
+    if (this.receivedScene !== id) return; // a newer one was received
+    const before = this.hasScene ? this.scene.boxes : initialize(this, raw.title);
     this.swap(new Scene({ ...raw, id }), before);
     this.shownScene = id;
     this.follow();
-    if (this.steppedInto) this.bringIntoView();
-    this.steppedInto = false;
+    if (this.opening.done()) bringIntoView(this);
     this.refresh();
-    this.arrived = true;
+    this.timing.sceneArrives();
   }
 
-  /** Another scene takes the place of the present one; time, zoom, selection and colouring stay.
+  /** Replaces the scene; moment, zoom, selection and colouring stay.
    * @param {Scene} scene @param {Box[]} before */
   swap(scene, before) {
     const anchor = findAnchor(this, scene, before);
-    const isFirst = this.scene === null;
+    const showsWhole = this.stage.camera.fits && !this.opening.anchor; // it goes on to
+    const isFirst = !this.hasScene;
     this.scene = scene;
-    this.clock.take(scene.steps);
-    // Nothing of the old scene is in the new one: another model, seen from its beginning.
-    if (!isFirst && !anchor) this.begun = false;
-    if (!this.begun) this.clock.goToLastChange();
+    this.clock.setSteps(scene.steps);
+    // Without a box in common, it is another model.
+    if (!isFirst && !anchor) this.isPlaced = false;
+    if (!this.isPlaced) this.clock.goToLastChange();
     this.root.classList.toggle("gw-still", scene.T === 0);
     this.root.classList.toggle("gw-pair", Boolean(scene.pair));
-    if (isFirst && (scene.T === 0 || this.lockstep)) this.panes = 1;
-    takeMarks(this);
+    if (isFirst && (scene.T === 0 || this.data.lockstep)) this.panes = 1;
+    this.updateMarks();
     this.selectedBox = scene.byId.get(this.selected) ?? -1;
     this.compare();
     if (isFirst) this.stage.resize(true);
-    this.stage.camera.allow(scene);
-    if (anchor) {
-      const { camera } = this.stage;
-      const box = scene.boxes[scene.byId.get(anchor.id)];
-      camera.x = box.left - anchor.x / camera.zoom;
-      camera.y = box.top - anchor.y / camera.zoom;
-    }
-    this.anchor = null;
+    this.stage.camera.setMinZoom(scene);
+    if (anchor && showsWhole) this.fit();
+    else if (anchor) putAt(this, anchor);
     this.hover(-1);
     this.root.classList.remove("gw-busy");
     this.stage.request();
   }
 
-  /** Does what Python asks for, once. */
+  /** Carries out Python's requests, each once. */
   follow() {
     const { at, show } = this.data;
     if (at && at.n !== this.seen.at) {
@@ -195,85 +189,74 @@ export class View {
       else this.clock.goToRewrite(at.step, at.rewrite);
       this.compare();
       if (at.panes) this.setPanes(at.panes);
-      if (this.begun) this.bringIntoView();
+      if (this.isPlaced) bringIntoView(this);
     }
     this.resized();
     if (show && show.n !== this.seen.show) {
       this.seen.show = show.n;
-      if (this.scene.byId.has(show.id)) {
-        this.select(show.id, { centre: !show.whole, report: this.data.inspector?.id !== show.id });
-        if (show.whole) this.stage.keepWhole(this.selectedBox);
-      } else this.say(`${show.id} is not in this picture`);
+      if (show.frame) this.stage.keepFrame(show.frame);
+      if (this.scene.byId.has(show.id)) this.select(show.id, { centre: !show.frame, report: this.data.inspector?.id !== show.id });
+      else if (show.id) this.say(`${show.id} is not in this picture`);
     }
-    this.search.heed(this.data.found);
-    takeMarks(this);
-    takeNumbers(this);
-    this.told.heed();
+    this.search.receive(this.data.found);
+    this.updateMarks();
+    reportAnswers(this);
+    this.selectionSync.reportAgain();
     this.stage.request();
   }
 
-  /** The stage has a size: the camera takes its first place, when it has none. */
+  /** Gives the camera its first position, as soon as the stage has a size. */
   resized() {
-    if (this.begun || !this.scene || !this.stage.ready) return;
-    this.begun = true;
-    const first = this.framed.length ? this.framed[0] : this.comparison.changed()[0];
-    this.stage.begin(first ?? -1);
+    if (this.isPlaced || !this.hasScene || !this.stage.ready) return;
+    this.isPlaced = true;
+    if (this.framed.length) this.stage.begin(this.framed[0]);
+    else this.fit();
   }
 
   readTheme() {
     const theme = readTheme(this.root);
     if (!theme.background && this.root.isConnected) requestAnimationFrame(() => this.readTheme());
-    if (!theme.background) return; // the style sheet is on its way
+    if (!theme.background) return; // the style sheet is not loaded yet
     if (JSON.stringify(theme) === JSON.stringify(this.theme) && this.root.dataset.theme) return;
     this.theme = theme;
     this.root.dataset.theme = theme.dark ? "dark" : "light";
     ["removed", "added", "changed"].forEach((name, index) => this.root.style.setProperty(`--gw-${name}`, theme.marks[index + 2]));
     forgetCuts();
-    if (this.scene) this.fill = fillBy(this.colouring, this.scene, theme);
+    if (this.hasScene) this.fill = fillBy(this.colouring, this.scene, theme);
     this.stage.request();
     this.legend.update();
   }
 
   // ---- time
 
-  /** Compares the clock's two moments anew. */
+  /** Compares the clock's two moments. */
   compare() {
-    if (!this.scene) return;
-    const [a, b] = this.clock.moments;
-    if (this.comparison?.a !== a || this.comparison?.b !== b || this.comparison.boxes !== this.scene.boxes) {
-      this.comparison = new Comparison(this.scene, a, b);
-      this.changePlace = -1;
-    }
+    if (!this.hasScene) return;
+    this.comparison = comparisonOf(this);
     const whole = this.clock.compare === "step" && this.clock.t === this.clock.last;
     const rewrite = whole ? undefined : this.scene.rewrites[this.clock.rewrite];
     this.framed = (rewrite?.b ?? []).filter((index) => this.scene.boxes[index]);
     this.focus();
   }
 
-  /** Changes the time by that function of the clock, and shows it. @param {(clock: Clock) => unknown} change */
+  /** Changes the clock and shows the new moment; returns whether it changed. @param {(clock: Clock) => unknown} change */
   tick(change) {
-    if (!this.scene) return false;
-    this.stepStarted = performance.now();
+    if (!this.hasScene) return false;
+    this.timing.stepStarts();
     const moved = change(this.clock);
     if (moved === false) {
-      this.stepStarted = 0;
+      this.timing.stepEnds();
       return false;
     }
     this.compare();
-    this.bringIntoView();
-    stepInto(this);
+    bringIntoView(this);
+    this.opening.stepInto();
     this.hover(-1);
     this.stage.request();
     this.refresh();
-    this.told.late(SETTLED); // once this moment is stayed at, the inspector and the page follow
+    this.selectionSync.late(SETTLED); // the inspector and the page follow once the user stays
     leadLockstep(this);
     return true;
-  }
-
-  /** What this moment is about comes in sight: all of it where it fits into a pane, else a part. */
-  bringIntoView() {
-    const about = this.framed.length ? this.framed : this.comparison.changed();
-    this.stage.camera.showAll(about.map((index) => this.scene.boxes[index]));
   }
 
   /** @param {string} compare */
@@ -281,11 +264,11 @@ export class View {
     this.tick((clock) => clock.choose(compare));
   }
 
-  // ---- what is looked at
+  // ---- selection, focus and camera
 
   /** @param {string} id */
   select(id, { centre = false, report = true, late = false } = {}) {
-    if (!this.scene) return;
+    if (!this.hasScene) return;
     const differs = id !== this.selected;
     this.selected = id;
     this.selectedBox = this.scene.byId.get(id) ?? -1;
@@ -297,18 +280,18 @@ export class View {
     }
     this.hover(-1);
     if (report && differs) {
-      if (late) this.told.late(WALKED);
-      else this.told.now();
+      if (late) this.selectionSync.late(WALKED);
+      else this.selectionSync.now();
     }
     this.stage.request();
     this.refresh();
   }
 
-  /** Dims what the query does not find, or what is further than so many hops from the selected box. */
+  /** Dims boxes without hits, or boxes more than `hops` edges away from the selected box. */
   focus() {
     const [a, b] = this.clock.moments;
-    if (this.onlyHits && this.marks.query) this.near = this.marks.boxesAt(a, b);
-    else this.near = this.hops && this.selectedBox >= 0 ? within(this, this.selectedBox, this.hops) : null;
+    if (this.onlyHits && this.marks.query) this.inFocus = this.marks.boxesAt(a, b);
+    else this.inFocus = this.hops && this.selectedBox >= 0 ? within(this, this.selectedBox, this.hops) : null;
   }
 
   /** @param {number} hops */
@@ -317,7 +300,7 @@ export class View {
     this.focus();
     if (hops && this.selectedBox < 0) {
       this.hops = 0;
-      this.say("Select a box: the focus lies on what is near it");
+      this.say("Select a box first: the focus is on boxes near it");
     }
     this.stage.request();
     this.refresh();
@@ -330,7 +313,7 @@ export class View {
   }
 
   fit() {
-    if (!this.scene) return;
+    if (!this.hasScene) return;
     this.stage.camera.fit(this.scene);
     this.stage.request();
   }
@@ -345,6 +328,7 @@ export class View {
   /** @param {number} panes */
   setPanes(panes) {
     this.panes = panes;
+    this.compare();
     this.stage.resize();
     this.refresh();
   }
@@ -352,14 +336,40 @@ export class View {
   /** @param {string} colouring */
   setColouring(colouring) {
     this.colouring = colouring;
-    if (this.scene) this.fill = fillBy(colouring, this.scene, this.theme);
+    if (this.hasScene) this.fill = fillBy(colouring, this.scene, this.theme);
     this.stage.request();
     this.refresh();
   }
 
   toggleInspector() {
-    this.inspectorOpen = !this.inspectorOpen;
+    this.set({ inspectorOpen: !this.inspectorOpen });
+  }
+
+  /** Takes over choices of the user. @param {Partial<Choices>} choices */
+  set(choices) {
+    Object.assign(this, choices);
+    this.focus();
+    this.stage.request();
     this.refresh();
+  }
+
+  /** Reads the hits of the query and the user's own numbers; a colouring without them is by layout. */
+  updateMarks() {
+    if (!this.hasScene) return;
+    const { marks, search, scene } = this;
+    marks.update(this.data, search.query, scene);
+    if (!search.query) this.onlyHits = false;
+    if (![...colouringsOf(scene), ...marks.colourings].some(([key]) => key === this.colouring)) this.colouring = "layout";
+    this.fill = fillBy(this.colouring, scene, this.theme);
+    this.focus();
+    this.stage.request();
+  }
+
+  /** Takes the place of a view that is no more. @param {NonNullable<Memory>} memory */
+  succeed({ seen, fields }) {
+    this.seen = seen;
+    this.isPlaced = true;
+    Object.assign(this, fields);
   }
 
   /** @param {number} index @param {Point} [at] */
@@ -367,34 +377,16 @@ export class View {
     showTip(this, index, at);
   }
 
-  // ---- what is said
+  // ---- messages
 
-  /** @param {string} words */
-  say(words) {
-    this.message.textContent = words.slice(0, LONGEST_MESSAGE);
-    this.message.hidden = !words;
-    setText(this.live, words);
-    clearTimeout(this.saying);
-    this.saying = setTimeout(() => (this.message.hidden = true), SAID_FOR);
+  /** @param {string} text */
+  say(text) {
+    this.messages.say(text);
   }
 
   refresh() {
     for (const part of [this.toolbar, this.breadcrumb, this.inspector, this.playbar, this.legend, this.search]) part.update();
-    if (!this.scene) return;
-    this.outside.address(this.told.place);
-  }
-
-  /** After each picture. */
-  drawn() {
-    if (!this.painted) {
-      this.painted = true;
-      performance.mark("graph-workbench:first-picture");
-    }
-    if (this.arrived) performance.mark("graph-workbench:scene");
-    this.arrived = false;
-    if (!this.stepStarted) return;
-    this.lastStepMs = performance.now() - this.stepStarted;
-    this.stepStarted = 0;
-    performance.mark("graph-workbench:step");
+    if (!this.hasScene) return;
+    this.outside.address(this.scene.pair ? { ...this.selectionSync.addressState, step: "", rewrite: "" } : this.selectionSync.addressState); // a pair has no moments
   }
 }

@@ -1,4 +1,4 @@
-"""An operator as calls of torch that write into its place in the arena."""
+"""Computes an operator by calls of torch that write into its result in the arena."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.run.torch.arena.out_kernels import (
 if TYPE_CHECKING:
     import torch
 
-_MOST_CALLS = 24  # of an operator that are bound one by one; more are run by its own function
+_MAX_CALLS = 24  # bound one by one; an operator of more calls is run by its own function
 _ROUNDS = 4
 _Bound = Callable[[dict[str, Any]], Any]  # a call, given the results of earlier ones
 
@@ -35,11 +35,10 @@ class _Temporary:
     name: str
 
 
-def writing_calls(compute: Callable[..., Any], operands: Sequence[Any], place: torch.Tensor) -> Write | None:
-    """What computes an operator of one result into `place`, by torch's kernels alone; None if its own function has to
-    run and its result to be copied.
+def writing_calls(compute: Callable[..., Any], operands: Sequence[Any], target: torch.Tensor) -> Write | None:
+    """A function that computes an operator of one result into `target` by torch's kernels; None if there is none.
 
-    operands: at their fixed addresses; `place` may be the memory of one of them. The contents of `place` are kept.
+    operands: at their fixed addresses; `target` may be the memory of one of them. The contents of `target` are kept.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -47,26 +46,26 @@ def writing_calls(compute: Callable[..., Any], operands: Sequence[Any], place: t
     tensors = [value for value in operands if isinstance(value, torch.Tensor)]
 
     def run(*values: Any) -> Any:
-        given = iter(values)
-        filled = [next(given) if isinstance(value, torch.Tensor) else value for value in operands]
-        results = compute(*filled)
+        arguments = iter(values)
+        operands_now = [next(arguments) if isinstance(value, torch.Tensor) else value for value in operands]
+        results = compute(*operands_now)
         return results[0] if isinstance(results, tuple) else results
 
-    held = place.clone()
+    saved = target.clone()
     try:
         traced = make_fx(run)(*tensors)
         traced.graph.eliminate_dead_code()
         expected = run(*tensors).clone()
-        write = _Binding(traced, tensors, place).write()
+        write = _Binding(traced, tensors, target).write()
         if write is None:
             return None
         write()
-        same = _is_close(place, expected)
-    except Exception:  # what an operator's kernels refuse is computed by its own function
+        is_same = _is_close(target, expected)
+    except Exception:  # kernels may raise any exception; the operator's own function is used then
         return None
     finally:
-        place.copy_(held)
-    return write if same else None
+        target.copy_(saved)
+    return write if is_same else None
 
 
 def _is_close(result: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -79,10 +78,10 @@ def _is_close(result: torch.Tensor, expected: torch.Tensor) -> bool:
 
 
 class _Binding:
-    """The calls of a traced operator with their arguments bound: `known` has what is fixed, by name."""
+    """The calls of a traced operator with their arguments bound. known: fixed values, by the name of the fx node."""
 
-    def __init__(self, traced: Any, tensors: Sequence[torch.Tensor], place: torch.Tensor) -> None:
-        self.place = place
+    def __init__(self, traced: Any, tensors: Sequence[torch.Tensor], target: torch.Tensor) -> None:
+        self.target = target
         self.known: dict[str, Any] = {}
         self.calls: list[Any] = []
         inputs = iter(tensors)
@@ -95,127 +94,131 @@ class _Binding:
             elif node.op == "get_attr":
                 self.known[node.name] = getattr(traced, node.target)
                 constant.add(node.name)
-            elif all(one.name in constant for one in node.all_input_nodes) or (
-                is_aten_view(node.target) and all(one.name in self.known for one in node.all_input_nodes)
+            elif all(node_read.name in constant for node_read in node.all_input_nodes) or (
+                is_aten_view(node.target) and all(node_read.name in self.known for node_read in node.all_input_nodes)
             ):
-                self.known[node.name] = node.target(*self._filled(node.args), **self._filled(node.kwargs))
-                constant.update([node.name] if all(one.name in constant for one in node.all_input_nodes) else [])
+                self.known[node.name] = node.target(*self._with_known(node.args), **self._with_known(node.kwargs))
+                constant.update(
+                    [node.name] if all(node_read.name in constant for node_read in node.all_input_nodes) else []
+                )
             else:
                 self.calls.append(node)
 
     def write(self) -> Write | None:
-        """All calls, the last into the place; None if one has no kernel for that."""
+        """A function of all calls, the last of which writes into the target; None if a call has no such kernel."""
         if self.result.name in self.known:
             return self._copy(self.known[self.result.name])
-        last, which, place = self._last()
-        if last is None or self.calls[-1] is not last or len(self.calls) > _MOST_CALLS:
+        last, result_index, target = self._last_call()
+        if last is None or self.calls[-1] is not last or len(self.calls) > _MAX_CALLS:
             return None
-        if self._reads_place(last) and not is_pointwise(last.target) and not is_copy(last.target):
+        if self._reads_target(last) and not is_pointwise(last.target) and not is_copy(last.target):
             return None
         before = []
         for number, node in enumerate(self.calls[:-1]):
-            inside = self._may_lie_in_place(number)
-            call = self._call(node, self.place if inside else None)
+            inside = self._may_use_target(number)
+            call = self._call(node, self.target if inside else None)
             if call is None:
                 return None
             before.append(call)
-            self.known[node.name] = self.place if inside else _Temporary(node.name)
+            self.known[node.name] = self.target if inside else _Temporary(node.name)
         if _is_convolution(last) and not before:
-            return self._convolution(last, place)
-        final = self._call(last, place, which)
-        return None if final is None else _one_after_the_other(before, final)
+            return self._convolution(last, target)
+        final = self._call(last, target, result_index)
+        return None if final is None else _in_sequence(before, final)
 
-    def _last(self) -> tuple[Any, int, torch.Tensor]:
-        """The call whose result, of several that of this number, is the operator's, maybe reshaped; and its place."""
-        node, which = self.result, 0
+    def _last_call(self) -> tuple[Any, int, torch.Tensor]:
+        """The call that computes the operator's result, perhaps reshaped; the index among its results; its target."""
+        node, result_index = self.result, 0
         while node in self.calls and (is_reshape(node.target) or node.target is python_operator.getitem):
             if node.target is python_operator.getitem:
-                which = node.args[1]
+                result_index = node.args[1]
             self.calls.remove(node)
             node = node.args[0]
-        held = node.meta.get("val") if node in self.calls else None
-        value = held[which] if isinstance(held, (tuple, list)) else held
+        saved = node.meta.get("val") if node in self.calls else None
+        value = saved[result_index] if isinstance(saved, (tuple, list)) else saved
         if value is None or not value.is_contiguous():
-            return None, which, self.place
-        return node, which, self.place.view(value.shape)
+            return None, result_index, self.target
+        return node, result_index, self.target.view(value.shape)
 
     def _copy(self, source: Any) -> Write:
-        place = self.place
-        return lambda: place.copy_(source)
+        target = self.target
+        return lambda: target.copy_(source)
 
-    def _call(self, node: Any, place: torch.Tensor | None, which: int = 0) -> _Bound | None:
-        """A call that writes into `place`, or makes a further temporary."""
-        operator, args = with_kernel(node.target, self._filled(node.args))
-        kwargs = self._filled(node.kwargs)
-        if place is None:
+    def _call(self, node: Any, target: torch.Tensor | None, result_index: int = 0) -> _Bound | None:
+        """A call that writes into `target`, or creates a temporary if that is None."""
+        operator, args = with_kernel(node.target, self._with_known(node.args))
+        kwargs = self._with_known(node.kwargs)
+        if target is None:
             return lambda temporaries: temporaries.__setitem__(
-                node.name, operator(*_looked_up(args, temporaries), **_looked_up(kwargs, temporaries))
+                node.name, operator(*_resolved(args, temporaries), **_resolved(kwargs, temporaries))
             )
         if is_copy(operator):
-            return lambda temporaries: place.copy_(_looked_up(args[0], temporaries))
+            return lambda temporaries: target.copy_(_resolved(args[0], temporaries))
         variant = out_variant(operator)
-        if variant is None or not shapes_further_results(variant, place.is_cuda):
+        if variant is None or not shapes_further_results(variant, target.is_cuda):
             return None
         writes, outs = variant.operator, variant.outs
         if len(outs) > 1:  # the other results are not read
-            others = [name for number, name in enumerate(outs) if number != which]
+            others = [name for number, name in enumerate(outs) if number != result_index]
             return lambda temporaries: writes(
-                *_looked_up(args, temporaries),
+                *_resolved(args, temporaries),
                 **kwargs,
-                **{outs[which]: place},
-                **{name: _empty(node, outs.index(name), place) for name in others},
+                **{outs[result_index]: target},
+                **{name: _empty(node, outs.index(name), target) for name in others},
             )
-        kwargs = {**kwargs, outs[0]: place}
+        kwargs = {**kwargs, outs[0]: target}
         if any(isinstance(value, _Temporary) for value in _flat((*args, *kwargs.values()))):
-            return lambda temporaries: writes(*_looked_up(args, temporaries), **_looked_up(kwargs, temporaries))
+            return lambda temporaries: writes(*_resolved(args, temporaries), **_resolved(kwargs, temporaries))
         return lambda temporaries: writes(*args, **kwargs)
 
-    def _may_lie_in_place(self, number: int) -> bool:
-        """Whether an intermediate result may be written into the place: only the next call reads it, element by
-        element, and no later call reads memory of the place."""
+    def _may_use_target(self, number: int) -> bool:
+        """Whether an intermediate result may be written into the target.
+
+        It may if only the next call reads it, elementwise, and no later call reads memory of the target.
+        """
         node, following = self.calls[number], self.calls[number + 1]
-        value, place = node.meta.get("val"), self.place
-        if not hasattr(value, "shape") or value.shape != place.shape or value.dtype != place.dtype:
+        value, target = node.meta.get("val"), self.target
+        if not hasattr(value, "shape") or value.shape != target.shape or value.dtype != target.dtype:
             return False
         variant = out_variant(with_kernel(node.target, ())[0])
         if list(node.users) != [following] or not is_pointwise(following.target) or variant is None:
             return False
-        if len(variant.outs) > 1 or any(self._reads_place(later) for later in self.calls[number + 1 :]):
+        if len(variant.outs) > 1 or any(self._reads_target(later) for later in self.calls[number + 1 :]):
             return False
-        return is_pointwise(node.target) or not self._reads_place(node)
+        return is_pointwise(node.target) or not self._reads_target(node)
 
-    def _reads_place(self, node: Any) -> bool:
-        """Whether a call reads memory of the place, as far as its operands are known."""
-        begin, end = self.place.data_ptr(), self.place.data_ptr() + self.place.nbytes
+    def _reads_target(self, node: Any) -> bool:
+        """Whether a known operand of the call overlaps with the target."""
+        begin, end = self.target.data_ptr(), self.target.data_ptr() + self.target.nbytes
         for operand in node.all_input_nodes:
             value = self.known.get(operand.name)
-            if value is None or value is self.place or not hasattr(value, "data_ptr"):
+            if value is None or value is self.target or not hasattr(value, "data_ptr"):
                 continue
             first = value.data_ptr()
             if value.nbytes and first < end and begin < first + value.nbytes:
                 return True
         return False
 
-    def _convolution(self, node: Any, place: torch.Tensor) -> Write | None:
-        """As a matrix product, if that is not slower than by its own function with a copy."""
-        args = self._filled(node.args)
-        product = convolution_as_product(args, place)
+    def _convolution(self, node: Any, target: torch.Tensor) -> Write | None:
+        """The convolution as a matrix product, if that is not slower than its own function and a copy."""
+        args = self._with_known(node.args)
+        product = convolution_as_product(args, target)
         if product is None:
             return None
 
         def copied() -> None:
-            place.copy_(node.target(*args))
+            target.copy_(node.target(*args))
 
-        return product if _least_s(product, place) <= _least_s(copied, place) else None
+        return product if _fastest_s(product, target) <= _fastest_s(copied, target) else None
 
-    def _filled(self, given: Any) -> Any:
-        """Arguments with the nodes of the traced graph replaced by what is known of them."""
+    def _with_known(self, arguments: Any) -> Any:
+        """Arguments with the nodes of the traced graph replaced by their known values."""
         import torch
 
-        return torch.fx.map_arg(given, lambda node: self.known[node.name])
+        return torch.fx.map_arg(arguments, lambda node: self.known[node.name])
 
 
-def _one_after_the_other(before: Sequence[_Bound], last: _Bound) -> Write:
+def _in_sequence(before: Sequence[_Bound], last: _Bound) -> Write:
     if not before:
         return lambda: last({})
 
@@ -234,24 +237,24 @@ def _is_convolution(node: Any) -> bool:
     return node.target is torch.ops.aten.convolution.default
 
 
-def _empty(node: Any, which: int, like: torch.Tensor) -> torch.Tensor:
-    """Room for a further result of a call."""
+def _empty(node: Any, result_index: int, like: torch.Tensor) -> torch.Tensor:
+    """An empty tensor for a further result of a call."""
     import torch
 
-    return torch.empty(0, dtype=node.meta["val"][which].dtype, device=like.device)
+    return torch.empty(0, dtype=node.meta["val"][result_index].dtype, device=like.device)
 
 
-def _least_s(run: Write, place: torch.Tensor) -> float:
+def _fastest_s(run: Write, target: torch.Tensor) -> float:
     """The seconds of the fastest of a few runs."""
     import torch
 
     times = []
     for _ in range(_ROUNDS):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         run()
-        if place.is_cuda:
-            torch.cuda.synchronize(place.device)
-        times.append(time.perf_counter() - begun)
+        if target.is_cuda:
+            torch.cuda.synchronize(target.device)
+        times.append(time.perf_counter() - start)
     return min(times)
 
 
@@ -262,11 +265,11 @@ def _flat(values: Any) -> list[Any]:
     return results
 
 
-def _looked_up(given: Any, temporaries: Mapping[str, Any]) -> Any:
-    if isinstance(given, _Temporary):
-        return temporaries[given.name]
-    if isinstance(given, dict):
-        return {name: _looked_up(value, temporaries) for name, value in given.items()}
-    if isinstance(given, (list, tuple)):
-        return type(given)(_looked_up(value, temporaries) for value in given)
-    return given
+def _resolved(arguments: Any, temporaries: Mapping[str, Any]) -> Any:
+    if isinstance(arguments, _Temporary):
+        return temporaries[arguments.name]
+    if isinstance(arguments, dict):
+        return {name: _resolved(value, temporaries) for name, value in arguments.items()}
+    if isinstance(arguments, (list, tuple)):
+        return type(arguments)(_resolved(value, temporaries) for value in arguments)
+    return arguments

@@ -15,7 +15,7 @@ Write = Callable[[], Any]
 
 @dataclass(frozen=True)
 class OutVariant:
-    """An overload whose results are written where its arguments `outs` say."""
+    """An overload that writes its results into its arguments `outs`."""
 
     operator: Any
     outs: tuple[str, ...]
@@ -23,27 +23,28 @@ class OutVariant:
 
 @cache
 def out_variant(operator: Any) -> OutVariant | None:
-    """The overload that a kernel computes into given tensors; None if there is none, or if torch generates one, which
-    allocates and copies."""
+    """The overload with a kernel that writes into given tensors; None if there is none.
+
+    Overloads that torch generates do not count: they allocate and copy.
+    """
     import torch
 
-    given = [(argument.name, str(argument.type)) for argument in operator._schema.arguments]
+    signature = [(argument.name, str(argument.type)) for argument in operator._schema.arguments]
     for name in operator.overloadpacket.overloads():
         result = getattr(operator.overloadpacket, name)
         outs = tuple(argument.name for argument in result._schema.arguments if argument.is_out)
         others = [(one.name, str(one.type)) for one in result._schema.arguments if not one.is_out]
         is_kernel = torch.Tag.generated not in result.tags
-        if is_kernel and others == given and len(outs) == len(operator._schema.returns):
+        if is_kernel and others == signature and len(outs) == len(operator._schema.returns):
             return OutVariant(result, outs)
     return None
 
 
 def shapes_further_results(variant: OutVariant, is_cuda: bool) -> bool:
-    """Whether an overload may be given empty tensors for the results that are not read.
+    """Whether an overload accepts empty tensors for the results that are not read.
 
-    On a CPU each resizes them. On CUDA only those do for which torch decides the shapes before it chooses a device's
-    kernel (`structured: True` in aten/src/ATen/native/native_functions.yaml): others may write beyond their ends, as
-    that of native_batch_norm did.
+    On a CPU every overload resizes them. On CUDA only structured overloads do (`structured: True` in
+    aten/src/ATen/native/native_functions.yaml); others may write out of bounds, as native_batch_norm did.
     """
     import torch
 
@@ -60,7 +61,7 @@ def shapes_further_results(variant: OutVariant, is_cuda: bool) -> bool:
 
 
 def is_pointwise(operator: Any) -> bool:
-    """Whether an element of the result depends on the elements of the operands at its place alone."""
+    """Whether the operator is elementwise."""
     import torch
 
     aten = torch.ops.aten
@@ -71,7 +72,7 @@ def is_pointwise(operator: Any) -> bool:
 
 
 def is_aten_view(operator: Any) -> bool:
-    """Whether its result is its operand's memory."""
+    """Whether its result is a view of its operand."""
     import torch
 
     schema = getattr(operator, "_schema", None)
@@ -90,14 +91,14 @@ def is_reshape(operator: Any) -> bool:
 
 
 def is_copy(operator: Any) -> bool:
-    """Whether its result is its operand's elements, in other memory or of another type."""
+    """Whether it copies its operand, perhaps to another element type."""
     import torch
 
     return operator in (torch.ops.aten.clone.default, torch.ops.aten._to_copy.default)
 
 
 def with_kernel(operator: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """The same by an operator that has a kernel that writes where it is told: a Relu is a maximum with 0."""
+    """An equivalent call of an operator that has an `out` overload: a Relu becomes a maximum with 0."""
     import torch
 
     if operator is torch.ops.aten.relu.default:
@@ -105,9 +106,11 @@ def with_kernel(operator: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, .
     return operator, args
 
 
-def convolution_as_product(args: tuple[Any, ...], place: torch.Tensor) -> Write | None:
-    """A convolution whose kernel has one element, without stride, padding or groups, as a matrix product into `place`;
-    None for any other. args: of aten.convolution."""
+def convolution_as_product(args: tuple[Any, ...], target: torch.Tensor) -> Write | None:
+    """A convolution of one-element windows as a matrix product into `target`; None for any other.
+
+    Stride, padding and groups must be trivial. args: of aten.convolution.
+    """
     import torch
 
     image, weight, bias, stride, padding, _, transposed, _, groups = args
@@ -115,10 +118,10 @@ def convolution_as_product(args: tuple[Any, ...], place: torch.Tensor) -> Write 
         return None
     if any(size != 1 for size in (*weight.shape[2:], *stride)) or any(padding):
         return None
-    if not image.is_contiguous() or not place.is_contiguous():
+    if not image.is_contiguous() or not target.is_contiguous():
         return None
     batch, inputs = image.shape[:2]
-    matrix, result = weight.reshape(weight.shape[0], inputs), place.view(batch, weight.shape[0], -1)
+    matrix, result = weight.reshape(weight.shape[0], inputs), target.view(batch, weight.shape[0], -1)
     columns = image.view(batch, inputs, -1)
     if batch == 1 and bias is None:
         return lambda: torch.mm(matrix, columns[0], out=result[0])

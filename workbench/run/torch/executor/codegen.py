@@ -1,7 +1,7 @@
-"""A program as Python source, one line a node, so that a run is little more than torch's own calls.
+"""A program as Python source that torch.fx writes: a run is then little more than torch's own calls.
 
-As torch.fx writes a GraphModule (Reed, DeVito, He, Ussery, Ansel, "torch.fx", MLSys 2022). The loop over steps remains
-for what is watched, for bodies, and for devices between which operands move.
+Reed, DeVito, He, Ussery, Ansel, "torch.fx" (MLSys 2022). fx also writes where each value is freed. The loop over steps
+remains for what is watched, for bodies, and for devices between which operands move.
 """
 
 from __future__ import annotations
@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice, repeat
+from operator import getitem
 from typing import Any, Protocol
 
-from workbench.ir import Graph, Node
-from workbench.ops.contract import contract_of
-from workbench.run.torch.executor.expressions import expression_of
+import torch
+from torch import fx
 
-Generated = Callable[[list[Any]], tuple[Any, ...]]
+from workbench.ir import DataType, Graph, Node, TensorType
+from workbench.ops.contract import contract_of
+from workbench.run.torch.executor.recording import Operand, Recorder, record
+
+Generated = Callable[..., tuple[Any, ...]]
+_MAX_NUMBERS = 64  # functions that are recorded may read a constant operand of up to so many numbers
 
 
 class NodeToWrite(Protocol):
@@ -31,10 +36,6 @@ class NodeToWrite(Protocol):
     def inputs(self) -> tuple[int, ...]: ...
     @property
     def outputs(self) -> tuple[int, ...]: ...
-    @property
-    def captured(self) -> tuple[int, ...]: ...
-    @property
-    def frees(self) -> tuple[int, ...]: ...
     @property
     def one_node(self) -> Callable[..., tuple[Any, ...]] | None: ...
 
@@ -55,63 +56,102 @@ class ProgramToWrite(Protocol):
 
 
 def generated(program: ProgramToWrite) -> Generated:
-    """A function of the registers, filled, that gives the outputs and raises what torch raises."""
-    import torch
-
-    names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
-    exec(compile(source(program, names), f"<{program.graph.name}>", "exec"), names)
-    run: Generated = names.pop("run")  # no cycle, in which the constants would outlive the program
-    return run
-
-
-def source(program: ProgramToWrite, names: dict[str, Any]) -> str:
-    """The text. What it refers to by name, constants and functions of operators, is added to `names`."""
-    constants = program.constant_registers
-    names |= {f"c{register}": value for register, value in constants.items()}
-
-    def name(register: int) -> str:
-        if register == 0:
-            return "None"
-        return f"c{register}" if register in constants else f"v{register}"
-
-    lines = [f"{name(register)} = registers[{register}]" for register in program.entering]
-    lines.append("del registers")
-    for number, step in enumerate(program.steps):
-        lines += _lines(program, step, number, [name(register) for register in (*step.inputs, *step.captured)], names)
-        freed = [f"{name(register)} = " for register in step.frees]
-        lines += [f"{''.join(freed)}None"] if freed else []
-    lines.append(f"return ({''.join(f'{name(register)}, ' for register in program.outputs)})")
-    return "def run(registers):\n" + "".join(f"    {line}\n" for line in lines)
+    """A function of the values of `entering` that gives the outputs and raises what torch raises."""
+    writer = _Writer(program)
+    code = writer.write().python_code("self")
+    names = dict(code.globals)
+    exec(compile(code.src, f"<{program.graph.name}>", "exec"), names)
+    return partial(names.pop("forward"), writer.shared)  # no cycle, in which the constants would outlive the program
 
 
-def _lines(
-    program: ProgramToWrite, step: NodeToWrite, number: int, given: list[str], names: dict[str, Any]
-) -> list[str]:
-    """What computes the results of a step. given: operands, and captured values."""
-    contract, operands = contract_of(step.node), given[: len(step.inputs)]
-    targets = [f"v{register}" if register else "_" for register in step.outputs]
-    if contract is not None and step.run is contract.run and step.one_node is None:
-        text = expression_of(program.graph, step.call, operands)
-        if text is not None:
-            return [f"{targets[0]} = {text}"]
-    if step.one_node is not None or len(targets) != 1:
-        names[f"step{number}"] = partial(_results, step)
-        results = "".join(f"{target}, " for target in targets)
-        return [f"{results}{'= ' if targets else ''}step{number}({', '.join(given)})"]
-    names[f"run{number}"], names[f"call{number}"] = step.run, step.call
-    (target,) = targets
-    return [
-        f"{target} = run{number}({', '.join([f'call{number}', *operands])})",
-        f"if type({target}) is tuple: {target} = {target}[0]",
-    ]
+def source(program: ProgramToWrite) -> str:
+    """The text of the function."""
+    text: str = _Writer(program).write().python_code("self").src
+    return text
 
 
-def _results(step: NodeToWrite, *given: Any) -> tuple[Any, ...]:
-    """As many as the step has outputs, None for those that it does not give."""
-    operands, captured = given[: len(step.inputs)], given[len(step.inputs) :]
-    if step.one_node is None:
-        result = step.run(step.call, *operands)
-    else:
-        result = step.one_node(operands, captured, step.call.device)
-    results = result if isinstance(result, tuple) else (result,)
-    return tuple(islice((*results, *repeat(None, len(step.outputs))), len(step.outputs)))
+class _Shared:
+    """What all runs share, tensors and arrays of strings, as attributes that the code reads."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}  # by identity
+
+    def add(self, value: Any) -> str:
+        """The attribute's name."""
+        name = self._names.setdefault(id(value), f"c{len(self._names)}")
+        setattr(self, name, value)
+        return name
+
+
+class _Writer:
+    """Builds the fx graph of a program. shared: `self` of its code."""
+
+    def __init__(self, program: ProgramToWrite) -> None:
+        self.shared = _Shared()
+        self._program = program
+        self._graph = fx.Graph()
+        self._recorder = Recorder(self._graph, self.shared.add)
+        self._values = program.constant_registers
+        self._nodes: dict[int, fx.Node | None] = {0: None}  # the nodes of registers that inputs and steps fill
+
+    def write(self) -> fx.Graph:
+        program = self._program
+        self._nodes |= {register: self._graph.placeholder(f"v{register}") for register in program.entering}
+        for step in program.steps:
+            self._nodes |= zip(step.outputs, self._results(step), strict=True)
+            self._nodes[0] = None
+        self._graph.output(tuple(self._node(register) for register in program.outputs))
+        return self._graph
+
+    def _node(self, register: int) -> fx.Node | None:
+        value = self._values.get(register)
+        return self._nodes[register] if value is None else self._recorder.constant(value)
+
+    def _results(self, step: NodeToWrite) -> list[fx.Node]:
+        count, recorded = len(step.outputs), self._recorded(step)
+        if recorded is not None and len(recorded) >= count:
+            return recorded[:count]
+        operands = tuple(self._node(register) for register in step.inputs)
+        result = self._graph.call_function(_as_a_whole(step), operands)
+        return [result] if count == 1 else [self._graph.call_function(getitem, (result, i)) for i in range(count)]
+
+    def _recorded(self, step: NodeToWrite) -> list[fx.Node] | None:
+        contract, graph = contract_of(step.node), self._program.graph
+        if contract is None or step.run is not contract.run or step.one_node is not None:
+            return None
+        types = {value: graph.tensor_type(value) for value in step.node.inputs if value}
+        if any(type_ is None or type_.dtype == DataType.STRING for type_ in types.values()):
+            return None  # a sequence, an optional, an array of strings
+        pairs = zip(step.inputs, step.node.inputs, strict=True)
+        operands = [self._operand(register, types.get(value)) for register, value in pairs]
+        return record(self._recorder, step.run, step.call, operands)
+
+    def _operand(self, register: int, type_: TensorType | None) -> Operand | torch.Tensor | None:
+        """What a contract's function is given when it is recorded; a short list of integers is given as such."""
+        if type_ is None:
+            return None
+        constant: torch.Tensor | None = self._values.get(register)
+        if constant is not None and type_.dtype.is_integer() and constant.numel() <= _MAX_NUMBERS:
+            return constant
+        node = self._node(register)
+        return None if node is None else Operand(node, self._recorder, type_)
+
+
+def _as_a_whole(step: NodeToWrite) -> Callable[..., Any]:
+    """A function of the step's operands, with the operator's name. It gives the result, or as many as the step has
+    outputs, None for those that it does not compute."""
+    one_node, device, count = step.one_node, step.call.device, len(step.outputs)
+    compute = partial(step.run, step.call) if one_node is None else lambda *operands: one_node(operands, (), device)
+
+    def first(*operands: Any) -> Any:
+        result = compute(*operands)
+        return result[0] if type(result) is tuple else result
+
+    def each(*operands: Any) -> tuple[Any, ...]:
+        result = compute(*operands)
+        results = result if isinstance(result, tuple) else (result,)
+        return tuple(islice((*results, *repeat(None, count)), count))
+
+    function = first if count == 1 else each
+    function.__name__, function.__module__ = step.node.op_type, "contract"
+    return function

@@ -36,6 +36,6 @@ def missing_compiler(device: str) -> str | None:
     return None if shutil.which(name) else f"there is no C++ compiler '{name}' (install one, or name yours in CXX)"
 
 
-def keep_compiled() -> None:
+def enable_compile_cache() -> None:
     """Have inductor keep what it compiles in the user's cache, not in the system's folder for temporary files."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "inductor"))

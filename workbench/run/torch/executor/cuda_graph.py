@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RunOnce = Callable[[], Mapping[str, Any]]
 _WARMUP = 3  # runs before a capture, as torch requires: libraries choose their kernels then
-_MOST_NAMED = 3  # crossings
+_MAX_NAMED = 3  # crossings
 
 
 class NotCaptured(Exception):
@@ -27,11 +27,11 @@ class NotCaptured(Exception):
 
 
 @dataclass(frozen=True)
-class RecordedRun:
+class CapturedRun:
     """run: replays; its outputs are overwritten by the next replay.
 
     bytes: the most that torch's allocator had given away at once while it was recorded, beside what was there before.
-    workspaces_bytes: of these, what cuBLAS keeps, for each stream some.
+    workspaces_bytes: the part of `bytes` that cuBLAS keeps, some for each stream.
     """
 
     run: RunOnce
@@ -39,7 +39,7 @@ class RecordedRun:
     workspaces_bytes: int
 
 
-def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) -> RecordedRun:
+def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) -> CapturedRun:
     """The same run, recorded. Raises NotCaptured.
 
     All recordings of a process share one pool of memory: they are never replayed at once, and each computes anew
@@ -71,7 +71,7 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
         graph.replay()
         return results
 
-    return RecordedRun(replay, most, workspaces)
+    return CapturedRun(replay, most, workspaces)
 
 
 def warm_up(run: Callable[[], Any], times: int) -> None:
@@ -91,7 +91,7 @@ def why_not(executor: TorchExecutor, tensors: Mapping[str, Any], error: BaseExce
     result = crossings_of(executor, tensors)
     if not result:
         return first_line(error)
-    named = [crossing.sentence for crossing in result[:_MOST_NAMED]]
+    named = [crossing.sentence for crossing in result[:_MAX_NAMED]]
     more = len(result) - len(named)
     return "; ".join(named) + (f"; and {more:,} more" if more else "")
 

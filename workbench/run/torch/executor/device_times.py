@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.run.profiling.profiled import OperatorRun
+from workbench.run.profiling.profile_result import OperatorRun
 from workbench.run.torch.executor.cuda_graph import warm_up
 
 if TYPE_CHECKING:
     from workbench.run.torch.executor.executor import TorchExecutor
 
 _SHORT_MS = 0.5  # a recording is about as long, so that the clock's steps of 0.5 us are a thousandth of it
-_MOST_TIMES = 64  # that an operator is recorded over
+_MAX_TIMES = 64  # the most repetitions of an operator in a recording
 _REPLAYS = 9
 
 
 def device_times_ms(executor: TorchExecutor, tensors: Mapping[str, Any]) -> dict[str, list[float]]:
-    """By node of the main graph, `_REPLAYS` times of one run of it; one that cannot be recorded has none."""
+    """For each node of the main graph, `_REPLAYS` times of one run of it; one that cannot be recorded has none."""
     import torch
 
     program, result = executor.program, {}
@@ -60,7 +60,7 @@ def kernel_times_ms(run: Callable[[], Any]) -> list[float]:
 
     try:
         once = median(_replayed_ms(run, 1))
-        count = int(np.clip(_SHORT_MS / max(once, 1e-3), 2, _MOST_TIMES))
+        count = int(np.clip(_SHORT_MS / max(once, 1e-3), 2, _MAX_TIMES))
         short, long = _replayed_ms(run, count), _replayed_ms(run, 2 * count)
     except RuntimeError:  # it waits for the device, and is timed with its launches
         torch.cuda.synchronize()

@@ -10,9 +10,9 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph, Node
-from workbench.ops.dtypes import CannotRun, to_numpy, to_tensor
-from workbench.ops.lazy import torch as late_torch
-from workbench.run.held_inputs import with_held_values
+from workbench.ops.dtypes import UnsupportedByTorch, to_numpy, to_tensor
+from workbench.ops.lazy import torch as lazy_torch
+from workbench.run.nontensor_inputs import with_containers
 from workbench.run.torch.executor.operator_errors import OperatorError
 from workbench.run.torch.executor.program import Program
 from workbench.run.torch.executor.run_config import Setting, on_host
@@ -45,12 +45,12 @@ class TorchExecutor:
         if dtype is not None and dtype not in _DTYPES:
             raise UserError(f"There is no element type '{dtype}' to run in; use {', '.join(_DTYPES)}.")
         self.graph = graph
-        self.device = late_torch.device(device)
+        self.device = lazy_torch.device(device)
         self.fallbacks: dict[str, str] = {}
         self.dtype = dtype
-        narrow = None if dtype in (None, "float32", MIXED, TF32) else getattr(late_torch, dtype)
+        narrow = None if dtype in (None, "float32", MIXED, TF32) else getattr(lazy_torch, dtype)
         self._setting = Setting(self.device, narrow, graph.functions, graph.opset_imports, self.fallbacks)
-        with late_torch.inference_mode():
+        with lazy_torch.inference_mode():
             self.program = Program(graph, self._setting)
 
     def run(self, inputs: Mapping[str, np.ndarray], observe: Observer | None = None) -> dict[str, np.ndarray]:
@@ -72,7 +72,7 @@ class TorchExecutor:
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The inputs on the device, floats in the type of the run; those read only by the host stay on the CPU."""
-        return {name: self._uploaded(name, value) for name, value in with_held_values(self.graph, inputs).items()}
+        return {name: self._uploaded(name, value) for name, value in with_containers(self.graph, inputs).items()}
 
     def placed(self, name: str, tensor: Any) -> Any:
         """An input where a run reads it: on the device, floats in the type of the run, or on the CPU."""
@@ -83,7 +83,7 @@ class TorchExecutor:
     @contextmanager
     def computing(self) -> Iterator[None]:
         """The context of every run, of this thread: autocast in a mixed one, TF32 where it is asked for alone."""
-        with late_torch.inference_mode(), self._autocast(), self._tf32():
+        with lazy_torch.inference_mode(), self._autocast(), self._tf32():
             yield
 
     @property
@@ -94,7 +94,7 @@ class TorchExecutor:
     @property
     def weights(self) -> list[torch.Tensor]:
         """The constants of the main graph and of bodies as loaded, which live across runs."""
-        return [value for value in _resident(self.program) if isinstance(value, late_torch.Tensor)]
+        return [value for value in _resident(self.program) if isinstance(value, lazy_torch.Tensor)]
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -102,15 +102,15 @@ class TorchExecutor:
         return self.program.constants
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        narrow = late_torch.float16 if self.device.type == "cuda" else late_torch.bfloat16
-        return late_torch.autocast(self.device.type, narrow) if self.dtype == MIXED else nullcontext()
+        narrow = lazy_torch.float16 if self.device.type == "cuda" else lazy_torch.bfloat16
+        return lazy_torch.autocast(self.device.type, narrow) if self.dtype == MIXED else nullcontext()
 
     @contextmanager
     def _tf32(self) -> Iterator[None]:
         if self.device.type != "cuda":
             yield
             return
-        kinds: tuple[Any, ...] = (late_torch.backends.cuda.matmul, late_torch.backends.cudnn)
+        kinds: tuple[Any, ...] = (lazy_torch.backends.cuda.matmul, lazy_torch.backends.cudnn)
         before = [kind.allow_tf32 for kind in kinds]
         try:
             for kind in kinds:
@@ -127,7 +127,7 @@ class TorchExecutor:
             return [self._uploaded(name, item) for item in value]
         try:
             tensor = to_tensor(np.asarray(value))
-        except CannotRun as error:
+        except UnsupportedByTorch as error:
             raise UserError(f"Input '{name}' cannot be used: {error}.") from None
         return self.placed(name, tensor)
 

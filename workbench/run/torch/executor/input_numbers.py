@@ -10,7 +10,9 @@ from workbench.ops.contract import contract_of
 from workbench.ops.npu import is_own, own_function
 from workbench.run.torch.executor.host_placement import SHAPE_ONLY
 
-_OF_ANY_SIZE = frozenset({"Compress", "NonZero", "Unique"})  # how many elements they give, their operands' numbers say
+_DATA_DEPENDENT_SIZE_OPS = frozenset(
+    {"Compress", "NonZero", "Unique"}
+)  # how many elements they give, their operands' numbers say
 
 
 def reader_of_input_numbers(graph: Graph) -> Node | None:
@@ -39,7 +41,7 @@ def _is_compared_in_parts(graph: Graph, node: Node) -> bool:
 
 def _may_read(node: Node, functions: Mapping[Key, Function], computed: set[str]) -> bool:
     """What runs in a body, or in ONNX Runtime, is not looked at, and may."""
-    if node.bodies or node.op in _OF_ANY_SIZE:
+    if node.bodies or node.op in _DATA_DEPENDENT_SIZE_OPS:
         return True
     contract = contract_of(node)
     if contract is not None:

@@ -6,15 +6,16 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workbench.ir import Graph, Node
+from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ir.attribute_defaults import default_of
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.dtypes import torch_dtype
+from workbench.ops.lazy import torch as lazy_torch
 from workbench.run.torch.executor.fallback import OneNodeModel
 
 if TYPE_CHECKING:
     import torch
 
-_MOST_HELD = 16  # tensors of one call that its sizes alone decide
+_MAX_HELD = 16  # cached tensors per call whose values depend only on the operands' shapes
 
 
 @dataclass(slots=True, eq=False)
@@ -25,10 +26,10 @@ class StepCall:
     device: torch.device
     opset: int
     attributes: dict[str, Any]
-    numbers: Mapping[int, int]  # operands that are constant integers of rank 0, by place
-    is_narrowed: bool = False
+    numbers: Mapping[int, int]  # operands that are constant integers of rank 0, by index
+    is_narrowed: bool = False  # the run computes in a narrower type than the model's
     bodies: dict[int, tuple[Any, tuple[int, ...]]] = field(default_factory=dict)
-    registers: list[Any] = field(default_factory=list)  # of the present run, for bodies
+    registers: list[Any] = field(default_factory=list)  # the values of the present run, for bodies
     held_tensors: dict[Hashable, Any] = field(default_factory=dict)
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -38,9 +39,9 @@ class StepCall:
     def number(self, place: int) -> int | None:
         return self.numbers.get(place)
 
-    def held(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def cached_tensor(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         if key not in self.held_tensors:
-            if len(self.held_tensors) >= _MOST_HELD:
+            if len(self.held_tensors) >= _MAX_HELD:
                 self.held_tensors.clear()
             self.held_tensors[key] = make().to(self.device)
         result: torch.Tensor = self.held_tensors[key]
@@ -56,8 +57,9 @@ class StepCall:
 class Instruction:
     """One node, prepared.
 
-    host: for each operand whether it is read on the CPU; None: all are on the right device.
-    uploaded: by the place of an operand that is computed on the CPU and read on the device, both as of the run before.
+    host: for each operand whether it is read on the CPU; None if no operand needs a copy.
+    uploaded: for operands computed on the CPU and read on the device, by index: the CPU tensor of the previous run and
+              its copy on the device.
     function: the steps of the ONNX function that the node calls.
     """
 
@@ -75,8 +77,8 @@ class Instruction:
 
     def on_device(self, place: int, value: Any, move: Callable[[Any], Any]) -> Any:
         """An operand on the device. Shapes and the like are the same in every run, and copied once: a copy from the
-        host makes the device wait, and cannot be recorded."""
-        is_on_host = isinstance(value, late_torch.Tensor) and value.device.type == "cpu"
+        host makes the device wait, and cannot be captured in a CUDA graph."""
+        is_on_host = isinstance(value, lazy_torch.Tensor) and value.device.type == "cpu"
         if not is_on_host or self.call.device.type == "cpu":
             return move(value)
         kept = self.uploaded.get(place)
@@ -86,4 +88,20 @@ class Instruction:
 
 
 def _has_same_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one is other or (one.dtype == other.dtype and late_torch.equal(one, other))
+    return one is other or (one.dtype == other.dtype and lazy_torch.equal(one, other))
+
+
+def conforms(value: Any, type_: TensorType | None) -> bool:
+    """Whether a runtime value has the declared type and shape; a type of None accepts every value."""
+    if type_ is None:
+        return True
+    if not isinstance(value, lazy_torch.Tensor):
+        return type_.dtype == DataType.STRING
+    if type_.shape is None:
+        return value.dtype == torch_dtype(type_.dtype)
+    sizes = zip(type_.shape, value.shape, strict=False)
+    return (
+        value.dtype == torch_dtype(type_.dtype)
+        and len(type_.shape) == value.ndim
+        and all(known == size or not isinstance(known, int) for known, size in sizes)
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.ir.from_proto import from_file
 from workbench.run.worker.failures import BackendError, TaskError
-from workbench.support.torch_here import need_torch
+from workbench.support.optional_torch import need_torch
 
 
 def open_executor(model: str, device: str, dtype: str | None) -> Any:

@@ -7,6 +7,7 @@ of each operator, the registers of its operands, and the step after which a valu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +15,19 @@ import onnx_ir
 from onnx import defs
 
 from workbench.errors import UserError
-from workbench.io.signature_changes import same_form
+from workbench.io.signature_changes import is_valid_unchanged
 from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node, constant_shape
 from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import inverse
 from workbench.ir.text import OPSET
 from workbench.ops.channels_last import parse_channels_last
 from workbench.ops.contract import contract_of
-from workbench.ops.dtypes import CannotRun, constant_tensor
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.dtypes import UnsupportedByTorch, constant_tensor
+from workbench.ops.lazy import torch as lazy_torch
 from workbench.ops.npu import own_function
-from workbench.run.torch.executor.codegen import Generated, generated
 from workbench.run.torch.executor.fallback import OneNodeModel
 from workbench.run.torch.executor.host_placement import SHAPE_ONLY, host_values, results_on_host
-from workbench.run.torch.executor.instruction import Instruction, StepCall
+from workbench.run.torch.executor.instruction import Instruction, StepCall, conforms
 from workbench.run.torch.executor.operator_errors import OperatorError, described, failure
 from workbench.run.torch.executor.run_config import Setting, on_host
 from workbench.run.worker.failures import first_line
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ABSENT = 0  # the register that holds None
 # torch holds these in wider types
-_NARROW = (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, DataType.FLOAT4E2M1)
+_SUB_BYTE_TYPES = (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, DataType.FLOAT4E2M1)
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 _TYPED_BY_OPERAND = {"QuantizeLinear": (2, "output_dtype"), "CastLike": (1, "to")}
 
@@ -76,7 +76,8 @@ class Program:
         self.outputs = [self._output(v) for v in graph.outputs]
         self._goes_straight = not (setting.places_matter or any(step.call.bodies for step in self.steps))
         self._ran = False
-        self._generated: Generated | None = None
+        self._generated: Callable[..., tuple[Any, ...]] | None = None
+        self._types = [graph.tensor_type(value) for value in (*graph.inputs, *captured)]
         self.free_after_last_use()
 
     # ---- preparing -------------------------------------------------------------------
@@ -101,7 +102,7 @@ class Program:
     def _loaded(self, tensor: Constant) -> Any:
         try:
             return constant_tensor(tensor)
-        except CannotRun as error:
+        except UnsupportedByTorch as error:
             raise OperatorError(f"Constant '{tensor.name}' cannot be loaded: {error}.") from None
 
     def _output(self, value: str) -> int:
@@ -112,7 +113,7 @@ class Program:
             node.op in SHAPE_ONLY or any(value in self.on_cpu for value in node.outputs)
         )
         attributes = self._attributes(node, on_cpu)
-        device = late_torch.device("cpu") if on_cpu else self.setting.device
+        device = lazy_torch.device("cpu") if on_cpu else self.setting.device
         opset = self.setting.opsets.get(node.domain, OPSET)
         call = StepCall(node, device, opset, attributes, self._numbers(node), self.setting.dtype is not None)
         is_older = _is_of_older_form(node, self.setting.opsets.get("", OPSET))
@@ -177,11 +178,11 @@ class Program:
         operand, name = _TYPED_BY_OPERAND.get(node.op, (len(node.inputs), ""))
         if operand < len(node.inputs) and not attributes.get(name):
             type_ = self.graph.tensor_type(node.inputs[operand])
-            if type_ is not None and type_.dtype in _NARROW:
+            if type_ is not None and type_.dtype in _SUB_BYTE_TYPES:
                 attributes[name] = int(type_.dtype)
         if self.setting.dtype is None or on_cpu:
             return attributes
-        narrow = DataType.FLOAT16 if self.setting.dtype == late_torch.float16 else DataType.BFLOAT16
+        narrow = DataType.FLOAT16 if self.setting.dtype == lazy_torch.float16 else DataType.BFLOAT16
         for name in _TYPE_ATTRIBUTES:
             if attributes.get(name) == DataType.FLOAT and node.op != "BitCast":  # whose bits are those of float32
                 attributes[name] = int(narrow)
@@ -269,17 +270,25 @@ class Program:
         From the second run on, which knows what torch does not run, by generated Python, if nobody observes.
         """
         if observe is None and self._ran and self._goes_straight:
-            self._generated = self._generated or generated(self)
-        if observe is None and self._generated is not None:
-            try:
-                return self._generated(self.filled_registers(inputs, captured))
-            except UserError:
-                raise
-            except Exception:
-                self._generated = None  # the steps say which operator failed, or have ONNX Runtime run it
+            values = (*inputs, *repeat(None, len(self.inputs) - len(inputs)), *captured)
+            if all(map(conforms, values, self._types)):
+                run = self._as_python()
+                try:
+                    return run(*values)
+                except UserError:
+                    raise
+                except Exception:
+                    self._generated = None  # the steps say which operator failed, or have ONNX Runtime run it
         outputs = self._by_steps(self.filled_registers(inputs, captured), observe)
         self._ran = True
         return outputs
+
+    def _as_python(self) -> Callable[..., tuple[Any, ...]]:
+        if self._generated is None:
+            from workbench.run.torch.executor.codegen import generated  # which imports torch
+
+            self._generated = generated(self)
+        return self._generated
 
     def _by_steps(
         self, registers: list[Any], observe: Callable[[Node, tuple[Any, ...]], None] | None
@@ -293,8 +302,15 @@ class Program:
                 registers[register] = None
             if observe is not None:
                 observe(step.node, results)
+            if self._goes_straight and not self._ran:
+                self._goes_straight = self._conform(step.node.outputs, results)
             del results
         return tuple(registers[i] for i in self.outputs)
+
+    def _conform(self, names: Sequence[str], values: Sequence[Any]) -> bool:
+        """Whether values are what the graph says of them, on which generated Python relies."""
+        pairs = zip(names, values, strict=False)
+        return all(conforms(value, self.graph.tensor_type(name)) for name, value in pairs if value is not None)
 
     def filled_registers(self, inputs: Sequence[Any], captured: Sequence[Any] = ()) -> list[Any]:
         """Registers with the constants, inputs and captured values, before the first step."""
@@ -326,7 +342,7 @@ class Program:
                     call.registers = registers
                 results = step.run(call, *operands)
                 return results if isinstance(results, tuple) else (results,)
-        except (CannotRun, NotImplementedError) as error:
+        except (UnsupportedByTorch, NotImplementedError) as error:
             self._fall_back(step, first_line(error))
         except UserError:
             raise
@@ -355,11 +371,11 @@ def _is_of_older_form(node: Node, opset: int) -> bool:
     """Whether a model that could not be converted has a call whose form contracts do not know."""
     if node.domain or opset >= OPSET or node.op_type in _FORMS_KNOWN or not defs.has(node.op_type, opset, ""):
         return False
-    return opset < _MEANT_OTHERWISE.get(node.op_type, 0) or not same_form(node.op_type, opset, OPSET)
+    return opset < _MEANT_OTHERWISE.get(node.op_type, 0) or not is_valid_unchanged(node.op_type, opset, OPSET)
 
 
 def _unknown(call: StepCall, *operands: Any) -> Any:
-    raise CannotRun("no function was prepared")
+    raise UnsupportedByTorch("no function was prepared")
 
 
 def _weight_order(node: Node, index: int) -> Callable[[torch.Tensor], torch.Tensor] | None:
@@ -367,7 +383,7 @@ def _weight_order(node: Node, index: int) -> Callable[[torch.Tensor], torch.Tens
     parts = parse_channels_last(node.domain, node.op_type)
     if index != 1 or parts is None or not parts.op_type.startswith("Conv") or parts.rank not in (4, 5):
         return None
-    memory = late_torch.channels_last if parts.rank == 4 else late_torch.channels_last_3d
+    memory = lazy_torch.channels_last if parts.rank == 4 else lazy_torch.channels_last_3d
     perm = parts.weight_perm
     if perm is None:
         return lambda weight: weight.contiguous(memory_format=memory)

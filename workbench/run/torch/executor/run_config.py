@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.ir import Function
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.lazy import torch as lazy_torch
 
 if TYPE_CHECKING:
     import torch
@@ -31,21 +31,21 @@ class Setting:
         """The operand on the device, floats in the type of the run."""
         if isinstance(tensor, list):
             return [self.on_device(item) for item in tensor]
-        if not isinstance(tensor, late_torch.Tensor):
+        if not isinstance(tensor, lazy_torch.Tensor):
             return tensor
-        if self.dtype is not None and tensor.dtype == late_torch.float32:
+        if self.dtype is not None and tensor.dtype == lazy_torch.float32:
             return _narrowed(tensor.to(self.device), self.dtype)
         return tensor if tensor.device.type == self.device.type else tensor.to(self.device)
 
 
 def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The tensor in the narrower type; finite numbers, as in attention masks, stay finite."""
-    limit = late_torch.finfo(dtype).max
-    bounded = late_torch.where(tensor.isinf(), tensor, tensor.clamp(-limit, limit))
+    limit = lazy_torch.finfo(dtype).max
+    bounded = lazy_torch.where(tensor.isinf(), tensor, tensor.clamp(-limit, limit))
     return bounded.to(dtype)
 
 
 def on_host(tensor: Any) -> Any:
     if isinstance(tensor, list):
         return [on_host(item) for item in tensor]
-    return tensor.cpu() if isinstance(tensor, late_torch.Tensor) and tensor.device.type != "cpu" else tensor
+    return tensor.cpu() if isinstance(tensor, lazy_torch.Tensor) and tensor.device.type != "cpu" else tensor

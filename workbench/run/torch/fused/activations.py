@@ -17,7 +17,7 @@ _InPlace = Callable[["torch.Tensor"], "torch.Tensor"]
 
 @dataclass(frozen=True)
 class Unary:
-    """By oneDNN's name for it; "none" for no operator; "clamped_linear", which it has not, for any HardSigmoid."""
+    """An elementwise operator by oneDNN's name; "none" for none. oneDNN lacks "clamped_linear", any HardSigmoid."""
 
     name: str = "none"
     scalars: tuple[float, ...] = ()
@@ -25,7 +25,7 @@ class Unary:
 
     @property
     def in_place(self) -> _InPlace:
-        """The operator of torch, which writes into its operand where it can."""
+        """The operator of torch, which writes into its operand if it can."""
         return _IN_PLACE[self.name](self)
 
 
@@ -46,7 +46,7 @@ _IN_PLACE: Mapping[str, Callable[[Unary], _InPlace]] = {
 
 
 def unary_of(step: Instruction, operand: int, known: Mapping[int, torch.Tensor]) -> Unary | None:
-    """The operator of a step on that register, if it is one of these. known: constants by register."""
+    """The elementwise operator that a step applies to the register; None for others. known: constants by register."""
     attr = step.call.attr
     match step.node.op:
         case "Relu" | "Sigmoid" | "Tanh" | "HardSwish":

@@ -1,7 +1,7 @@
-"""Groups compiled side by side before they are needed: each in one of several processes, which fill inductor's cache.
+"""Compiles groups in several processes before they are needed; the processes fill inductor's cache.
 
-Inductor compiles one graph at a time in a process. The run's own process then generates the same source, which takes a
-tenth of a second, and finds it compiled in the cache of the same folder.
+Inductor compiles one graph at a time in a process. The process of the run later generates the same source, in a tenth
+of a second, and finds the compiled code in the cache.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.run.torch.executor.compilers import keep_compiled
+from workbench.run.torch.executor.compilers import enable_compile_cache
 from workbench.run.torch.fused.tracing import TracedGroup
 
-_FEWEST = 8  # groups for each process, which takes some ten seconds to start and a second for each
+_GROUPS_PER_PROCESS = 8  # a process takes about ten seconds to start, and a second for each group
 _NAME = "workbench.run.torch.fused.compiling_ahead"
-_MOST_PROCESSES = 8
-_LOOKS_S = 0.1
+_MAX_PROCESSES = 8
+_POLL_S = 0.1
 
 
 def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compiled: Callable[[int], None]) -> None:
-    """Compile the groups that were not compiled before, by as many processes as that pays for. A group that cannot be
-    compiled is left to the process that needs it, which says why.
+    """Compile the groups that were not compiled before, if several processes gain time.
 
-    groups: by their structure. on_compiled: is called with the number of groups that are done; may raise to stop.
+    A group that cannot be compiled is left to the process that needs it, which reports the reason.
+    groups:      by their structure.
+    on_compiled: is called with the number of compiled groups; may raise to stop.
     """
     import torch
 
@@ -38,18 +39,18 @@ def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compile
     processes = processes_for(len(missing), cores)
     if processes < 2:
         return
-    # What generated code depends on, and so the cache's key too.
-    same = [str(torch.get_num_threads()), str(int(torch.backends.cuda.matmul.allow_tf32))]
+    # Generated code and the key of the cache depend on these settings.
+    settings = [str(torch.get_num_threads()), str(int(torch.backends.cuda.matmul.allow_tf32))]
     with tempfile.TemporaryDirectory() as folder:
         for number, group in enumerate(missing.values()):
             (Path(folder) / f"{number}.group").write_bytes(pickle.dumps(_portable(group)))
-        command = [sys.executable, "-m", _NAME, folder, *same, str(processes)]
+        command = [sys.executable, "-m", _NAME, folder, *settings, str(processes)]
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         started = [subprocess.Popen([*command, str(share)], **quiet) for share in range(processes)]
         try:
             while any(process.poll() is None for process in started):
                 on_compiled(len(list(Path(folder).glob("*.done"))))
-                time.sleep(_LOOKS_S)
+                time.sleep(_POLL_S)
             for mark in missing:
                 mark.parent.mkdir(parents=True, exist_ok=True)
                 mark.touch()
@@ -60,47 +61,47 @@ def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compile
 
 
 def processes_for(groups: int, cores: int) -> int:
-    """How many processes so many groups pay for; of fewer than two there is nothing to gain."""
-    return min(cores // 2, _MOST_PROCESSES, groups // _FEWEST)
+    """The number of processes for this many groups; fewer than two gain nothing."""
+    return min(cores // 2, _MAX_PROCESSES, groups // _GROUPS_PER_PROCESS)
 
 
 def was_compiled(structure: Hashable) -> bool:
-    """Whether the cache has a group of that structure, compiled here before."""
+    """Whether a group of that structure was compiled into the cache before."""
     return _mark(structure).exists()
 
 
 def _mark(structure: Hashable) -> Path:
-    """A file in inductor's cache that says that a group of that structure was compiled there, by this torch."""
+    """The file in inductor's cache that marks a group of that structure as compiled by this version of torch."""
     import torch
 
-    keep_compiled()
-    of = repr((structure, torch.__version__, torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32))
-    return Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]) / "groups" / hashlib.sha256(of.encode()).hexdigest()
+    enable_compile_cache()
+    key = repr((structure, torch.__version__, torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32))
+    return Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]) / "groups" / hashlib.sha256(key.encode()).hexdigest()
 
 
 def _portable(group: TracedGroup) -> tuple[Any, list[tuple[Any, ...]]]:
     """The module, and the operands without their elements."""
-    forms = [(tuple(t.shape), tuple(t.stride()), t.dtype, str(t.device)) for t in group.tensors]
-    return group.module, forms
+    layouts = [(tuple(t.shape), tuple(t.stride()), t.dtype, str(t.device)) for t in group.tensors]
+    return group.module, layouts
 
 
 def _compile_share(folder: Path, threads: int, tf32: bool, processes: int, share: int) -> None:
-    """Every group whose number falls to this process."""
+    """Compile this process's share of the groups."""
     import torch
     from torch._inductor import config
 
-    keep_compiled()
+    enable_compile_cache()
     torch.set_num_threads(threads)
     torch.backends.cuda.matmul.allow_tf32 = tf32
     for path in sorted(folder.glob("*.group"))[share::processes]:
-        module, forms = pickle.loads(path.read_bytes())
+        module, layouts = pickle.loads(path.read_bytes())
         operands: list[Any] = [
-            torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in forms
+            torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in layouts
         ]
         try:
             with torch.inference_mode(), config.patch(compile_threads=1):
                 torch._inductor.compile(module, operands)(*operands)
-        except Exception:  # the process that needs it meets the same, and says so
+        except Exception:  # the process that needs the group reports the same error
             continue
         finally:
             path.with_suffix(".done").touch()

@@ -1,4 +1,4 @@
-"""The epilogue of a product or convolution, computed in its call: a bias, an Add, an elementwise operator."""
+"""The epilogue of a product or convolution: operators after it that its call computes too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workbench.ops.channels_last import plain_op
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.lazy import torch as lazy_torch
 from workbench.run.torch.executor.instruction import Instruction
 from workbench.run.torch.executor.program import ABSENT, Program
 from workbench.run.torch.fused.activations import NOTHING, Unary, unary_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Epilogue:
     """Operators that run in a product's call: an Add of `bias` or `other`, then `unary`, then a channel shuffle.
 
-    result: the register of the last one's result. order: the position of each output channel after the shuffle.
+    result: the register of the last operator's result. order: the position of each output channel after the shuffle.
     """
 
     result: int
@@ -39,19 +39,19 @@ def epilogue_of_product(
 ) -> Epilogue:
     """The operators that can be computed in the product's call."""
     epilogue = _with_bias(body, product, known, shapes)
-    add = _only_reader(body, epilogue.result)
+    add = _only_user(body, epilogue.result)
     if add is not None and add.node.op in ("Add", "Sum") and len(set(add.inputs)) == len(add.inputs) == 2:
         other = next(register for register in add.inputs if register != epilogue.result)
         if other not in known and shapes.get(other) == shapes.get(epilogue.result):
             epilogue = replace(epilogue, result=add.outputs[0], steps=[*epilogue.steps, add], other=other)
-            relu = _only_reader(body, epilogue.result)
+            relu = _only_user(body, epilogue.result)
             if plain_op(product.node) == "Conv" and relu is not None and relu.node.op == "Relu":
                 epilogue = replace(epilogue, result=relu.outputs[0], steps=[*epilogue.steps, relu], unary=Unary("relu"))
             return epilogue
     swish = _swish(body, epilogue.result)
     if swish is not None:
         return replace(epilogue, result=swish[-1].outputs[0], steps=[*epilogue.steps, *swish], unary=Unary("swish"))
-    step = _only_reader(body, epilogue.result)
+    step = _only_user(body, epilogue.result)
     unary = None if step is None else unary_of(step, epilogue.result, known)
     if step is None or unary is None:
         return epilogue
@@ -67,7 +67,7 @@ def with_shuffle(
     """
     steps: list[Instruction] = []
     for op in ("Reshape", "Transpose", "Reshape"):
-        step = _only_reader(body, steps[-1].outputs[0] if steps else epilogue.result)
+        step = _only_user(body, steps[-1].outputs[0] if steps else epilogue.result)
         if step is None or step.node.op != op or shapes.get(step.outputs[0]) is None:
             return None
         steps.append(step)
@@ -86,7 +86,7 @@ def with_shuffle(
 
 def concat_after(body: Program, register: int, shapes: Mapping[int, tuple[int, ...]], axis: int) -> Instruction | None:
     """The Concat along `axis`, if it is the only user of the register and reads it once."""
-    step = _only_reader(body, register)
+    step = _only_user(body, register)
     if step is None or step.node.op != "Concat" or step.inputs.count(register) != 1:
         return None
     rank = len(shapes[register])
@@ -99,11 +99,11 @@ def _with_bias(
     known: Mapping[int, torch.Tensor],
     shapes: Mapping[int, tuple[int, ...]],
 ) -> Epilogue:
-    """The product with its own bias, or with a bias that the next Add adds."""
+    """The epilogue with the product's bias operand, or with the bias that the next Add adds."""
     result = product.outputs[0]
     if has_bias(product):
         return Epilogue(result, [], known[product.inputs[2]].reshape(-1))
-    add = _only_reader(body, result)
+    add = _only_user(body, result)
     if add is None or add.node.op != "Add" or set(add.inputs).isdisjoint(known):
         return Epilogue(result, [])
     summand = known[next(register for register in add.inputs if register in known)]
@@ -122,26 +122,26 @@ def _channels(product: Instruction) -> int:
 
 
 def is_channel_bias(value: torch.Tensor, shape: tuple[int, ...], axis: int) -> bool:
-    """Whether it is a float32 bias along `axis`, which counts from the end, of a result of that shape."""
-    fits = -axis <= value.dim() <= len(shape) and value.dtype == late_torch.float32
+    """Whether the value is a float32 bias along `axis` of a result of that shape. axis: negative, from the end."""
+    fits = -axis <= value.dim() <= len(shape) and value.dtype == lazy_torch.float32
     return fits and value.numel() == value.shape[axis] == shape[axis]
 
 
-def _readers(body: Program, register: int) -> list[Instruction]:
+def _users(body: Program, register: int) -> list[Instruction]:
     return [step for step in body.steps if register in (*step.inputs, *step.captured)]
 
 
-def _only_reader(body: Program, register: int) -> Instruction | None:
-    readers = _readers(body, register)
-    return readers[0] if len(readers) == 1 and register not in body.outputs else None
+def _only_user(body: Program, register: int) -> Instruction | None:
+    users = _users(body, register)
+    return users[0] if len(users) == 1 and register not in body.outputs else None
 
 
 def _swish(body: Program, register: int) -> list[Instruction] | None:
-    """Sigmoid and Mul of x * sigmoid(x), if nothing else reads x."""
-    readers = _readers(body, register)
-    if len(readers) != 2 or register in body.outputs:
+    """The Sigmoid and Mul of x * sigmoid(x), if nothing else reads x; else None."""
+    users = _users(body, register)
+    if len(users) != 2 or register in body.outputs:
         return None
-    sigmoid, mul = sorted(readers, key=lambda step: step.node.op == "Mul")
-    if (sigmoid.node.op, mul.node.op) != ("Sigmoid", "Mul") or _only_reader(body, sigmoid.outputs[0]) is not mul:
+    sigmoid, mul = sorted(users, key=lambda step: step.node.op == "Mul")
+    if (sigmoid.node.op, mul.node.op) != ("Sigmoid", "Mul") or _only_user(body, sigmoid.outputs[0]) is not mul:
         return None
     return [sigmoid, mul] if set(mul.inputs) == {register, sigmoid.outputs[0]} else None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.run.torch.executor.compilers import keep_compiled, missing_compiler
+from workbench.run.torch.executor.compilers import enable_compile_cache, missing_compiler
 from workbench.run.torch.executor.program import Program
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.tracing import trace_group
@@ -24,16 +24,16 @@ def compile_group(body: Program, operands: Sequence[Any], device: str) -> Loweri
 
     device: "cpu", "cuda" or "cuda:N".
     """
-    lacks = missing_compiler(device)
-    if lacks is not None:
-        raise NoLowering(lacks)
-    keep_compiled()
+    missing = missing_compiler(device)
+    if missing is not None:
+        raise NoLowering(missing)
+    enable_compile_cache()
     import torch
     from torch._inductor import config, metrics
     from torch._inductor.compile_fx import inductor_metrics_log
     from torch._inductor.utils import run_and_get_code
 
-    begun = time.perf_counter()
+    start = time.perf_counter()
     traced = trace_group(body, operands)
     inductor_metrics_log.setLevel(logging.INFO)  # else bytes are not counted
     metrics.reset()
@@ -41,31 +41,31 @@ def compile_group(body: Program, operands: Sequence[Any], device: str) -> Loweri
         with config.patch(compile_threads=1):
             function, sources = run_and_get_code(torch._inductor.compile, traced.module, traced.tensors)
         function(*traced.tensors)
-    except Exception as error:  # the compilers may raise anything
+    except Exception as error:  # compilers may raise any exception
         raise NoLowering(f"inductor cannot compile it: {first_line(error)}") from error
     count = metrics.generated_kernel_count
     return Lowering(
         "inductor",
         f"{count} kernel{'' if count == 1 else 's'} of {'C++' if device == 'cpu' else 'Triton'}",
         lambda call, *values: tuple(function(*values)),
-        traced.places,
+        traced.positions,
         kernels=count,
         bytes=metrics.num_bytes_accessed,
-        compile_s=time.perf_counter() - begun,
+        compile_s=time.perf_counter() - start,
         source="\n".join(sources),
     )
 
 
 def compile_library(source: str) -> ctypes.CDLL:
-    """C++ for this CPU, whose instructions it may use, as a library. Raises NoLowering."""
-    lacks = missing_compiler("cpu")
-    if lacks is not None:
-        raise NoLowering(lacks)
-    keep_compiled()
+    """A library of C++ source, compiled for the instructions of this CPU. Raises NoLowering."""
+    missing = missing_compiler("cpu")
+    if missing is not None:
+        raise NoLowering(missing)
+    enable_compile_cache()
     from torch._inductor.codecache import CppCodeCache
 
     try:
         library: ctypes.CDLL = CppCodeCache.load(source)
-    except Exception as error:  # the compilers may raise anything
+    except Exception as error:  # compilers may raise any exception
         raise NoLowering(f"the compiler refuses: {first_line(error)}") from error
     return library

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from workbench.ops.lazy import F
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.lazy import torch as lazy_torch
 from workbench.ops.windows import torch_pads
 from workbench.run.torch.fused.epilogue import Epilogue
 from workbench.run.torch.fused.lowering import NoLowering
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def onednn_product(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
-    """Raises NoLowering."""
-    if not late_torch.backends.mkldnn.is_available():
+    """The product and its epilogue as a call of oneDNN. Raises NoLowering."""
+    if not lazy_torch.backends.mkldnn.is_available():
         raise NoLowering("this torch is built without it")
     if epilogue.unary.name == "clamped_linear":
-        raise NoLowering("its HardSigmoid has one slope alone")
+        raise NoLowering("its HardSigmoid has a fixed slope")
     is_linear = product.is_linear and (epilogue.other is None or not product.window.kernel)
     return _linear(product, epilogue) if is_linear else _convolution(product, epilogue)
 
@@ -33,15 +33,15 @@ def onednn_product(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
 def _convolution(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
     window, groups = product.window, product.groups
     if len(window.kernel) != 2:
-        raise NoLowering("it is called for images alone")
+        raise NoLowering("it is only called for images")
     pads = torch_pads(window.begins, window.ends) if window.begins != window.ends else None
     padding = [0, 0] if pads else list(window.begins)
     strides, dilations = list(window.strides), list(window.dilations)
-    reorder = late_torch.ops.mkldnn._reorder_convolution_weight
+    reorder = lazy_torch.ops.mkldnn._reorder_convolution_weight
     packed = reorder(product.weight.contiguous(), padding, strides, dilations, groups)
     bias, unary, scalars = epilogue.bias, epilogue.unary, list(epilogue.unary.scalars)
-    plain = late_torch.ops.mkldnn._convolution_pointwise.default
-    binary = late_torch.ops.mkldnn._convolution_pointwise.binary
+    plain = lazy_torch.ops.mkldnn._convolution_pointwise.default
+    binary = lazy_torch.ops.mkldnn._convolution_pointwise.binary
 
     def run(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         x = x.contiguous().permute(TO_NCHW)
@@ -60,10 +60,10 @@ def _convolution(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
 
 def _linear(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
     rows, weight = math.prod(product.shape[:-1]), product.weight.flatten(1)
-    packed = late_torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
+    packed = lazy_torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
     bias, unary, scalars = epilogue.bias, epilogue.unary, list(epilogue.unary.scalars)
-    plain = late_torch.ops.mkldnn._linear_pointwise.default
-    binary = late_torch.ops.mkldnn._linear_pointwise.binary
+    plain = lazy_torch.ops.mkldnn._linear_pointwise.default
+    binary = lazy_torch.ops.mkldnn._linear_pointwise.binary
 
     def run(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         result: torch.Tensor
@@ -77,9 +77,9 @@ def _linear(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
 
 
 def blas_product(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
-    """Raises NoLowering."""
+    """The product and its epilogue as a call of BLAS. Raises NoLowering."""
     if not product.is_linear:
-        raise NoLowering("it is no product of matrices")
+        raise NoLowering("it is not a product of matrices")
     weight, bias, activate = product.weight.flatten(1), epilogue.bias, epilogue.unary.in_place
 
     def run(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:

@@ -15,8 +15,9 @@ class NoLowering(Exception):
 class Join:
     """How a group that ends in a Concat of channels writes its result.
 
-    shape: of the result, channels last. offsets: of the operands that are joined, place and first channel of each.
-    run:   (buffer, places of the operands that are in it already, operands) -> the result, which is the buffer.
+    shape:   the shape of the result, channels last.
+    offsets: (position, first channel) of each joined operand.
+    run:     (buffer, positions of the operands that it contains already, operands) -> the result, which is the buffer.
     """
 
     shape: tuple[int, ...]
@@ -26,19 +27,20 @@ class Join:
 
 @dataclass(frozen=True)
 class Lowering:
-    """What computes a group.
+    """The computation of a group.
 
-    run:    (call, *operands) -> the results; the operands are those at `places` of the group's.
-    by, how, kernels, bytes, compile_s, source: as in `workbench.run.profiling.profiled.Kernel`.
-    packed_bytes: of the weights that it holds in another order.
-    into:   (buffer, offset, *operands) -> the result, if it can be computed as a part of a buffer [..., channels], the
-            one that begins at that channel. join: if it joins channels.
+    run:    (call, *operands) -> the results; the operands are those of the group at `positions`.
+    by, how, kernels, bytes, compile_s, source: as in `workbench.run.profiling.profile_result.Kernel`.
+    packed_bytes: the bytes of weights that it stores in another order.
+    into:   (buffer, offset, *operands) -> the result, computed into a part of a buffer [..., channels] that begins at
+            channel `offset`; None if the lowering cannot do so.
+    join:   if the group ends in a Concat of channels.
     """
 
     by: str
     how: str
     run: Callable[..., Any]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     kernels: int | None = None
     bytes: int | None = None
     compile_s: float = 0.0

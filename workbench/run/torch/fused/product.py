@@ -1,4 +1,4 @@
-"""Convolutions and products of matrices as one thing: what a call of a kernel or of a library has to compute."""
+"""One type for convolutions and matrix products, which kernels and libraries compute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.ops.lazy import torch as late_torch
+from workbench.ops.lazy import torch as lazy_torch
 from workbench.ops.windows import Window
 
 if TYPE_CHECKING:
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 NO_AXES = Window((), (), (), (), ())
-# (x) or (x, other) -> the product, to which other is added, and what is after it. All have the channels last; in
-# memory x and other lie in any order, the result in this one.
+# (x) or (x, other) -> the product plus other, with its epilogue. All are [..., channels]; x and other may have any
+# strides, the result is contiguous.
 RunProduct = Callable[..., "torch.Tensor"]
 
 
 def axis_of_channels(is_last: bool) -> int:
-    """Of an image."""
+    """The axis of channels of an image."""
     return 3 if is_last else 1
 
 
 @dataclass(frozen=True)
 class ConstantProduct:
-    """A convolution with a constant weight; a product of matrices is one with a window of no axes.
+    """A convolution with a constant weight; a matrix product has a window without axes.
 
     weight: [outputs, channels / groups, *kernel], float32.
-    shape:  of the operand, channels last: [..., *spatial, channels].
-    is_first: whether its channels are first in memory.
+    shape:    the shape of the operand, channels last: [..., *spatial, channels].
+    is_first: whether the operand is channels first in memory.
     """
 
     weight: torch.Tensor
@@ -41,7 +41,7 @@ class ConstantProduct:
 
     @property
     def kind(self) -> tuple[Hashable, ...]:
-        """All but the numbers of the weight."""
+        """A key of everything except the elements of the weight."""
         return tuple(self.weight.shape), self.shape, self.window, self.groups, self.is_first
 
     @property
@@ -54,14 +54,14 @@ class ConstantProduct:
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """[..., *spatial, outputs]"""
+        """The shape of the result: [..., *spatial, outputs]."""
         return (*self.batch, *self.window.counts(self.spatial, ceil=False), self.weight.shape[0])
 
     def example(self) -> torch.Tensor:
-        """An operand of zeros, as it lies in memory."""
+        """An operand of zeros, with the actual strides."""
         if not self.is_first:
-            return late_torch.zeros(self.shape)
-        return late_torch.zeros(*self.batch, self.shape[-1], *self.spatial).movedim(len(self.batch), -1)
+            return lazy_torch.zeros(self.shape)
+        return lazy_torch.zeros(*self.batch, self.shape[-1], *self.spatial).movedim(len(self.batch), -1)
 
     @property
     def is_linear(self) -> bool:

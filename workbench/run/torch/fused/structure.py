@@ -1,4 +1,4 @@
-"""What two groups must share to be computed by one kernel."""
+"""The structure of a group; groups of equal structure share a kernel."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from workbench.ir.function_calls import function_key
 
 
 def structure_of(body: Graph, operands: Sequence[Any], constants: frozenset[int]) -> Hashable:
-    """The operators of a group, without names, and the shapes, strides and types of its operands.
+    """A key of the operators of a group, without names, and of the shapes, strides and types of its operands.
 
-    constants: the places of operands that are constants.
+    constants: the positions of constant operands.
     """
-    numbers = {value: number for number, value in enumerate((*body.inputs, *body.constants))}
-    rows: list[Hashable] = [_content(held) for held in body.constants.values()]
+    ids = {value: number for number, value in enumerate((*body.inputs, *body.constants))}
+    parts: list[Hashable] = [_content(tensor) for tensor in body.constants.values()]
     for node in body.nodes:
         operator = function_key(node)
         attributes = tuple(sorted((name, _content(value)) for name, value in node.attributes.items()))
-        rows.append((operator, attributes, tuple(numbers.get(value, "absent") for value in node.inputs)))
-        first = len(numbers)
-        numbers |= {value: first + place for place, value in enumerate(node.outputs)}
-    results = tuple(numbers[value] for value in body.outputs)
-    return tuple(rows), results, tuple(map(_form, operands)), constants
+        parts.append((operator, attributes, tuple(ids.get(value, "absent") for value in node.inputs)))
+        first = len(ids)
+        ids |= {value: first + index for index, value in enumerate(node.outputs)}
+    results = tuple(ids[value] for value in body.outputs)
+    return tuple(parts), results, tuple(map(_form, operands)), constants
 
 
 def _content(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A group of operators as the calls of torch that it makes."""
+"""Traces a group of operators into calls of torch."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from workbench.run.worker.failures import first_line
 
 @dataclass(frozen=True)
 class TracedGroup:
-    """module: a torch.fx.GraphModule that takes `tensors`, the operands at `places` of the group's."""
+    """A traced group. module: a torch.fx.GraphModule that takes `tensors`, the group's operands at `positions`."""
 
     module: Any
     tensors: list[Any]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 def trace_group(body: Program, operands: Sequence[Any]) -> TracedGroup:
-    """The program of a group on these operands, the absent and those that are no tensors fixed. Raises NoLowering."""
+    """Trace the program of a group on these operands; those that are not tensors are fixed. Raises NoLowering."""
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    places = tuple(place for place, operand in enumerate(operands) if isinstance(operand, torch.Tensor))
-    tensors = [operands[place] for place in places]
+    positions = tuple(position for position, operand in enumerate(operands) if isinstance(operand, torch.Tensor))
+    tensors = [operands[position] for position in positions]
 
     def run(*values: Any) -> tuple[Any, ...]:
-        given = list(operands)
-        for place, value in zip(places, values, strict=True):
-            given[place] = value
-        return body.execute(given, ())
+        arguments = list(operands)
+        for position, value in zip(positions, values, strict=True):
+            arguments[position] = value
+        return body.execute(arguments, ())
 
     try:
-        return TracedGroup(make_fx(run)(*tensors), tensors, places)
-    except Exception as error:  # an operator that reads numbers of its operands may raise anything
+        return TracedGroup(make_fx(run)(*tensors), tensors, positions)
+    except Exception as error:  # an operator that reads elements of operands may raise any exception
         raise NoLowering(f"it cannot be traced: {first_line(error)}") from error

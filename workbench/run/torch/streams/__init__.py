@@ -1,1 +1,1 @@
-"""Operators that run side by side: on the CPU by threads, on CUDA by streams."""
+"""The backend `lanes`: concurrent operators, on the CPU by threads, on CUDA by streams."""

@@ -1,0 +1,176 @@
+"""The app answers first: goals set the pipeline, the card says what was gained, original and result come first."""
+
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+
+from tests.pages import LIMIT_S, drawn, fine, history, opened_sample, page
+from workbench.errors import UserError
+from workbench.ui.state import checking, gains, session
+from workbench.ui.state.goals import GOALS
+from workbench.ui.state.work import Job
+from workbench.ui.widgets.steps import WHOLE
+
+
+def optimize(stem: str = "conv_relu_conv_relu"):
+    """Optimize as a new session has it."""
+    at = page("optimize", opened_sample(stem))
+    for key in ("preset", WHOLE):
+        del at.session_state[key]
+    return fine(at.run())
+
+
+def card(at) -> str:
+    return next(html.proto.body for html in at.get("html") if "wb-card" in html.proto.body)
+
+
+def measured(at):
+    """The page once the measurement of the gain has ended."""
+    at.session_state["opened"].jobs.by_key[gains.JOB].is_done(within_s=LIMIT_S)
+    return fine(at.run())
+
+
+def test_a_new_session_is_to_become_smaller():
+    at = optimize("ppocr_cls_v2")
+    assert at.radio(key="goal").value == "simplify" and at.selectbox(key="preset").value == "simplify"
+    assert "261 to 125" in card(at) and "not measured" in card(at)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_goal_sets_the_preset_and_the_strategy(goal):
+    at = optimize()
+    fine(at.radio(key="goal").set_value(goal).run())
+    assert (at.selectbox(key="preset").value, at.radio(key="strategy").value) == (
+        GOALS[goal].preset,
+        GOALS[goal].strategy,
+    )
+    assert at.radio(key="goal").value == goal
+    spec = at.session_state["opened"].spec
+    assert ("layout_optimal" in spec.pipeline.names) == (goal == "hardware")
+    if goal == "hardware":
+        assert spec.profile.layout == "NHWC", "a model has channels first, so a target that wants that shows nothing"
+
+
+def test_settings_of_no_goal_leave_none_chosen():
+    at = optimize()
+    fine(at.radio(key="strategy").set_value("greedy").run())
+    assert at.radio(key="goal").value is None
+
+
+def test_original_and_result_come_first_and_a_step_on_a_click():
+    at = optimize("ppocr_cls_v2")
+    scene = drawn(at)["scene"]
+    assert scene["pair"] and [step["title"] for step in scene["steps"]] == ["original", "result"]
+    strip = at.segmented_control(key="strip")
+    changed = [index for index, step in enumerate(history(at).steps) if step.changed]
+    assert next(iter(strip.options)) == "Original and result" and len(strip.options) == 1 + len(changed)
+    fine(strip.set_value(changed[1]).run())
+    scene = drawn(at)["scene"]
+    assert not scene["pair"] and len(scene["steps"]) == len(history(at))
+    assert at.session_state["step"] == changed[1]
+
+
+@pytest.mark.slow
+def test_the_gain_is_measured_on_a_click_and_shown_on_three_pages():
+    at = optimize()
+    fine(next(button for button in at.button if button.label == "Measure gain").click().run())
+    opened = measured(at).session_state["opened"]
+    assert "latency" in card(at) and "not measured" not in card(at)
+    for name in ("run", "export"):
+        other = fine(page(name, opened).run())
+        assert card(other) == card(at)
+    assert any(button.label == "Measure again" for button in at.button)
+
+
+def test_the_card_says_what_its_measurement_waits_for_and_it_can_be_cancelled():
+    at = optimize()
+    opened, ended = at.session_state["opened"], Event()
+    opened.jobs.start("tune", Job(lambda report: ended.wait(LIMIT_S), session.worker(), "cpu", "Tuning something"))
+    fine(at.button(key="measure_gain").click().run())
+    while "waiting for its turn" not in card(at):
+        fine(at.run())
+    assert "1 job before it on cpu: Tuning something (" in card(at)
+    fine(at.button(key="cancel_gain").click().run())
+    assert "not measured" in card(at) and gains.JOB not in opened.jobs.by_key
+    ended.set()
+    opened.jobs.by_key["tune"].wait()
+
+
+def test_the_card_says_how_far_the_verification_is_that_comes_before(monkeypatch):
+    monkeypatch.setattr(gains, "listens_beyond_this_machine", lambda: False)
+    monkeypatch.delenv(gains.MEASURE_VARIABLE)
+    begin, real = Event(), checking.verify_end
+
+    def later(*arguments):
+        while not begin.wait(0.1):
+            arguments[2]("waiting")  # raises where it is stopped
+        real(*arguments)
+
+    monkeypatch.setattr(checking, "verify_end", later)
+    at = optimize()
+    opened = at.session_state["opened"]
+    assert f"after the verification: 0 of {len(opened.history)} steps (" in card(at)
+    fine(at.button(key="cancel_gain").click().run())
+    assert "not measured" in card(at) and opened.checking.is_done and gains.JOB not in opened.jobs.by_key
+    begin.set()
+
+
+def test_a_small_model_is_measured_automatically_once(monkeypatch):
+    monkeypatch.setattr(gains, "listens_beyond_this_machine", lambda: False)
+    monkeypatch.delenv(gains.MEASURE_VARIABLE)
+    at = optimize()
+    opened = at.session_state["opened"]
+    while opened.checking is not None and not opened.checking.is_done:
+        opened.checking.wait(1.0)
+    fine(at.run())
+    if gains.measured_gain(opened, history(at)) is None:
+        assert "measuring..." in card(at)
+        measured(at)
+    first = gains.measured_gain(opened, history(at))
+    assert first is not None
+    fine(at.run())
+    assert gains.measured_gain(opened, history(at)) is first and gains.JOB not in opened.jobs.by_key
+
+
+def test_a_large_model_and_a_shared_app_wait_to_be_asked(monkeypatch):
+    at = optimize()
+    opened = at.session_state["opened"]
+    monkeypatch.delenv(gains.MEASURE_VARIABLE)
+    for shared in (True, False):
+        monkeypatch.setattr(gains, "listens_beyond_this_machine", lambda shared=shared: shared)
+        assert gains.is_measured_automatically(opened, history(at)) != shared
+    monkeypatch.setattr(gains, "_MAX_FLOPS", 1)
+    assert not gains.is_measured_automatically(opened, history(at))
+
+
+def test_a_measurement_that_fails_is_said_and_not_tried_again(monkeypatch):
+    def fail(*_, **__):
+        raise UserError("the device is gone")
+
+    monkeypatch.setattr(gains, "measure_here", fail)
+    at = optimize()
+    next(button for button in at.button if button.label == "Measure gain").click().run()
+    job = at.session_state["opened"].jobs.by_key.get(gains.JOB)
+    if job is not None:
+        measured(at)
+    assert gains.JOB not in at.session_state["opened"].jobs.by_key
+    assert "not measured" in card(at)
+    monkeypatch.setattr(gains, "listens_beyond_this_machine", lambda: False)
+    monkeypatch.delenv(gains.MEASURE_VARIABLE)
+    assert not gains.is_measured_automatically(at.session_state["opened"], history(at))
+
+
+def test_measure_says_where_the_time_went():
+    opened = optimize("ppocr_cls_v2").session_state["opened"]
+    at = fine(page("run", opened).run())
+    assert next(m for m in at.multiselect if m.label == "Backends").value == ["onnxruntime", "torch"]
+    next(n for n in at.number_input if n.label == "Repetitions").set_value(2)
+    at = fine(next(button for button in at.button if button.label == "Measure").click().run())
+    for way in ("By operator", "By pass"):
+        fine(at.segmented_control(key="changes_by").set_value(way).run())
+        rows = next(d.value for d in at.dataframe if "change (ms)" in d.value)
+        before, after = (v.latency.median_ms for v in list(opened.measured.ran.values())[::2])
+        assert rows["change (ms)"].sum() == pytest.approx(after - before)
+    assert "Recompose HardSigmoid, HardSwish and Swish" in [*rows["what"]]

@@ -1,0 +1,152 @@
+"""The whole graph at first sight: its share of the screen, regions that open by zooming, bars that lead to their nodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.browser import SCREEN, GraphView, go, open_sample, settle, show_in_graph, watched_page
+from tests.conftest import CORPUS
+from workbench.io.samples import FOLDER
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+NARROW = FOLDER / "resnet50_narrow.onnx"
+MIN_SHARE = 0.6  # of the height of the screen, for the panes
+SHARES = {"": 0.55, "memory": 0.45, "layouts": 0.55, "lanes": 0.6, "extract": 0.6}  # by page, beside tables and forms
+FEW, MANY = 8, 40  # shapes at first sight
+
+
+def optimized(page, app, model: Path, **more: str) -> GraphView:
+    words = "".join(f"&{key}={value}" for key, value in more.items())
+    page.goto(f"{app[0]}/optimize?model={model}{words}")
+    settle(page, limit_s=300)
+    return GraphView(page).rest()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (1920, 1080), (900, 768)])
+def test_the_graph_has_most_of_the_screen_and_nothing_of_it_is_below(browser, app, width, height):
+    with watched_page(browser) as page:
+        page.set_viewport_size({"width": width, "height": height})
+        view = optimized(page, app, NARROW)
+        canvas = view.canvas.bounding_box()
+        assert canvas["height"] >= MIN_SHARE * height
+        assert canvas["y"] + canvas["height"] <= height
+        if width >= SCREEN["width"]:  # on a narrower one the link is in a menu
+            go(page, "Compare")
+            canvas = GraphView(page).rest().canvas.bounding_box()
+            assert canvas["height"] >= MIN_SHARE * height
+            assert canvas["y"] + canvas["height"] <= height
+        for path, share in SHARES.items():
+            page.goto(f"{app[0]}/{path}?model={NARROW}")
+            settle(page, limit_s=300)
+            assert GraphView(page).rest().canvas.bounding_box()["height"] >= share * height, path or "open"
+
+
+def test_on_a_phone_the_graph_is_in_the_first_screen_or_one_touch_away(browser, app):
+    with watched_page(browser, has_touch=True, is_mobile=True) as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        view = optimized(page, app, FOLDER / "npu_path.onnx", passes="layout_greedy", target="npu")
+        canvas = view.canvas.bounding_box()
+        assert canvas["y"] < 420
+        assert canvas["x"] >= 0 and canvas["x"] + canvas["width"] <= 390
+        assert view.box("output")["y"] > canvas["y"] + canvas["height"] / 2, "the result is below the original"
+        original, result = page.locator(".gw-pane-label").all()
+        assert result.bounding_box()["y"] > original.bounding_box()["y"] + canvas["height"] / 3
+        box = view.box("output")
+        page.touchscreen.tap(box["x"] + box["w"] / 2, box["y"] + box["h"] / 2)
+        view.wait("hook => hook.state().selected === 'output'")
+        inspector = page.locator(".gw-inspector").bounding_box()
+        assert inspector["width"] > 300 and inspector["y"] > view.canvas.bounding_box()["y"] + 100
+        go_to_graph = page.get_by_role("link", name="Skip to the graph")
+        page.goto(f"{app[0]}/?model={FOLDER / 'npu_path.onnx'}")
+        settle(page)
+        assert GraphView(page).canvas.bounding_box()["y"] > 844
+        go_to_graph.tap()
+        page.wait_for_function(
+            "canvas => canvas.getBoundingClientRect().bottom <= innerHeight", arg=view.canvas.element_handle()
+        )
+
+
+def shapes(view: GraphView) -> int:
+    return len(view.ask("hook => [...hook.drawn(), ...hook.regions()]"))
+
+
+@pytest.mark.parametrize(
+    "stem", ["basic_pitch_nmp", "bert_12l_raw", "open_nsfw_resnet", "ppocrv4_det", "ppocrv4_rec", "unet_sd15_raw"]
+)
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
+def test_a_real_model_is_few_shapes_at_first_sight(tab, app, stem):
+    view = optimized(tab, app, CORPUS / f"{stem}.onnx")
+    assert FEW <= shapes(view) <= MANY
+    assert len(view.ask("hook => hook.regions()")) >= 5
+    assert len(view.boxes) > 5 * shapes(view), "what is inside is there for a zoom"
+
+
+def test_a_region_opens_by_zooming_and_closes_again_where_it_was(tab, app):
+    view = optimized(tab, app, NARROW)
+    region = view.ask(
+        "hook => hook.regions().map(id => [hook.box(id), id]).sort(([a], [b]) => b.w * b.h - a.w * a.h)[0][1]"
+    )
+    before = view.box(region)
+    tab.mouse.dblclick(before["x"] + before["w"] / 2, before["y"] + before["h"] / 2)
+    view.wait(f"hook => !hook.regions().includes({json.dumps(region)})")
+    assert view.state["zoom"] > 0.2
+    assert view.state["selected"] == region
+    view.press("Space")
+    view.wait(f"hook => hook.regions().includes({json.dumps(region)})")
+    after = view.rest().box(region)
+    stage = view.canvas.bounding_box()
+    assert stage["x"] <= after["x"] and after["x"] + after["w"] <= stage["x"] + stage["width"]
+
+
+def test_a_rewrite_is_zoomed_to_and_can_be_read(tab, app):
+    view = optimized(tab, app, NARROW, passes="fold_batchnorm", step="1")
+    assert view.state["zoom"] < 0.45
+    view.press("ArrowLeft")
+    assert view.state["zoom"] >= 0.45
+    framed = view.ask("hook => hook.framed()")
+    assert framed and view.box(framed[0])["visible"]
+
+
+def test_a_bar_of_the_waterfall_leads_to_its_nodes_in_the_graph(page):
+    open_sample(page, "resnet50_narrow")
+    go(page, "Optimize")
+    go(page, "Measure")
+    page.get_by_label("Repetitions", exact=True).fill("3")
+    page.get_by_role("button", name="Measure", exact=True).click()
+    settle(page)
+    page.get_by_role("tab", name="Where the time went").click()
+    page.get_by_text("Show in the graph").wait_for()
+    show_in_graph(page, "Conv")
+    view = GraphView(page)
+    view.wait("hook => hook.state().query === 'op:Conv' && hook.state().hits > 0 && hook.state().colouring === 'query'")
+    assert "/optimize" in page.url
+    go(page, "Measure")
+    assert "/run" in page.url, "the choice is not made again on the way back"
+
+
+def test_the_palette_leads_to_passes_nodes_actions_and_pages(tab, app):
+    view = optimized(tab, app, NARROW, passes="sum_to_add,fold_batchnorm", step="0")
+    tab.mouse.click(700, 60)  # beside the view, which has no focus
+
+    def choose(text: str) -> None:
+        tab.keyboard.press("Control+k")
+        tab.get_by_role("dialog", name="Command palette").wait_for()
+        tab.keyboard.type(text)
+        tab.keyboard.press("Enter")
+
+    choose("pass fold batch")
+    view.wait("hook => hook.state().step === 2")
+    choose("n25")
+    view.wait("hook => hook.state().selected === 'n25' && hook.state().zoom >= 0.45")
+    choose("one pane, two")
+    view.wait("hook => hook.state().panes === 1")
+    choose("op:Relu")
+    view.wait("hook => hook.state().query === 'op:Relu' && hook.state().hits > 0")
+    tab.keyboard.press("Control+k")
+    tab.keyboard.press("Escape")
+    assert tab.get_by_role("dialog", name="Command palette").is_hidden()
+    choose("page memory")
+    tab.wait_for_url("**/memory*")

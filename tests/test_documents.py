@@ -1,0 +1,94 @@
+"""README and the first pages as a new user follows them: their commands and snippets are run, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+
+import onnx
+import pytest
+
+from benchmarks.results import PAGE, page_of, parts_of
+from tests.conftest import ROOT
+
+READ_FIRST = [ROOT / "README.md", ROOT / "docs" / "start.md"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
+MAX_LINE = 400  # characters
+MAX_WORDS = 25  # of a sentence, on average over a page
+GENERATED = ("passes.md", "rules.md", "conformance.md", "results.md")
+
+
+def blocks(language: str) -> list[str]:
+    pattern = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [text for page in READ_FIRST for text in pattern.findall(page.read_text(encoding="utf-8"))]
+
+
+@pytest.fixture
+def beside_the_samples(tmp_path):
+    """A folder in which the snippets can write, with the samples where they expect them."""
+    (tmp_path / "sample_models").symlink_to(ROOT / "sample_models")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("snippet", blocks("python"))
+def test_a_snippet_runs_as_it_stands(snippet, beside_the_samples):
+    words = [sys.executable, "-c", snippet]
+    ended = subprocess.run(words, cwd=beside_the_samples, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert "Equal" in ended.stdout and "176 to 123" in ended.stdout
+    assert len(onnx.load(beside_the_samples / "model.opt.onnx").graph.node) == 123
+
+
+@pytest.mark.parametrize(
+    "command", [line for text in blocks("bash") for line in text.splitlines() if "optimize" in line]
+)
+def test_a_command_runs_as_it_stands(command, done, beside_the_samples, monkeypatch):
+    monkeypatch.chdir(beside_the_samples)
+    program, *arguments = shlex.split(command, comments=True)
+    assert program == ".venv/bin/graph-workbench"
+    done(*arguments)
+    written = arguments[arguments.index("-o") + 1]
+    assert len(onnx.load(written).graph.node) == 123
+
+
+def test_every_make_target_that_is_named_exists():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = {line.split()[1] for text in blocks("bash") for line in text.splitlines() if line.startswith("make ")}
+    assert named >= {"run", "test"}
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_file_leads_to_one(page):
+    targets = [target for target, _ in LINK.findall(page.read_text(encoding="utf-8")) if ":" not in target]
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", READ_FIRST, ids=lambda page: page.name)
+def test_what_is_read_first_has_short_lines(page):
+    assert max(map(len, page.read_text(encoding="utf-8").splitlines())) <= MAX_LINE
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page, without code, tables and headings."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = "\n".join(line for line in text.splitlines() if not line.startswith(("|", "#")))
+    paragraphs = re.split(r"\n\s*\n|\n- ", text)
+    ends = (re.split(r"(?<=[.!?:])\s+(?=[A-Z`*\"(\[])", " ".join(paragraph.split())) for paragraph in paragraphs)
+    return [sentence for paragraph in ends for sentence in paragraph if sentence]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in GENERATED], ids=lambda page: page.name)
+def test_sentences_have_at_most_25_words_on_average(page):
+    page_sentences = sentences(page.read_text(encoding="utf-8"))
+    assert sum(len(sentence.split()) for sentence in page_sentences) <= MAX_WORDS * len(page_sentences)
+
+
+def test_the_summary_of_the_results_is_counted_from_their_tables():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page_of(parts_of(page)) == page, "run python benchmarks/results.py --only a part that changed"

@@ -1,0 +1,191 @@
+"""What an optimization gained: nodes, latency, memory, and whether the result is equal, each with its evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+from workbench.errors import counted
+from workbench.explanations.time_changes import (
+    NAMES_OF_BACKENDS,
+    TimeChange,
+    TimeChanges,
+    changes_by_operator,
+    changes_by_pass,
+)
+from workbench.opsets.written import at_written_opset
+from workbench.rewrite import History
+from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
+from workbench.run.verdict_words import error_text
+
+BEFORE, AFTER = "original", "result"  # the labels of the two variants
+_MAX_CHANGES = 8
+_COLOURS = {"faster": "#2e7d32", "slower": "#c62828", "": "#808080"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of the card: "nodes", "261 to 125", "". better: whether it improved; None: neither."""
+
+    label: str
+    value: str
+    detail: str = ""
+    better: bool | None = None
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.value}" + (f" ({self.detail})" if self.detail else "")
+
+    @property
+    def caption(self) -> str:
+        """What stands below the value: its label and evidence."""
+        return self.label + (f": {self.detail}" if self.detail else "")
+
+
+@dataclass(frozen=True, repr=False)
+class Gain:
+    """The result of an optimization beside the original.
+
+    figures: nodes, latency, memory, error, opset, as far as they are known.
+    by_operator, by_pass: where the time went; None if nothing was measured.
+    """
+
+    figures: tuple[Figure, ...]
+    by_operator: TimeChanges | None = None
+    by_pass: TimeChanges | None = None
+
+    @property
+    def sentence(self) -> str:
+        """ "nodes 261 to 125; latency 3.04 to 1.97 ms (34 to 36 % less time in ONNX Runtime on this CPU); ..." """
+        return "; ".join(map(str, self.figures)) + "."
+
+    def __repr__(self) -> str:
+        return f"<Gain: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        """The card, and the waterfalls, for a notebook."""
+        parts = [card_html(self.figures)]
+        for title, changes in (("by operator", self.by_operator), ("by pass", self.by_pass)):
+            if changes is not None:
+                parts.append(f"<p>Latency {title}, in ms</p>{waterfall_html(changes)}")
+        return "".join(parts)
+
+
+def gain_of(history: History, measurement: Measurement | None = None) -> Gain:
+    """What the history gained. measurement: of BEFORE and AFTER by one backend; None if nothing was measured."""
+    written = at_written_opset(history.graph)[1]
+    opset = Figure(
+        "opset",
+        f"{written.opset}",
+        "as the file" if written.opset == written.before else f"{written.before} in the file",
+    )
+    if measurement is None:
+        return Gain((nodes_figure(history), error_figure(history), opset))
+    before, after = (measurement.ran.get(label) for label in (BEFORE, AFTER))
+    if before is None or after is None:
+        failed = "; ".join(f"{label}: {why}" for label, why in measurement.failures.items())
+        return Gain((nodes_figure(history), Figure("latency", "not measured", failed), error_figure(history), opset))
+    figures = latency_figure(before, after), memory_figure(before, after), error_figure(history, after)
+    return Gain(
+        (nodes_figure(history), *figures, opset),
+        changes_by_operator(before, after),
+        changes_by_pass(before, after, history),
+    )
+
+
+def nodes_figure(history: History) -> Figure:
+    first, last = history[0].before["nodes"] or 0, history[-1].after["nodes"] or 0
+    return Figure("nodes", f"{first:,} to {last:,}", better=None if first == last else last < first)
+
+
+def latency_figure(before: MeasuredVariant, after: MeasuredVariant) -> Figure:
+    """The two medians, and the interval of their ratio as percent of the time."""
+    place = f"in {NAMES_OF_BACKENDS.get(after.backend, after.backend)} here"
+    values = f"{_ms(before.latency.median_ms)} to {_ms(after.latency.median_ms)} ms"
+    ratio = after.ratio
+    if ratio.ratio_busy:
+        least = f"{_ms(before.latency.min_ms)} to {_ms(after.latency.min_ms)} ms"
+        return Figure("latency", values, f"busy machine, not comparable; minima {least}")
+    low, high = sorted((100 * (1 - ratio.ratio_low), 100 * (1 - ratio.ratio_high)))
+    if low <= 0 <= high:
+        return Figure("latency", values, f"no clear gain {place}: {-high:+.0f} to {-low:+.0f} % of the time")
+    if high < 0:
+        return Figure("latency", values, f"{_span(-high, -low)} % more time {place}", better=False)
+    return Figure("latency", values, f"{_span(low, high)} % less time {place}", better=True)
+
+
+def memory_figure(before: MeasuredVariant, after: MeasuredVariant) -> Figure:
+    first, last = before.memory.peak_bytes, after.memory.peak_bytes
+    return Figure(
+        f"peak memory ({after.memory.counted})",
+        f"{first / 1e6:,.1f} to {last / 1e6:,.1f} MB",
+        "",
+        None if abs(last - first) < 0.01 * first else last < first,
+    )
+
+
+def error_figure(history: History, after: MeasuredVariant | None = None) -> Figure:
+    """Whether the result computes what the original computes; NOT EQUAL if one step does not."""
+    verdict = history[-1].verdict if history.failed is None else history.failed.verdict
+    if verdict is None:
+        error = None if after is None or after.error is None else after.error.max_rel_error
+        if error is None:
+            return Figure("result", "not compared")
+        return Figure("result", f"error {error:.1e}", "relative to ONNX Runtime on the original")
+    if verdict.ok is None:
+        return Figure("result", "not verified", better=False)
+    if not verdict.ok:
+        return Figure("result", "NOT EQUAL", f"error {error_text(verdict)}", better=False)
+    return Figure("result", "equal", error_text(verdict), better=True)
+
+
+def _ms(value: float) -> str:
+    """The number as text, with three significant digits."""
+    digits = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{value:,.{max(digits, 0)}f}"
+
+
+def _span(low: float, high: float) -> str:
+    """ "13 to 15", or "14" where both round to the same number."""
+    first, last = f"{low:.0f}", f"{high:.0f}"
+    return first if first == last else f"{first} to {last}"
+
+
+def card_html(figures: Iterable[Figure]) -> str:
+    """The figures in one row: the number large, its label and its evidence small below."""
+    cells = []
+    for figure in figures:
+        better = "" if figure.better is None else ("faster" if figure.better else "slower")
+        colour = "inherit" if not better else _COLOURS[better]
+        cells.append(
+            f'<div><div style="font-size:1.15em;font-weight:600;color:{colour}">{escape(figure.value)}</div>'
+            f'<div style="font-size:0.8em;opacity:0.75">{escape(figure.caption)}</div></div>'
+        )
+    return f'<div style="display:flex;flex-wrap:wrap;gap:0.3em 1.8em">{"".join(cells)}</div>'
+
+
+def waterfall_html(changes: TimeChanges) -> str:
+    """A table with one bar a row, from the latency before to the latency after."""
+    widest = max(changes.before_ms, changes.after_ms, 1e-9)
+    rows, at = [_bar("original", "", 0.0, changes.before_ms, widest, f"{_ms(changes.before_ms)} ms")], changes.before_ms
+    for change in changes.largest(_MAX_CHANGES):
+        kind = "faster" if change.ms < 0 else "slower"
+        rows.append(_bar(change.label, kind, min(at, at + change.ms), abs(change.ms), widest, _change_text(change)))
+        at += change.ms
+    rows.append(_bar("result", "", 0.0, changes.after_ms, widest, f"{_ms(changes.after_ms)} ms"))
+    return f'<table style="width:100%;border-collapse:collapse">{"".join(rows)}</table>'
+
+
+def _bar(label: str, kind: str, start: float, length: float, widest: float, words: str) -> str:
+    left, width = 100 * max(start, 0.0) / widest, max(100 * length / widest, 0.2)
+    bar = f"margin-left:{left:.2f}%;width:{min(width, 100 - left):.2f}%;background:{_COLOURS[kind]};height:0.9em"
+    return (
+        f'<tr><td style="text-align:right;white-space:nowrap;padding:0 0.6em">{escape(label)}</td>'
+        f'<td style="width:60%"><div style="{bar}"></div></td><td style="white-space:nowrap">{escape(words)}</td></tr>'
+    )
+
+
+def _change_text(change: TimeChange) -> str:
+    counts = counted(len(change.operators_before), "operator")
+    return f"{change.ms:+,.3f} ms; {counts} before, {len(change.operators_after):,} after"

@@ -1,0 +1,56 @@
+"""The grouping with the least memory traffic under given rules, with a proven bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from workbench.fusion.joining import join_groups
+from workbench.fusion.one_output import (
+    GroupingProgram,
+    MinimumGrouping,
+    least_traffic_of_one_output,
+    program_of_one_output,
+)
+from workbench.fusion.problem import Operator
+from workbench.fusion.rules import FusionRules
+from workbench.fusion.several_outputs import least_traffic_of_several_outputs, program_of_several_outputs
+from workbench.fusion.traffic import StoredValue
+
+
+def grouping_program(
+    operators: Sequence[Operator],
+    values: Sequence[StoredValue],
+    rules: FusionRules,
+    max_operators: int,
+    group: Sequence[int],
+) -> GroupingProgram:
+    """The linear program behind `least_traffic`, with a grouping as its solution.
+
+    group: for each operator the number of its group; under rules for one output, the number of its last operator.
+    """
+    program_of = program_of_several_outputs if rules.several_outputs else program_of_one_output
+    return program_of(operators, values, rules, max_operators, group)
+
+
+def least_traffic(
+    operators: Sequence[Operator],
+    values: Sequence[StoredValue],
+    rules: FusionRules,
+    max_operators: int,
+    start: Sequence[int],
+    seconds: float,
+) -> MinimumGrouping:
+    """The grouping with the least traffic that was found within `seconds`, and a lower bound of all groupings.
+
+    values: all of known size. start: a grouping that the rules allow; for each operator the number of the operator
+    whose results leave its group. The search for groups with several outputs starts from the minimum with one output,
+    whose groups are joined as long as that saves bytes.
+    """
+    began = time.monotonic()
+    minimum_grouping = least_traffic_of_one_output(operators, values, rules, max_operators, start, seconds)
+    if not rules.several_outputs:
+        return minimum_grouping
+    remaining = max(0.0, seconds - (time.monotonic() - began))
+    joined = join_groups(operators, values, rules, max_operators, minimum_grouping.group)
+    return least_traffic_of_several_outputs(operators, values, rules, max_operators, joined, remaining)

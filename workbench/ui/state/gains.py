@@ -1,0 +1,84 @@
+"""The gain of the open model's pipeline, measured in the background; for small models, automatically."""
+
+from __future__ import annotations
+
+import os
+import time
+from threading import Event
+
+from workbench.explanations.gain import AFTER, BEFORE, Gain, gain_of
+from workbench.layout.profile import machine_target
+from workbench.rewrite import History
+from workbench.run.measurement.measurement_result import Measurement
+from workbench.run.measurement.variants import Variant
+from workbench.ui.server.origin_guard import listens_beyond_this_machine
+from workbench.ui.state.record_runs import measure_here
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Job, Report, was_cancelled
+
+JOB = "gain"
+MEASURE_VARIABLE = "WORKBENCH_MEASURE"  # environment variable; "asked": nothing is measured before the user requests it
+_ON_REQUEST = "asked"
+_MAX_FLOPS = 20e9  # the most FLOPs of one run, which takes some seconds on one core
+_SECONDS = 6.0  # after so many seconds of a measurement no further run begins
+
+
+def gain_here(opened: Opened, history: History) -> Gain:
+    """The gain as far as it is known: latency and memory only once they are measured."""
+    cached = opened.gain
+    if cached is not None and cached[0] is history and cached[1] is history[-1].verdict:
+        return cached[2]
+    gain = gain_of(history, measured_gain(opened, history))
+    opened.gain = history, history[-1].verdict, gain
+    return gain
+
+
+def measured_gain(opened: Opened, history: History) -> Measurement | None:
+    """The measurement of the history's result and the original; None before it is done."""
+    cached = opened.gain_measured
+    return cached[1] if cached is not None and cached[0] is history else None
+
+
+def is_measured_automatically(opened: Opened, history: History) -> bool:
+    """Whether the gain is measured without a click: of a small model, if only this machine can use the app."""
+    if (
+        os.environ.get(MEASURE_VARIABLE) == _ON_REQUEST
+        or listens_beyond_this_machine()
+        or was_cancelled(opened.jobs, JOB)
+    ):
+        return False
+    if measured_gain(opened, history) is not None or len(history) < 2:
+        return False
+    return opened.summary.flops <= _MAX_FLOPS
+
+
+def measure_gain(opened: Opened, history: History) -> None:
+    """Measure the original and the result in the background, in ONNX Runtime, or as CUDA graphs on a GPU."""
+    device, backend = ("cuda", "cuda-graphs") if machine_target() == "cuda" else ("cpu", "onnxruntime")
+    variants = {
+        BEFORE: Variant(history.initial, backend, step=BEFORE),
+        AFTER: Variant(history.graph, backend, step=AFTER),
+    }
+    finish = _Deadline()
+
+    def work(report: Report) -> None:
+        finish.begin(_SECONDS)
+        measurement = measure_here(opened, variants, device, report, finish)
+        opened.gain_measured, opened.gain = (history, measurement), None
+
+    job = Job(work, worker(), device, f"Measuring {opened.title}", request=id(history), finish=finish)
+    opened.jobs.start(JOB, job)
+
+
+class _Deadline(Event):
+    """An event that is also set some seconds after `begin`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ends = float("inf")
+
+    def begin(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        return super().is_set() or time.monotonic() >= self._ends

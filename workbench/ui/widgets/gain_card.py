@@ -1,0 +1,140 @@
+"""The card with the gain of the optimization, each number with its evidence, and what it waits for."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from workbench.errors import UserError
+from workbench.explanations.gain import Figure
+from workbench.rewrite import History
+from workbench.ui.state.checking import Checking, is_compared
+from workbench.ui.state.gains import JOB, gain_here, is_measured_automatically, measure_gain, measured_gain
+from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.session import Opened
+from workbench.ui.state.work import Job, forget_cancel
+from workbench.ui.widgets.progress import cancel_job, time_left
+
+_LATENCY = "latency"  # the label of its figure
+_LOOK_EVERY_S = 1.5  # a browser on this machine disturbs the measurement
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """What the card waits for. state: in a word, and how far it is. cancel: ends it; is_done: whether it has ended."""
+
+    state: Callable[[], tuple[str, str]]
+    cancel: Callable[[], None]
+    is_done: Callable[[], bool]
+
+
+def gain_card(opened: Opened, history: History, how: str) -> Any:
+    """Draw the card, and start a measurement if needed; returns its row, for another button.
+
+    how: one of HOW: which steps are compared with the original. The comparison comes before the measurement.
+    """
+    _take_result(opened)
+    running = opened.jobs.by_key.get(JOB)
+    if running is not None and running.request != id(history):
+        opened.jobs.stop(JOB)
+        running = None
+    is_ready = history.failed is None and is_compared(history, how)
+    if running is None and is_ready and is_measured_automatically(opened, history):
+        measure_gain(opened, history)
+        running = opened.jobs.by_key.get(JOB)
+    waiting = _waiting_for(opened, history, running, is_ready)
+    row = st.container(horizontal=True, vertical_alignment="center", key="gain_card")
+    with row:
+        if waiting is not None:
+            _watch(opened, history, waiting)
+            return row
+        is_measured = measured_gain(opened, history) is not None
+        figures = list(gain_here(opened, history).figures)
+        st.html(_html(figures if is_measured else _with_latency(figures, "not measured")))
+        if history.failed is None:
+            label = "Measure again" if is_measured else "Measure gain"
+            about = "Measures the original beside the result, interleaved, for some seconds."
+            st.button(label, key="measure_gain", help=about, on_click=_start, args=(opened, history))
+    return row
+
+
+def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is_ready: bool) -> _Waiting | None:
+    """What the card waits for: its measurement, or first the comparison with the original; None for nothing."""
+    if running is not None:
+        return _Waiting(
+            lambda: _progress(running),
+            lambda: cancel_job(opened.jobs, JOB),
+            lambda: running.is_done(within_s=0),
+        )
+    checking = opened.checking
+    if is_ready or history.failed is not None or checking is None or checking.is_done:
+        return None
+    if checking.history is not history or not is_measured_automatically(opened, history):
+        return None
+    return _Waiting(lambda: ("waiting", _comparison_text(checking)), checking.stop, lambda: checking.is_done)
+
+
+def _progress(job: Job[None]) -> tuple[str, str]:
+    """ "waiting", "waiting for its turn, 1 job before it on cpu: Tuning x (12 s)" """
+    message, share = job.last_report
+    now = time.monotonic()
+    left = "" if job.running_since is None else time_left(now - job.running_since, share)
+    word = "waiting" if message.startswith("waiting") else "measuring..."
+    message = f"ending, {message}" if job.is_finishing else message
+    return word, f"{message} ({now - job.queued_at:,.0f} s{left})"
+
+
+def _comparison_text(checking: Checking) -> str:
+    passed = time.monotonic() - checking.started
+    counts = f"{checking.compared} of {len(checking.history)} steps"
+    return f"after the verification: {counts} ({passed:,.0f} s{time_left(passed, checking.share)})"
+
+
+def _with_latency(figures: list[Figure], value: str, detail: str = "") -> list[Figure]:
+    """The figures with these words in place of the latency."""
+    first, *others = (figure for figure in figures if figure.label != _LATENCY)
+    return [first, Figure(_LATENCY, value, detail), *others]
+
+
+def _start(opened: Opened, history: History) -> None:
+    forget_cancel(opened.jobs, JOB)
+    measure_gain(opened, history)
+
+
+def _take_result(opened: Opened) -> None:
+    """Remove the job of a measurement that has ended; one that failed is not repeated automatically."""
+    job = opened.jobs.by_key.get(JOB)
+    if job is None or not job.is_done(within_s=0):
+        return
+    del opened.jobs.by_key[JOB]
+    try:
+        job.result()
+    except UserError as error:
+        opened.jobs.cancelled.add(JOB)
+        st.caption(markdown_escaped(f"The gain was not measured: {error}"))
+
+
+@st.fragment(run_every=_LOOK_EVERY_S)
+def _watch(opened: Opened, history: History, waiting: _Waiting) -> None:
+    """Draw the card with what it waits for and how far that is; the page runs again when that has ended."""
+    if waiting.is_done():
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        figures = list(gain_here(opened, history).figures)
+        st.html(_html(_with_latency(figures, *waiting.state())))
+        st.button("Cancel", key="cancel_gain", on_click=waiting.cancel)
+
+
+def _html(figures: list[Figure]) -> str:
+    return f'<div class="wb-card" role="group" aria-label="What was gained">{"".join(map(_cell, figures))}</div>'
+
+
+def _cell(figure: Figure) -> str:
+    kind = {True: " better", False: " worse", None: ""}[figure.better]
+    caption = html.escape(figure.caption)
+    return f'<div><b class="value{kind}">{html.escape(figure.value)}</b><span>{caption}</span></div>'

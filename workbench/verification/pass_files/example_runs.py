@@ -1,0 +1,134 @@
+"""Runs of small graphs by ONNX Runtime in this process, and how their results may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from workbench.io.exporting import to_bytes
+from workbench.ir import DataType, Graph
+from workbench.ir.types import Dim
+from workbench.rewrite import Exactness
+from workbench.verification.pass_files.example_graphs import shaped_input
+
+Arrays = dict[str, np.ndarray]
+
+ORDINARY_FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 7.0)
+_NOT_FINITE = (np.nan, np.inf, -np.inf)
+_EXTREME = (1e-45, -1e-45, 3.4e38, -3.4e38, 1.17549435e-38)  # where rounding differs by all that there is
+_DIMS = (0, 1, 2, 3)  # of symbolic dims
+_RELATIVE, _ABSOLUTE = 1e-5, 1e-6
+
+
+def outputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Arrays:
+    """What ONNX Runtime, unoptimized, gives for the graph's export; ONNX's own evaluator where it has no kernel."""
+    import onnxruntime
+    from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    exported = to_bytes(graph)
+    try:
+        results = onnxruntime.InferenceSession(exported, options).run(list(graph.outputs), dict(inputs))
+    except NoKernel:  # such as for sums of unsigned integers
+        from onnx.reference import ReferenceEvaluator
+
+        evaluator = ReferenceEvaluator(onnx.load_from_string(exported))
+        results = evaluator.run(list(graph.outputs), dict(inputs))
+    return dict(zip(graph.outputs, results, strict=True))
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> Arrays:
+    """Standard normal numbers, or integers 0 and 1, of each input's type; a symbolic dim is 2."""
+    random = np.random.default_rng(seed)
+    result = {}
+    for name in graph.inputs:
+        element, axes = shaped_input(graph, name)
+        shape, dtype = concrete_shape(axes, 2), element.numpy()
+        floating = np.issubdtype(dtype, np.floating)
+        result[name] = (random.standard_normal(shape) if floating else random.integers(0, 2, shape)).astype(dtype)
+    return result
+
+
+def hostile_inputs(
+    graph: Graph, exactness: Exactness, seed: int, dim: int, ordinary: Sequence[float] = ORDINARY_FLOATS
+) -> Arrays:
+    """Inputs with NaN, infinities, -0.0 and the limits of types, as far as a rule of this exactness answers for them.
+
+    dim: the size of symbolic dims. ordinary: the floats that are drawn for every exactness.
+    """
+    random = np.random.default_rng(seed)
+    extreme = _EXTREME if exactness is Exactness.BIT_EXACT else ()
+    not_finite = () if exactness is Exactness.FAST_MATH else _NOT_FINITE
+    floats = np.array([*ordinary, *not_finite, *extreme])
+    divides = any(node.op in ("Div", "Mod") for node in graph.nodes)
+    result = {}
+    for name in graph.inputs:
+        element, axes = shaped_input(graph, name)
+        shape, dtype = concrete_shape(axes, dim), element.numpy()
+        if element == DataType.BOOL:
+            result[name] = random.integers(0, 2, shape).astype(bool)
+        elif np.issubdtype(dtype, np.floating):
+            with np.errstate(over="ignore"):
+                result[name] = random.choice(floats, shape).astype(dtype)
+        else:
+            info = np.iinfo(dtype)
+            pool = [1, 2, 3, 7, info.max] + ([] if divides else [0, info.min, info.min + 1])
+            result[name] = random.choice(np.array(pool, dtype=dtype), shape)
+    return result
+
+
+def hostile_runs(
+    before: Graph, after: Graph, exactness: Exactness, seeds: Iterable[int]
+) -> Iterator[tuple[str, Arrays, Arrays]]:
+    """What both graphs give on hostile inputs: the seed and the size in words, the outputs before and after.
+
+    Symbolic dims are 0, 1, 2 and 3. Inputs that the first graph itself does not take are left out: an index, a shape.
+    """
+    symbolic = any(not isinstance(d, int) for v in before.inputs for d in getattr(before.types[v], "shape", None) or ())
+    for seed in seeds:
+        for dim in _DIMS if symbolic else (1,):
+            inputs = hostile_inputs(before, exactness, seed, dim)
+            try:
+                expected = outputs(before, inputs)
+            except Exception:  # of whatever kind: ONNX Runtime or ONNX's evaluator refuses these numbers
+                continue
+            yield f"dim {dim}, seed {seed}", expected, outputs(after, inputs)
+
+
+def concrete_shape(axes: Sequence[Dim], dim: int) -> list[int]:
+    """The shape with `dim` for every symbolic dim."""
+    return [size if isinstance(size, int) else dim for size in axes]
+
+
+def inexactness(exactness: Exactness, expected: np.ndarray, found: np.ndarray) -> str:
+    """How the result differs by more than a rule of this exactness may change; "" if it does not."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"it is {found.dtype}{list(found.shape)} and {expected.dtype}{list(expected.shape)} before the rewrite"
+    return _first_difference(expected, found, ~_is_allowed(exactness, expected, found))
+
+
+def _is_allowed(exactness: Exactness, expected: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Element by element, whether the result may stand for the expected one."""
+    if exactness is Exactness.STEP and expected.dtype in (np.int8, np.uint8):
+        return np.asarray(np.abs(found.astype(int) - expected.astype(int)) <= 1)
+    if not np.issubdtype(expected.dtype, np.floating):
+        return np.asarray(found == expected)
+    is_nan = np.isnan(found) & np.isnan(expected)
+    same_sign = np.signbit(found) == np.signbit(expected)
+    if exactness is Exactness.BIT_EXACT:
+        return np.asarray(is_nan | ((found == expected) & same_sign))
+    is_close: np.ndarray = np.isclose(found, expected, rtol=_RELATIVE, atol=_ABSOLUTE) | is_nan
+    if exactness is Exactness.FAST_MATH:
+        return is_close
+    return np.asarray(is_close & (same_sign | (found != 0) | (expected != 0)))
+
+
+def _first_difference(expected: np.ndarray, found: np.ndarray, wrong: np.ndarray) -> str:
+    if not wrong.any():
+        return ""
+    place = tuple(int(index) for index in np.argwhere(wrong)[0])
+    return f"element {list(place)} is {found[place]} and {expected[place]} before the rewrite"

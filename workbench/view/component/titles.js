@@ -1,0 +1,192 @@
+// @ts-check
+// Titles of open groups and texts of regions. They have the same size on the screen at each zoom, and none covers another.
+
+import { ADDED, CHANGED, REMOVED, SAME } from "./comparison.js";
+import { paintStripes, sign } from "./boxes.js";
+import { TEXT_ZOOM } from "./pane.js";
+import { isFrame } from "./scene.js";
+import { cutText, duration, thousands, widthOf } from "./text_metrics.js";
+import { inkOn, mixColours } from "./theme.js";
+
+/** @import { Box, Context, Extent, Pane } from "./types.js" */
+
+const TITLE_FONT = 12; // px on the screen
+const TITLE_LINE = 15;
+const TITLE_MARGIN = 5;
+const STRIP = 10; // px on the screen at an open group's top and bottom without text
+const MAX_STACK = 5; // titles of nested groups, one below another
+const MAX_WRAPPED = 60; // characters of a region's title
+const PANE_LABEL = 60; // px on the screen in a pane's upper right corner, for its label
+const MIN_TITLE = 50; // px on the screen; a narrower group has no title
+
+/** The titles of the groups that a pane shows, outermost first, where none covers another. The areas are in px of the
+ * pane. A title stays visible when its group begins outside the pane.
+ * @param {Pane} pane @returns {{ index: number, text: string, area: Extent }[]} */
+export function titlesOf(pane) {
+  const { scene, regions, region, zoom, theme } = pane;
+  const titles = /** @type {{ index: number, text: string, area: Extent }[]} */ ([]);
+  const width = (region.right - region.left) * zoom;
+  const taken = [{ left: width - PANE_LABEL, right: width, top: 0, bottom: TITLE_LINE }, ...regionAreas(pane)];
+  for (const index of scene.frames) {
+    const box = scene.boxes[index];
+    if (regions.cover[index] >= 0 || !pane.seesBox(box) || !pane.shows(index) || box.w * zoom < MIN_TITLE) continue;
+    const left = (Math.max(box.left, region.left) - region.left) * zoom + TITLE_MARGIN;
+    const right = (Math.min(box.left + box.w, region.right) - region.left) * zoom;
+    const bottom = (box.top + box.h - region.top) * zoom;
+    const mark = pane.comparison.marks[index]; // only a fused group has one: a rewrite creates it
+    const text = [mark > SAME ? sign(mark) : "", box.title || box.id, box.same].filter(Boolean).join("   ");
+    const cut = cutText(text, titleFont(TITLE_FONT, theme.font), right - left - TITLE_MARGIN);
+    if (!cut.text) continue;
+    const highest = Math.max(box.top - region.top, 0) * zoom + 2;
+    let top = highest;
+    const over = () => taken.find((area) => area.left < left + cut.width + TITLE_MARGIN && area.right > left - TITLE_MARGIN && area.top < top + TITLE_LINE && area.bottom > top);
+    for (let other = over(); other; other = over()) top = other.bottom + 1;
+    if (top + TITLE_LINE > bottom || top > highest + MAX_STACK * TITLE_LINE) continue;
+    const area = { left: left - 2, right: left + cut.width + 2, top, bottom: top + TITLE_LINE };
+    titles.push({ index, text: cut.text, area });
+    taken.push(area);
+  }
+  return titles;
+}
+
+/** The closed groups that a pane shows as regions are shown. @param {Pane} pane */
+export function closedRegions(pane) {
+  const { scene, regions, zoom } = pane;
+  return zoom < TEXT_ZOOM ? scene.closed.filter((index) => !regions.hides(index) && pane.seesBox(scene.boxes[index]) && pane.shows(index)) : [];
+}
+
+/** The areas of the visible regions in px of the pane, without a strip that a title may cover. @param {Pane} pane */
+function regionAreas(pane) {
+  const { scene, regions, region, zoom } = pane;
+  const shown = scene.frames.filter((index) => regions.isRegion(index) && pane.seesBox(scene.boxes[index]));
+  return [...shown, ...closedRegions(pane)].map((index) => {
+    const { left, top, w, h } = scene.boxes[index];
+    return { left: (left - region.left) * zoom, right: (left + w - region.left) * zoom, top: (top - region.top) * zoom + stripOf(scene.boxes[index]), bottom: (top + h - region.top) * zoom };
+  });
+}
+
+/** Px on the screen at a region's top and bottom without text: an outer group's title may begin there. @param {Box} box */
+function stripOf({ open }) {
+  return open ? STRIP : 2;
+}
+
+/** @param {Context} ctx @param {Pane} pane */
+export function paintTitles(ctx, pane) {
+  const { theme, zoom, region } = pane;
+  const font = titleFont(TITLE_FONT / zoom, theme.font);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  for (const { text, area } of titlesOf(pane)) {
+    const [left, top] = [area.left / zoom + region.left, area.top / zoom + region.top];
+    ctx.globalAlpha = 0.85;
+    ctx.fillStyle = theme.panel;
+    ctx.fillRect(left, top, (area.right - area.left) / zoom, TITLE_LINE / zoom);
+    ctx.globalAlpha = 1;
+    ctx.font = font;
+    ctx.fillStyle = theme.ink;
+    ctx.fillText(text, left + 2 / zoom, top + TITLE_LINE / 2 / zoom);
+  }
+}
+
+/** A group as one box: the layouts in proportion, or its latency or hits, with its title and what changed inside.
+ * @param {Context} ctx @param {Pane} pane @param {number} index */
+export function paintRegion(ctx, pane, index) {
+  const { scene, theme, zoom } = pane;
+  const box = scene.boxes[index];
+  const inside = pane.inside(index);
+  const hasChanges = inside.counts.slice(REMOVED).some(Boolean);
+  ctx.globalAlpha = pane.isDim(index) ? 0.3 : 1;
+  ctx.setLineDash([]);
+  const fill = pane.colouring === "layout" || !box.open ? paintStripes(ctx, pane, index, inside.mix) : paintFill(ctx, pane, index);
+  ctx.strokeStyle = hasChanges ? theme.marks[CHANGED] : theme.neutralBorder;
+  ctx.lineWidth = (hasChanges ? 2 : 1) / zoom;
+  ctx.strokeRect(box.left, box.top, box.w, box.h);
+  paintRegionText(ctx, pane, index, regionLines(pane, index, inside), inkOn(fill));
+  ctx.globalAlpha = 1;
+}
+
+/** One fill: by latency the group's time beside that of the slowest region, else the most frequent fill of its boxes.
+ * @param {Context} ctx @param {Pane} pane @param {number} index */
+function paintFill(ctx, pane, index) {
+  const box = pane.scene.boxes[index];
+  const us = pane.timeOf(index);
+  const fill = pane.colouring === "us" && us !== null ? heatOf(pane, us) : mostFrequentFill(pane, index);
+  ctx.fillStyle = fill;
+  ctx.fillRect(box.left, box.top, box.w, box.h);
+  return fill;
+}
+
+/** @param {Pane} pane @param {number} us */
+function heatOf({ scene, theme, regions }, us) {
+  const times = scene.frames.filter((frame) => regions.isRegion(frame)).flatMap((frame) => scene.boxes[frame].us ?? []);
+  const slowest = Math.max(...times.map((time) => time ?? 0), 1e-9); // of both panes, so that they can be compared
+  return mixColours(theme.heat[0], theme.heat[1], us / slowest);
+}
+
+/** @param {Pane} pane @param {number} region */
+function mostFrequentFill(pane, region) {
+  if (pane.hits(region)) return pane.theme.hit;
+  const counts = /** @type {Map<string, number>} */ (new Map());
+  for (const index of pane.regions.boxesIn(region)) {
+    if (isFrame(pane.scene.boxes[index]) || !pane.shows(index)) continue;
+    const fill = pane.fillOf(index, pane.scene.lookOf(pane.boxVersion(index)));
+    counts.set(fill, (counts.get(fill) ?? 0) + 1);
+  }
+  return [...counts].sort(([, one], [, other]) => other - one)[0]?.[0] ?? pane.theme.neutral;
+}
+
+/** @param {Pane} pane @param {number} index @param {ReturnType<Pane["inside"]>} inside */
+function regionLines(pane, index, { nodes, counts }) {
+  const box = pane.scene.boxes[index];
+  const hits = pane.hits(index);
+  const number = pane.ownNumber(index);
+  const changes = [REMOVED, ADDED, CHANGED].filter((mark) => counts[mark]).map((mark) => `${sign(mark)}${counts[mark]}`).join(" ");
+  const size = `${thousands(nodes)} ${nodes === 1 ? "node" : "nodes"}`;
+  const us = pane.timeOf(index);
+  const time = pane.colouring === "us" && us !== null ? duration(us) : "";
+  const what = hits ? `${thousands(hits)} found` : number || time || transposesIn(pane, index);
+  return [box.title || box.id, what, size, changes, box.same ?? ""].filter(Boolean);
+}
+
+/** How many Transposes a region has, where its colour is the layout: there the layout changes.
+ * @param {Pane} pane @param {number} region */
+function transposesIn(pane, region) {
+  if (pane.colouring !== "layout") return "";
+  const looks = pane.regions.boxesIn(region).map((index) => pane.scene.lookOf(pane.boxVersion(index)));
+  const count = looks.filter((look) => look?.op === "Transpose").length;
+  return count ? `${thousands(count)} ${count === 1 ? "Transpose" : "Transposes"}` : "";
+}
+
+/** Lines in the middle of a box, as many as have room, each cut to its width. @param {Context} ctx @param {Pane} pane @param {number} index @param {string[]} lines @param {string} ink */
+function paintRegionText(ctx, pane, index, lines, ink) {
+  const { scene, zoom, theme } = pane;
+  const box = scene.boxes[index];
+  const room = Math.floor((box.h * zoom - 2 * stripOf(box)) / TITLE_LINE);
+  if (box.w * zoom < MIN_TITLE || room < 1) return;
+  const space = box.w * zoom - 2 * TITLE_MARGIN;
+  const [title, ...others] = lines;
+  const shown = [...wrapWords(title, space, theme.font), ...others].slice(0, room).map((text) => cutText(text, titleFont(TITLE_FONT, theme.font), space));
+  ctx.font = titleFont(TITLE_FONT / zoom, theme.font);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = ink;
+  shown.forEach(({ text, width }, line) => {
+    ctx.fillText(text, box.x - width / 2 / zoom, box.y + ((line - (shown.length - 1) / 2) * TITLE_LINE) / zoom);
+  });
+}
+
+/** The text in lines of whole words, as many as it needs. @param {string} text @param {number} width @param {string} family */
+function wrapWords(text, width, family) {
+  const lines = [""];
+  for (const word of text.slice(0, MAX_WRAPPED).split(" ")) {
+    const longer = [lines.at(-1), word].filter(Boolean).join(" ");
+    if (widthOf(longer, titleFont(TITLE_FONT, family)) <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.filter(Boolean);
+}
+
+/** @param {number} size @param {string} family */
+function titleFont(size, family) {
+  return `600 ${size}px ${family}`;
+}
