@@ -1,4 +1,4 @@
-"""Markdown of the results of `on_gpu.py`: `python benchmarks/gpu_section.py FOLDER ...`."""
+"""The results of `on_gpu.py` as data; `python benchmarks/gpu_section.py FOLDER ...` prints them as Markdown."""
 
 from __future__ import annotations
 
@@ -9,44 +9,50 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.printed import Content, content_of
+from benchmarks.results_page import drawn, measurement_items
+from workbench.run.records.published import PublishedMeasurement, PublishedTable
+
 Rows = Sequence[Mapping[str, Any]]
 
 
-def section(folder: Path) -> str:
-    """The tables of one folder of results, after the text of its `about.md` if there is one."""
+def gpu_measurement(folder: Path) -> PublishedMeasurement:
+    """One folder of results, called DATE-CARD, after the text of its `about.md` if there is one."""
     parts = {path.stem: _rows(path) for path in sorted(folder.glob("*.jsonl"))}
     about = folder / "about.md"
-    texts = [about.read_text(encoding="utf-8").strip()] if about.exists() else []
-    texts += [table for part, write in _WRITERS.items() if part in parts and (table := write(parts[part]))]
-    return "\n\n".join(texts) + "\n"
+    content: Content = [
+        f"### {folder.name}",
+        *(content_of(about.read_text(encoding="utf-8")) if about.exists() else []),
+    ]
+    for part, write in _WRITERS.items():
+        content += write(parts[part]) if parts.get(part) else []
+    (environment,) = parts["environment"][:1]
+    driver = f", driver {environment['driver']}" if environment.get("driver") else ""
+    machine = f"{environment['device_name']}, {environment['threads']} threads{driver}"
+    return PublishedMeasurement(folder.name[: len("2026-11-26")], machine, environment["versions"], tuple(content))
 
 
 def _rows(path: Path) -> Rows:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _environment(rows: Rows) -> str:
-    (row,) = rows[:1]
-    versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-    driver = f", driver {row['driver']}" if row.get("driver") else ""
-    return f"{row['device_name']}, {row['threads']} threads{driver}; {versions}."
-
-
-def _tests(rows: Rows) -> str:
+def _tests(rows: Rows) -> Content:
     counts = Counter(row["outcome"] for row in rows)
     failed = [row["test"] for row in rows if row["outcome"] in ("failed", "error")]
     outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.most_common())
-    return f"Tests: {outcomes}.{' Failed: ' + ', '.join(failed) + '.' if failed else ''}"
+    return [f"Tests: {outcomes}.{' Failed: ' + ', '.join(failed) + '.' if failed else ''}"]
 
 
-def _conformance(rows: Rows) -> str:
+def _conformance(rows: Rows) -> Content:
     counts = Counter(row["kind"] for row in rows)
     wrong = [f"{row['case']} ({row['reason']})" for row in rows if row["kind"] == "wrong"]
     outcomes = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
-    return f"ONNX's {len(rows):,} cases: {outcomes}.{' Wrong: ' + '; '.join(wrong) + '.' if wrong else ''}"
+    return [f"ONNX's {len(rows):,} cases: {outcomes}.{' Wrong: ' + '; '.join(wrong) + '.' if wrong else ''}"]
 
 
-def _networks(rows: Rows) -> str:
+def _networks(rows: Rows) -> Content:
     """The fastest of plain torch and the fastest of our backends on each network; then all of them."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -65,9 +71,11 @@ def _networks(rows: Rows) -> str:
         for row in rows
         if "median_ms" in row
     ]
-    return f"The fastest of plain torch and of ours:\n\n{_table(header, cells)}\n\nAll of them:\n\n" + _table(
-        ("network", "batch", "type", "whose", "how", "median ms", "min ms", "p90 ms", "opening s"), all_cells
-    )
+    all_header = ("network", "batch", "type", "whose", "how", "median ms", "min ms", "p90 ms", "opening s")
+    return [
+        *("The fastest of plain torch and of ours:", _table(header, cells)),
+        *("All of them:", _table(all_header, all_cells)),
+    ]
 
 
 def _median(row: Mapping[str, Any]) -> float:
@@ -86,19 +94,19 @@ def _opening(row: Mapping[str, Any]) -> str:
     return f"{row['opening_s']:.1f}" if "opening_s" in row else "-"
 
 
-def _profiler(rows: Rows) -> str:
+def _profiler(rows: Rows) -> Content:
     names = ("recorded_ms", "operators_ms", "profiler_ms")
     header = ("network", "recorded ms", "operators ms", "kernels by the profiler ms")
     cells = [[row["network"], *(f"{row[name]:.3f}" for name in names)] for row in rows]
-    return f"Operators' times beside the recorded run and the profiler:\n\n{_table(header, cells)}" if rows else ""
+    return ["Operators' times beside the recorded run and the profiler:", _table(header, cells)]
 
 
-def _oneflow(rows: Rows) -> str:
+def _oneflow(rows: Rows) -> Content:
     cells = [[row["batch"], row["strategy"], f"{row['median_ms']:.2f}", f"{row['ratio']:.2f}"] for row in rows]
-    return f"ResNet-101 in mixed precision:\n\n{_table(('batch', 'strategy', 'median ms', 'of NCHW'), cells)}"
+    return ["ResNet-101 in mixed precision:", _table(("batch", "strategy", "median ms", "of NCHW"), cells)]
 
 
-def _measured(rows: Rows) -> str:
+def _measured(rows: Rows) -> PublishedTable:
     header = ("network", "variant", "median ms", "p90 ms", "operators ms", "peak MB", "workspaces MB")
     cells = [
         [
@@ -116,23 +124,22 @@ def _measured(rows: Rows) -> str:
     return _table(header, cells)
 
 
-def _table(header: Sequence[str], cells: Iterable[Sequence[Any]]) -> str:
-    lines = [header, ["---"] * len(header), *cells]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+def _table(header: Sequence[str], cells: Iterable[Sequence[Any]]) -> PublishedTable:
+    return PublishedTable(tuple(header), tuple(tuple(map(str, row)) for row in cells))
 
 
-_WRITERS: Mapping[str, Callable[[Rows], str]] = {
-    "environment": _environment,
+_WRITERS: Mapping[str, Callable[[Rows], Content]] = {
     "tests": _tests,
     "conformance": _conformance,
     "networks": _networks,
     "profiler": _profiler,
     "oneflow": _oneflow,
-    "lanes": lambda rows: f"Operators side by side:\n\n{_measured(rows)}",
-    "memory": lambda rows: f"Memory:\n\n{_measured(rows)}",
-    "fusions": lambda rows: f"Fused in transformers, [4096, 4096]:\n\n{_measured(rows)}",
+    "lanes": lambda rows: ["Operators side by side:", _measured(rows)],
+    "memory": lambda rows: ["Memory:", _measured(rows)],
+    "fusions": lambda rows: ["Fused in transformers, [4096, 4096]:", _measured(rows)],
 }
 
 
 if __name__ == "__main__":
-    print("\n".join(section(Path(folder)) for folder in sys.argv[1:]))
+    for folder in sys.argv[1:]:
+        print(drawn(measurement_items(gpu_measurement(Path(folder)))))

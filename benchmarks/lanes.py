@@ -29,7 +29,7 @@ COLUMNS = (
     "of one by one",
     "by",
     "memory MB, one by one",
-    "on streams",
+    "memory MB, on streams",
     "lower bound",
 )
 

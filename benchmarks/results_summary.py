@@ -6,30 +6,23 @@ import re
 from collections.abc import Callable, Mapping
 from statistics import median
 
+from workbench.run.records.published import PublishedPart, PublishedTable
+
 Row = dict[str, str]
 Claim = tuple[str, str, str]  # what is claimed, the figure, what speaks against it
 
 
-def summary(parts: Mapping[str, str]) -> str:
-    """A table with a line for each claim. parts: the text of each part of the page, by name."""
-    rows = ["| claim | figure | against it | table, machine, date |", "|---|---|---|---|"]
-    for part, claim in CLAIMS.items():
-        if part not in parts:
-            continue
-        text = parts[part]
-        title = re.search(r"^## (.*)$", text, re.MULTILINE)[1]
-        anchor = re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
-        rows.append(f"| {' | '.join(claim(tables_of(text)))} | [{title}](#{anchor}), {_origin(text)} |")
-    return "\n".join(rows)
+def summary(parts: Mapping[str, PublishedPart]) -> PublishedTable:
+    """A table with a line for each claim. parts: by name."""
+    columns = ("claim", "figure", "against it", "table, machine, date")
+    claims = [(parts[name], claim) for name, claim in CLAIMS.items() if name in parts]
+    return PublishedTable(columns, tuple((*claim(_rows(part)), _origin(part)) for part, claim in claims))
 
 
-def tables_of(text: str) -> list[list[Row]]:
-    """The tables of a Markdown text, each row by the names of its columns."""
-    tables: list[list[Row]] = []
-    for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
-        head, _, *lines = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in block.splitlines()]
-        tables.append([dict(zip(head, line, strict=False)) for line in lines])
-    return tables
+def _rows(part: PublishedPart) -> list[list[Row]]:
+    """Of each table of the part its rows, by the names of the columns."""
+    tables = [table for measurement in part.measurements for table in measurement.tables]
+    return [[dict(zip(table.columns, row, strict=True)) for row in table.rows] for table in tables]
 
 
 def simplified(tables: list[list[Row]]) -> Claim:
@@ -114,8 +107,8 @@ def tuned(tables: list[list[Row]]) -> Claim:
 
 def verified(tables: list[list[Row]]) -> Claim:
     rows = tables[0]
-    ratios = [_number(row["end"]) / _number(row["not verified"]) for row in rows]
-    each = [_number(row["each step"]) / _number(row["not verified"]) for row in rows]
+    ratios = [_number(row["end (CPU s)"]) / _number(row["not verified (CPU s)"]) for row in rows]
+    each = [_number(row["each step (CPU s)"]) / _number(row["not verified (CPU s)"]) for row in rows]
     return (
         "the comparison with ONNX Runtime is cheap enough to be the default",
         f"{median(ratios):.1f} times the CPU time of no comparison, median",
@@ -157,13 +150,11 @@ CLAIMS: dict[str, Callable[[list[list[Row]]], Claim]] = {
 }
 
 
-def _origin(text: str) -> str:
-    """The machine and the date of a part."""
-    measured = re.search(r"^Measured (\S+) on (.*?)[,;]", text, re.MULTILINE)
-    if measured:
-        return f"{measured[2]}, {measured[1]}"
-    folder = re.search(r"^### (\d{4}-\d\d-\d\d)-(\S+)", text, re.MULTILINE)
-    return f"{folder[2].upper()}, {folder[1]}"
+def _origin(part: PublishedPart) -> str:
+    """A link to the part, its machine and its date."""
+    first = part.measurements[0]
+    processor = re.split("[,;]", first.machine)[0]
+    return f"[{part.title}](#{part.anchor}), {processor}, {first.date}"
 
 
 def _interval(cell: str) -> tuple[float, float, float]:

@@ -71,7 +71,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     chosen = parser.parse_args()
     compile_modules()
-    print("| model | not verified | end | each step | one run | bound | end / bound |")
+    units = [f"{column} (CPU s)" for column in ("not verified", "end", "each step", "one run", "bound")]
+    print(f"| model | {' | '.join(units)} | end / bound |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for model in chosen.models or sorted((ROOT / "sample_models").glob("*.onnx")):

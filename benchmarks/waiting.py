@@ -22,7 +22,7 @@ SETTINGS = {
     "1,000 spins": {"GOMP_SPINCOUNT": "1000"},
     "passive": {"OMP_WAIT_POLICY": "passive"},
 }
-COLUMNS = ("threads wait by", "alone ms", "p90", "beside one ms", "p90")
+COLUMNS = ("threads wait by", "alone ms", "alone, p90 ms", "beside one ms", "beside one, p90 ms")
 LIMIT_S = 60
 
 

@@ -1,6 +1,9 @@
 """The benchmark that needs a GPU to say much runs on the CPU at a small size; mixed precision is what autocast does."""
 
+import datetime
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -10,11 +13,12 @@ import pytest
 
 import passes
 from benchmarks import lanes
-from benchmarks.gpu_section import section
+from benchmarks.gpu_section import gpu_measurement
 from benchmarks.on_gpu import run_part
 from sample_models.resnet import RESNET_101, resnet
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
+from workbench.run.records.published import PUBLISHED_FOLDER, read_published
 from workbench.run.records.store import find_runs
 from workbench.run.torch.executor.executor import TorchExecutor
 
@@ -152,8 +156,8 @@ def test_what_only_a_gpu_shows_runs_on_a_cpu_too(tmp_path):
     assert {run.label for run in runs} >= {"arena", "lanes", "optimal"}
     again = printed(*command)
     assert all(line.endswith(": done before") for line in again)
-    text = section(out)
-    assert text.count("| --- |") >= 5 and "| resnet50 | 1 | float32 |" in text
+    tables = gpu_measurement(out).tables
+    assert len(tables) >= 5 and any(row[:3] == ("resnet50", "1", "float32") for row in tables[0].rows)
 
 
 @pytest.mark.slow
@@ -164,3 +168,28 @@ def test_a_part_of_the_gpu_benchmark_ends_at_its_limit_with_the_rows_that_it_has
 
 def rows_of(folder, part):
     return [json.loads(line) for line in (folder / f"{part}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.slow
+def test_a_part_is_measured_into_its_file_and_the_page(tmp_path):
+    """In a copy: the file has the rows that were measured now and the text that it had; nothing else changes."""
+    for name in ("workbench", "passes", "sample_models", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks")
+    data = shutil.copytree(ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, str(tmp_path / "benchmarks" / "results.py"), "--only", "reducing"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+
+    changed = [file.name for file in data.iterdir() if file.read_bytes() != (PUBLISHED_FOLDER / file.name).read_bytes()]
+    assert changed == ["reducing.json"]
+    now, before = (read_published(folder / "reducing.json") for folder in (data, PUBLISHED_FOLDER))
+    (measurement,) = now.measurements
+    assert (now.title, now.about) == (before.title, before.about)
+    assert measurement.date == datetime.datetime.now(datetime.UTC).date().isoformat()
+    assert measurement.versions["onnx"] == onnx.__version__
+    ((table,), (table_before,)) = (one.measurements[0].tables for one in (now, before))
+    assert table.columns == table_before.columns and len(table.rows) == len(table_before.rows)
+    assert all(float(seconds) > 0 for *_, seconds in table.rows)
+    page = (tmp_path / "docs" / "results.md").read_text(encoding="utf-8")
+    assert table.markdown in page and measurement.machine in page

@@ -10,8 +10,12 @@ import sys
 import onnx
 import pytest
 
-from benchmarks.results import PAGE, page_of, parts_of
+from benchmarks.printed import content_of
+from benchmarks.results import DATA, PAGE, PARTS, CommandLine, measured, on_gpu
+from benchmarks.results_page import results_page
+from benchmarks.results_summary import CLAIMS, summary
 from tests.conftest import ROOT
+from workbench.run.records.published import PUBLISHED_FOLDER, published_text, read_published
 
 READ_FIRST = [ROOT / "README.md", ROOT / "docs" / "start.md"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -89,6 +93,40 @@ def test_sentences_have_at_most_25_words_on_average(page):
     assert sum(len(sentence.split()) for sentence in page_sentences) <= MAX_WORDS * len(page_sentences)
 
 
-def test_the_summary_of_the_results_is_counted_from_their_tables():
-    page = PAGE.read_text(encoding="utf-8")
-    assert page_of(parts_of(page)) == page, "run python benchmarks/results.py --only a part that changed"
+# ---- docs/results.md, which is drawn from docs/results/*.json --------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def published():
+    return [read_published(DATA / f"{part.__name__}.json") for part in PARTS]
+
+
+def test_the_page_of_the_results_is_drawn_from_their_files(published):
+    assert PAGE.read_text(encoding="utf-8") == results_page(published), "run python benchmarks/results.py --draw"
+
+
+def test_the_tables_of_the_page_are_read_as_they_were_drawn(published):
+    """As the tables are that a benchmark prints."""
+    drawn = [table for part in published for one in part.measurements for table in one.tables]
+    read = [item for item in content_of(PAGE.read_text(encoding="utf-8")) if not isinstance(item, str)]
+    assert read == [summary({part.name: part for part in published}), *drawn]
+
+
+def test_the_figures_of_gpus_are_those_of_their_runs(published):
+    assert measured(on_gpu, CommandLine(None, 1, None)) == next(part for part in published if part.name == "on_gpu")
+
+
+def test_every_file_of_results_is_a_part_of_the_page_in_the_form_in_which_it_is_written(published):
+    files = {file.name: file.read_text(encoding="utf-8") for file in PUBLISHED_FOLDER.iterdir()}
+    assert files == {f"{part.name}.json": published_text(part) for part in published}
+
+
+def test_every_claim_has_a_figure_and_what_speaks_against_it(published):
+    claims = summary({part.name: part for part in published}).rows
+    assert len(claims) == len(CLAIMS) == 10
+    assert all(re.search(r"\d", figure) and re.search(r"\d", against) for _, figure, against, _ in claims)
+
+
+def test_every_row_of_the_results_says_of_what_it_is(published):
+    tables = [table for part in published for one in part.measurements for table in one.tables]
+    assert len(tables) > 40 and all(row[0] for table in tables for row in table.rows)
