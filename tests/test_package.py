@@ -143,6 +143,15 @@ def test_a_tuning_begins(installed):
     assert "the budget" in said
 
 
+def test_the_published_figures_are_read_where_it_is_installed(installed):
+    code = (
+        "from workbench.run.records.published import PUBLISHED_FOLDER, published_about\n"
+        "print(PUBLISHED_FOLDER, *(part.name for part in published_about('silero_vad')))"
+    )
+    folder, *parts = installed.run(installed.python, "-c", code).split()
+    assert folder == str(installed.package / "published") and {"engine", "simplify", "verified"} <= {*parts}
+
+
 def test_a_plan_makes_its_models_where_it_is_installed(installed):
     """ResNet-101, made by a file that lies among the samples."""
     code = "from workbench.study.sweep.named_sweeps import PLANS; print(*map(len, PLANS['oneflow'].models()['ResNet-101'].values()))"

@@ -88,7 +88,7 @@ class PublishedPart:
 def published_about(model: str) -> list[PublishedPart]:
     """The parts with the rows about this model, each measurement with these tables alone. Raises PublishedError."""
     found = []
-    for part in _published():
+    for part in _parts_in(PUBLISHED_FOLDER):
         measurements = (one.only_about(model) for one in part.measurements)
         if kept := tuple(one for one in measurements if one.content):
             found.append(replace(part, measurements=kept))
@@ -96,8 +96,8 @@ def published_about(model: str) -> list[PublishedPart]:
 
 
 @cache
-def _published() -> list[PublishedPart]:
-    return [read_published(file) for file in sorted(PUBLISHED_FOLDER.glob("*.json"))]
+def _parts_in(folder: Path) -> list[PublishedPart]:
+    return [read_published(file) for file in sorted(folder.glob("*.json"))]
 
 
 def read_published(file: Path) -> PublishedPart:

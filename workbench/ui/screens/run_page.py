@@ -23,6 +23,7 @@ from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.parts import header, opened_here, say_changed_dims, show_error
 from workbench.ui.widgets.progress import finished
+from workbench.ui.widgets.published_figures import published_figures
 from workbench.ui.widgets.run_results import results
 
 _ORIGINAL = "as loaded"
@@ -57,6 +58,7 @@ def run_page(optimize: Any = None) -> None:
         results(opened, opened.measured, optimize)
     elif not cancelled:
         st.caption("Nothing is measured yet.")
+    published_figures(opened)
 
 
 @st.cache_data(show_spinner="Looking for devices")
