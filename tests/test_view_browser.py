@@ -292,7 +292,6 @@ def test_what_the_table_of_steps_chooses_the_view_shows_and_back(narrow):
     page = narrow.page
     narrow.press("ArrowUp")
     assert narrow.state["step"] == 1
-    page.wait_for_timeout(1500)
     page.locator(".st-key-view").get_by_text("Rewrites").click()
     settle(page)
     page.get_by_text("Rewrites (53)").wait_for()

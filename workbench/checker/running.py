@@ -123,7 +123,10 @@ def _first_that_runs(
 def _with_zeros(array: Array, random: np.random.Generator) -> Array:
     if array.dtype.kind not in "fiu":
         return array
-    return np.where(random.random(array.shape) < _NONZERO, array, np.zeros((), array.dtype))
+    kept = random.random(array.shape) < _NONZERO
+    if array.size > 1:
+        kept.flat[random.integers(array.size)] = False  # of few numbers chance alone would often keep all
+    return np.where(kept, array, np.zeros((), array.dtype))
 
 
 def _same_for_callers(name: str, model: PlainModel, output: PlainModel, dims: Mapping[str, int]) -> bool:

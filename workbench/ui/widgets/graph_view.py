@@ -51,13 +51,24 @@ def moment(seen: Seen) -> Hashable:
     return seen.moment
 
 
-@st.fragment
 def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None) -> None:
     """Draw the view.
 
     height: in pixels at a screen height of 768 pixels, more on a higher screen.
     follow: a function of what is on screen; the page is drawn again when its value changes. None: never.
     """
+    if follow is not None:
+        st.session_state[_followed(key)] = follow(seen_in(key))  # here, since this run of the page knows of it
+    _view(key, shown, height, follow)
+
+
+def _followed(key: str) -> str:
+    """The key in the session of the value for which the page was last drawn."""
+    return f"{key}_followed"
+
+
+@st.fragment
+def _view(key: str, shown: Shown, height: int, follow: Follow | None) -> None:
     mounted = _component()
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
@@ -80,11 +91,7 @@ def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None
         on_seen_change=lambda: None,
         **callbacks,
     )
-    if follow is None:
-        return
-    followed = f"{key}_followed"
-    if st.session_state.setdefault(followed, follow(seen)) != follow(seen):
-        st.session_state[followed] = follow(seen)
+    if follow is not None and st.session_state[_followed(key)] != follow(seen):
         st.rerun()
 
 

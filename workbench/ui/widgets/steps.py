@@ -20,6 +20,7 @@ WHOLE = "whole"  # key in the session: whether the original and the result are s
 _STRIP, _ALL = "strip", -1  # the key of the strip of steps, and its first option
 _MOMENT = "moment_"  # prefix of the keys of sliders
 _REPORTED = "moment_told"  # key in the session: the moment that the browser last reported or was asked to show
+_STEPPING = "is_stepping"  # key in the session: whether a run began to choose the browser's moment and did not finish
 _REWRITE = "rewrite_to_show"  # key in the session: a step, the number of its done rewrites, and a node to show
 _QUERY = "query_to_show"  # key in the session: see `show_query`
 _FIRST = ("#", "step", "rewrites", "nodes", "moved", "verdict")  # columns
@@ -56,10 +57,10 @@ def is_whole() -> bool:
 def choose_default_step(opened: Opened, history: History) -> None:
     """Choose the last notable step if the list of steps is new."""
     if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
-        st.session_state["steps_of"] = (opened.number, opened.spec)
         st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if _is_notable(step) or not i)
         for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
             del st.session_state[key]  # a new list is shown with all rewrites done
+        st.session_state["steps_of"] = (opened.number, opened.spec)  # last: see `stepped_to`
 
 
 def step_strip(opened: Opened, history: History) -> None:
@@ -137,17 +138,24 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
 
 
 def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
-    """Choose the moment to which the user stepped in the browser, or in a new session the link's."""
+    """Choose the moment to which the user stepped in the browser, or in a new session the link's.
+
+    Streamlit may end a run at any access to the session, when a newer run is asked for. The newer run then chooses
+    again, since what is half chosen looks like a choice on the page.
+    """
     reported = st.session_state.get(_REPORTED)
     moment = moment_in_address() if reported is None else seen.moment
-    if moment is None or moment == reported or (reported is not None and reported != chosen_moment(opened, history)):
+    is_chosen_on_page = reported is not None and reported != chosen_moment(opened, history)
+    if moment is None or (not st.session_state.get(_STEPPING) and (moment == reported or is_chosen_on_page)):
         return  # the browser shows nothing new, or the choice on the page is newer
+    st.session_state[_STEPPING] = True
     index, rewrites = min(moment[0], len(history) - 1), moment[1]
     if reported is None:  # else `choose_default_step` would replace the link's moment
         st.session_state["steps_of"] = (opened.number, opened.spec)
     total = len(history[index].rewrites)
     _set(opened, index, total if rewrites is None else min(rewrites, total))
     st.session_state[_REPORTED] = chosen_moment(opened, history)
+    st.session_state[_STEPPING] = False
     if reported is None and moment[0] > index:
         beyond = f"The link names step {moment[0]:,}, but the last one is {index:,}, which is shown."
         refuse(" ".join(filter(None, (refusal(), beyond))))

@@ -9,6 +9,7 @@ export const COLOURED = "colour"; // values of `hits` in the address
 export const ONLY = "only";
 export const WALKED = 200; // ms after a move by keys: only the last of several is reported
 export const SETTLED = 700; // ms after a change of the moment
+const LEAVING = ["pointerdown", "focusin"];
 
 export class SelectionSync {
   /** @param {View} view */
@@ -16,6 +17,15 @@ export class SelectionSync {
     this.view = view;
     this.waiting = 0;
     this.reportedAgain = ""; // the node that was reported a second time
+    this.leaves = (/** @type {Event} */ event) => {
+      if (this.waiting && !event.composedPath().includes(view.root)) this.now(); // before what is pressed removes the view
+    };
+    for (const kind of LEAVING) window.addEventListener(kind, this.leaves, true);
+  }
+
+  destroy() {
+    this.stop();
+    for (const kind of LEAVING) window.removeEventListener(kind, this.leaves, true);
   }
 
   /** Reports the node again if the answer is about another one: two requests crossed, such as a lesson's stop and the
@@ -50,5 +60,6 @@ export class SelectionSync {
 
   stop() {
     clearTimeout(this.waiting);
+    this.waiting = 0;
   }
 }

@@ -108,7 +108,7 @@ export class View {
     this.lightOrDark.removeEventListener("change", this.takeTheme);
     this.playbar.pause();
     this.opening.stop();
-    this.selectionSync.stop();
+    this.selectionSync.destroy();
     leaveLockstep(this);
     ignoreKeys(this);
     removeSkipLink(this);
