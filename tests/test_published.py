@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
+from tests.browser import settle, watched_page
 from tests.conftest import ROOT
 from tests.pages import fine, opened_file, opened_sample, page, words
 from workbench.errors import MAX_SENTENCE
@@ -85,3 +86,18 @@ def test_measure_says_in_a_sentence_that_the_figures_cannot_be_read(tmp_path, mo
 def test_a_folder_in_place_of_a_file_is_refused(tmp_path):
     with pytest.raises(PublishedError, match="cannot be read"):
         read_published(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_wide_tables_scroll_in_their_own_place_on_a_phone(browser, app):
+    with watched_page(browser, viewport={"width": 390, "height": 768}) as tab:
+        tab.goto(f"{app[0]}/run?model=sample_models/silero_vad.onnx")
+        settle(tab)
+        tab.get_by_text(LABEL).click()
+        tab.get_by_role("cell", name="silero_vad").first.wait_for()
+        widths = tab.evaluate("""[".st-key-published", "[data-testid=stMain]"].map(name => {
+            const { scrollWidth, clientWidth } = document.querySelector(name);
+            return scrollWidth - clientWidth;
+        })""")
+        assert widths[0] > 0 and widths[1] <= 0

@@ -53,7 +53,7 @@ _STYLE = """<style>
 .st-key-step_strip [data-testid="stButtonGroup"] {overflow-x: auto; scrollbar-width: thin;}
 .st-key-step_strip button {min-height: 1.7rem; padding: 0 0.55rem;}
 [data-testid="stMarkdownContainer"] strong {unicode-bidi: isolate;}
-.st-key-published [data-testid="stMarkdownContainer"] {overflow-x: auto;}
+.st-key-published {overflow-x: auto;}
 .wb-lines {font-size: 0.8rem; line-height: 1.45; opacity: 0.85;}
 .wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
 .wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}
