@@ -91,7 +91,8 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path):
 @pytest.mark.slow
 @pytest.mark.browser
 def test_wide_tables_scroll_in_their_own_place_on_a_phone(browser, app):
-    with watched_page(browser, viewport={"width": 390, "height": 768}) as tab:
+    with watched_page(browser) as tab:
+        tab.set_viewport_size({"width": 390, "height": 768})
         tab.goto(f"{app[0]}/run?model=sample_models/silero_vad.onnx")
         settle(tab)
         tab.get_by_text(LABEL).click()
