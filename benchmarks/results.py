@@ -55,6 +55,9 @@ class CommandLine:
         return [str(path) for path in self.files if path.name not in samples]
 
 
+Part = Callable[[CommandLine], Content | list[PublishedMeasurement]]
+
+
 def engine(command_line: CommandLine) -> Content:
     started = f"Each command was started {command_line.repeat} times."
     return [started, *_samples_and_real(command_line, "engine.py", "--repeat", str(command_line.repeat))]
@@ -279,7 +282,7 @@ def main() -> None:
     write_text(PAGE, results_page([read_published(_file(part)) for part in PARTS]))
 
 
-def measured(part: Callable[[CommandLine], Content], command_line: CommandLine) -> PublishedPart:
+def measured(part: Part, command_line: CommandLine) -> PublishedPart:
     """The part, measured now, with the title and the text that its file has."""
     before = read_published(_file(part))
     if part is on_gpu:
@@ -288,7 +291,7 @@ def measured(part: Callable[[CommandLine], Content], command_line: CommandLine) 
     return replace(before, measurements=(PublishedMeasurement(_today(), _machine(), _versions(), content),))
 
 
-def _file(part: Callable[[CommandLine], Content]) -> Path:
+def _file(part: Part) -> Path:
     return DATA / f"{part.__name__}.json"
 
 
