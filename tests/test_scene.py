@@ -247,7 +247,7 @@ def test_measured_times_stand_on_the_boxes_and_their_sum_on_closed_ones():
     profile = view_of(history)
     view = View(profile.timeline, "model", "NHWC", costs=({}, costs))
     scene = view.scene()
-    assert scene["measured"] == {"us": [2.0, 2.0], "mb": [0.5, 0.5]}
+    assert scene["measured"] == {"us": [2.0, 2.0], "mb": [0.5, 0.5], "totals": [None, 2.0 * len(costs)]}
     assert all(look["us"] == 2.0 for i, look in at(scene, scene["T"]).items() if not i.startswith(("in:", "out:")))
     view.opened = set()
     closed = [box for box in view.scene()["boxes"] if box["kind"] == "group"]
@@ -260,11 +260,26 @@ def test_measured_times_stand_on_the_boxes_and_their_sum_on_closed_ones():
     assert {box["us"] for box in unmeasured.scene()["boxes"] if box["kind"] == "group"} == {None}
     before = {node.name: Costs(3.0, 0.5) for node in history.initial.nodes}
     both = View(profile.timeline, "model", "NHWC", costs=(before, costs))
+    scene = both.scene()
+    assert scene["measured"]["us"] == [2.0, 3.0]
+    assert scene["measured"]["totals"] == [3.0 * len(before), 2.0 * len(costs)]
+    kept = [look for look in scene["looks"] if look["us0"] is not None]
+    assert kept and all((look["us0"], look["us"]) == (3.0, 2.0) for look in kept), "in both graphs: both times"
     both.opened = set()
     for box in (box for box in both.scene()["boxes"] if box["kind"] == "group"):
         members = both.members(box["id"])
         assert box["us"] == [3.0 * len(before.keys() & members), 2.0 * len(costs.keys() & members)]
     assert profile.scene()["measured"] is None
+
+
+def test_a_node_says_between_which_layouts_it_changes():
+    timeline = view_of(sample_history("npu_path", "layout_optimal", target="npu")).timeline
+    changes = {name: [version.style.change for version in versions] for name, versions in timeline.versions.items()}
+    kept = {name: of[-1] for name, of in changes.items() if of[-1]}
+    assert kept == {"to_nhwc_input": "NCHW to NHWC", "restore_output": "NHWC to NCHW"}
+    text = "g (float[1,3,8,8] x) => (float[1,64] y) <float[1,3,1,1] w = {1,2,3}> { a = Conv(x, w) y = Flatten(a) }"
+    versions = view_of(history_of(from_text(text), [])).timeline.versions.values()
+    assert [of[0].style.change for of in versions if of[0].style.change] == ["NCHW to Tensor"]
 
 
 def test_hostile_names_are_text(tmp_path):

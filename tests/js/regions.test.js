@@ -3,14 +3,15 @@ import { test } from "node:test";
 
 import { tracePath } from "../../workbench/view/component/clipping.js";
 import { Comparison } from "../../workbench/view/component/comparison.js";
+import { layoutChangesOf } from "../../workbench/view/component/layout_changes.js";
 import { Marks } from "../../workbench/view/component/marks.js";
 import { inOrder } from "../../workbench/view/component/navigation.js";
 import { paintPane } from "../../workbench/view/component/painter.js";
-import { AFTER, Pane } from "../../workbench/view/component/pane.js";
+import { AFTER, BEFORE, Pane } from "../../workbench/view/component/pane.js";
 import { boxAt } from "../../workbench/view/component/pick.js";
 import { Regions } from "../../workbench/view/component/regions.js";
 import { titlesOf } from "../../workbench/view/component/titles.js";
-import { box, chain } from "./scenes.js";
+import { LOOK, box, chain } from "./scenes.js";
 
 // Node has no canvas: a letter is 7 px wide, and each colour is white.
 const CANVAS = { measureText: (text) => ({ width: 7 * text.length }), fillRect: () => undefined, getImageData: () => ({ data: [255, 255, 255, 255] }) };
@@ -36,6 +37,13 @@ function nested() {
 function seen(scene, zoom, regions = new Regions()) {
   regions.update(scene, zoom);
   return new Pane({ scene, comparison: new Comparison(scene, 0, 2), regions, theme: { font: "sans-serif" }, colouring: "layout" }, AFTER, EVERYTHING, zoom);
+}
+
+/** A pane with nothing dimmed. */
+function inPane(scene, zoom) {
+  const pane = seen(scene, zoom);
+  pane.inFocus = null;
+  return pane;
 }
 
 /** What is painted of a pane: the texts with their colours, and the fills of rectangles. */
@@ -117,6 +125,23 @@ test("a closed group says the same as a region, and a label is in the colour of 
   assert.deepEqual(closed.fills, open.fills);
   const labels = painted(seen(chain(), 1)).texts.filter(([text]) => text.startsWith("1x8"));
   assert.deepEqual(labels, [["1x8 NCHW", "green"]]);
+});
+
+test("nodes that change the layout have a label at the nearer border of their region, one for all of them", () => {
+  const change = { ...LOOK, op: "Transpose", x: "NCHW to NHWC" };
+  const inside = { kind: "group", open: true, title: "stage", w: 600, h: 600, n: 3, mix: [1, 1, 0], inner: [] };
+  const boxes = [box("group:stage", 400, 400, { ...inside, v: [[0, 3, -1]] }), box("t", 300, 200, { up: 0 }), box("u", 500, 220, { up: 0 }), box("r", 400, 600, { up: 0, v: [[0, 3, 1]] })];
+  const scene = chain({ width: 800, boxes, edges: [], looks: [change, LOOK] });
+  const [label, ...others] = layoutChangesOf(inPane(scene, 0.15));
+  assert.deepEqual([label.text, others.length], ["2 x NCHW to NHWC", 0]);
+  assert.equal((label.area.top + label.area.bottom) / 2, 100 * 0.15);
+  assert.deepEqual(layoutChangesOf(inPane(scene, 0.5)), [], "a box has text at that zoom");
+});
+
+test("a node of both graphs has the time of the graph in its pane", () => {
+  const scene = chain({ looks: [{ ...LOOK, us: 2, us0: 3 }, LOOK] });
+  const us = (side) => new Pane({ scene, comparison: new Comparison(scene, 0, 2), regions: new Regions(), theme: {}, colouring: "us" }, side, EVERYTHING, 1).lookOf(2).us;
+  assert.deepEqual([us(BEFORE), us(AFTER)], [3, 2]);
 });
 
 test("walking follows the graph's order, also where columns put a later box higher", () => {

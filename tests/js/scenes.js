@@ -2,7 +2,7 @@
 
 import { Scene } from "../../workbench/view/component/scene.js";
 
-export const LOOK = { op: "Relu", name: "", d: "NCHW", f: "", l: 0, w: -1, k: 0, c: 0, p: 0, us: null, mb: null };
+export const LOOK = { op: "Relu", name: "", d: "NCHW", f: "", x: "", l: 0, w: -1, k: 0, c: 0, p: 0, us: null, us0: null, mb: null };
 
 export function box(id, x, y, more = {}) {
   return { id, kind: "node", x, y, w: 100, h: 40, up: -1, v: [[0, 3, 0]], ...more };

@@ -34,11 +34,13 @@ class Costs:
     """What was measured or asked of a node; None if it was not.
 
     us: microseconds of one run. mb: megabytes of its results. provider: where ONNX Runtime runs it, or why nowhere.
+    us_at_first: of a node in the first and the last graph, microseconds in the first one.
     """
 
     us: float | None = None
     mb: float | None = None
     provider: str | None = None
+    us_at_first: float | None = None
 
 
 @dataclass
@@ -240,7 +242,8 @@ class _Writer:
     def _costs(self, name: str, born: int, dies: int) -> Costs:
         before, after = self.view.costs
         if dies > self.view.timeline.last:
-            return after.get(name, Costs())
+            first = before.get(name, Costs()).us if born == 0 else None
+            return replace(after.get(name, Costs()), us_at_first=first)
         return before.get(name, Costs()) if born == 0 else Costs()
 
     def _look(self, style: NodeStyle, costs: Costs, module: str) -> dict[str, Any]:
@@ -249,7 +252,8 @@ class _Writer:
             "e": self.providers.index(costs.provider) if costs.provider else -1,
         }
         style = replace(style, layout=self._kind(style.layout), weights=self._kind(style.weights))
-        return {**style.report(self.categories), **numbers, "us": costs.us, "mb": costs.mb}
+        times = {"us": costs.us, "us0": costs.us_at_first, "mb": costs.mb}
+        return {**style.report(self.categories), **numbers, **times}
 
     def _kind(self, kind: int) -> int:
         """A kind of layout as it is coloured: a model in the target's layout has the colour of its own."""
@@ -259,8 +263,10 @@ class _Writer:
         known = [costs for _, costs, _ in self.styles if costs.us is not None]
         if not known:
             return None
-        us, mb = [c.us for c in known if c.us is not None], [c.mb for c in known if c.mb is not None]
-        return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}
+        us = [time for costs in known for time in (costs.us, costs.us_at_first) if time is not None]
+        mb = [costs.mb for costs in known if costs.mb is not None]
+        totals = [_sum([costs.us for costs in graph.values()]) for graph in self.view.costs]
+        return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)], "totals": totals}
 
     def _edges(self, arrangement: Arrangement, free_lines: FreeLines) -> list[dict[str, Any]]:
         entries = []

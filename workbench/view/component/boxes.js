@@ -73,7 +73,7 @@ export function paintPlain(ctx, pane, indices) {
 /** The one fill of a small box. @param {Pane} pane @param {number} index */
 export function plainFill(pane, index) {
   const box = pane.scene.boxes[index];
-  if (box.kind !== "group" || pane.colouring !== "layout") return pane.fillOf(index, pane.scene.lookOf(pane.boxVersion(index)));
+  if (box.kind !== "group" || pane.colouring !== "layout") return pane.fillOf(index, pane.lookOf(index));
   const { mix } = pane.inside(index);
   return pane.theme.fills[mix.indexOf(Math.max(...mix))];
 }
@@ -87,7 +87,7 @@ export function paintBox(ctx, pane, index) {
   }
   if (!pane.shows(index)) return;
   ctx.globalAlpha = pane.isDim(index) ? DIM : 1;
-  const look = pane.scene.lookOf(pane.boxVersion(index));
+  const look = pane.lookOf(index);
   if (box.kind === "group") paintGroup(ctx, pane, index, box, look);
   else paintNode(ctx, pane, index, look);
   paintMark(ctx, pane, box, pane.comparison.marks[index]);

@@ -129,7 +129,8 @@ export function colourText(colouring, look, scene) {
     case "pass":
       return look.p > 0 ? `made by step ${look.p}: ${scene.steps[look.p]?.title ?? ""}` : "as loaded";
     case "us":
-      return look.us == null ? "not measured" : duration(look.us);
+      if (look.us == null) return "not measured";
+      return look.us0 == null ? duration(look.us) : `${duration(look.us)}, in the first graph ${duration(look.us0)}`;
     case "mb":
       return look.mb == null ? "not measured" : megabytes(look.mb);
     default:

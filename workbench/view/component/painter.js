@@ -3,6 +3,7 @@
 
 import { paintBox, paintFrame, paintOutline, paintPlain } from "./boxes.js";
 import { paintEdges, paintStubs } from "./edges.js";
+import { paintLayoutChanges } from "./layout_changes.js";
 import { closedRegions, paintRegion, paintTitles } from "./titles.js";
 import { PLAIN_ZOOM, TEXT_ZOOM } from "./pane.js";
 import { isFrame } from "./scene.js";
@@ -24,6 +25,7 @@ export function paintPane(ctx, pane) {
   else paintDetailed(ctx, pane, boxes);
   for (const index of [...small, ...frames.filter((frame) => regions.isRegion(frame))]) paintRegion(ctx, pane, index);
   paintTitles(ctx, pane);
+  paintLayoutChanges(ctx, pane);
   for (const index of new Set(pane.framed.filter((box) => scene.boxes[box]).map((box) => regions.shown(box)))) {
     if (regions.isRegion(index) || !isFrame(scene.boxes[index])) paintOutline(ctx, pane, index, 7, 3, theme.frame);
   }

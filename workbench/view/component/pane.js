@@ -41,6 +41,12 @@ export class Pane {
     return this.#version(this.comparison.before[index], this.comparison.after[index]);
   }
 
+  /** The look of a box; a node of both graphs has its time in the graph of this pane. @param {number} index */
+  lookOf(index) {
+    const look = this.scene.lookOf(this.boxVersion(index));
+    return look?.us0 != null && this.#momentOf(index) === 0 ? { ...look, us: look.us0 } : look;
+  }
+
   /** @param {number} index */
   edgeVersion(index) {
     return this.#version(this.comparison.edgesBefore[index], this.comparison.edgesAfter[index]);

@@ -2,7 +2,7 @@
 // Playback: steps, rewrites, the slider, and the sentence of the present rewrite or step.
 
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown, setText } from "./dom.js";
-import { printable, thousands } from "./text_metrics.js";
+import { duration, printable, thousands } from "./text_metrics.js";
 
 /** @import { Box, Clock, Step, View } from "./types.js" */
 
@@ -131,7 +131,7 @@ export class Playbar {
     const { view } = this;
     const { clock, stage } = view;
     const [a, b] = view.scene.pair ? clock.steps.map((step) => printable(step.title)) : momentNames(clock);
-    const texts = view.panes === 2 ? [a, b] : [a === b ? a : `${a} and ${b}`, ""];
+    const texts = view.panes === 2 ? [withTotal(view, a, 0), withTotal(view, b, 1)] : [a === b ? a : `${a} and ${b}`, ""];
     stage.labels.forEach((label, index) => {
       setText(label, texts[index]);
       setShown(label, texts[index]);
@@ -209,4 +209,12 @@ function thinned(moments, range) {
     last[what] = t;
     return true;
   });
+}
+
+/** The label of a pane; if its graph was measured and latency is the colour, with the sum of its nodes' times.
+ * @param {View} view @param {string} label @param {0 | 1} pane */
+function withTotal({ scene, colouring, clock }, label, pane) {
+  const isMeasured = colouring === "us" && clock.moments[pane] === [0, scene.T][pane];
+  const total = isMeasured ? scene.measured?.totals[pane] : null;
+  return total == null ? label : `${label}, ${duration(total)} in all nodes`;
 }

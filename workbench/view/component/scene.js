@@ -41,6 +41,7 @@ export class Scene {
     this.closed = /** @type {number[]} */ ([]); // closed groups
     this.groupsIn = /** @type {Map<number, number>} */ (new Map()); // by open group: the number of groups directly inside
     this.chips = /** @type {number[]} */ ([]); // short-lived nodes, which are painted on top
+    this.layoutChanges = /** @type {number[]} */ ([]); // nodes that change a value's layout at some moment
     this.boxRows = new Rows(this.height);
     this.edgeRows = new Rows(this.height);
     this.into = this.boxes.map(() => /** @type {number[]} */ ([]));
@@ -66,6 +67,7 @@ export class Scene {
       }
       if (box.kind === "group") this.closed.push(index);
       if (box.chip) this.chips.push(index);
+      if (box.v.some((version) => this.lookOf(version)?.x)) this.layoutChanges.push(index);
       this.boxRows.add(index, box.top, box.top + box.h);
     });
     this.frames.sort((one, other) => this.scopes(one).length - this.scopes(other).length);

@@ -129,7 +129,7 @@ function mostFrequentFill(pane, region) {
   const counts = /** @type {Map<string, number>} */ (new Map());
   for (const index of pane.regions.boxesIn(region)) {
     if (isFrame(pane.scene.boxes[index]) || !pane.shows(index)) continue;
-    const fill = pane.fillOf(index, pane.scene.lookOf(pane.boxVersion(index)));
+    const fill = pane.fillOf(index, pane.lookOf(index));
     counts.set(fill, (counts.get(fill) ?? 0) + 1);
   }
   return [...counts].sort(([, one], [, other]) => other - one)[0]?.[0] ?? pane.theme.neutral;
@@ -148,12 +148,12 @@ function regionLines(pane, index, { nodes, counts }) {
   return [box.title || box.id, what, size, changes, box.same ?? ""].filter(Boolean);
 }
 
-/** How many Transposes a region has, where its colour is the layout: there the layout changes.
+/** How many Transposes a region has without a label, where its colour is the layout.
  * @param {Pane} pane @param {number} region */
 function transposesIn(pane, region) {
   if (pane.colouring !== "layout") return "";
-  const looks = pane.regions.boxesIn(region).map((index) => pane.scene.lookOf(pane.boxVersion(index)));
-  const count = looks.filter((look) => look?.op === "Transpose").length;
+  const looks = pane.regions.boxesIn(region).map((index) => pane.lookOf(index));
+  const count = looks.filter((look) => look?.op === "Transpose" && !look.x).length;
   return count ? `${thousands(count)} ${count === 1 ? "Transpose" : "Transposes"}` : "";
 }
 

@@ -27,10 +27,10 @@ export interface Extent { left: number; top: number; right: number; bottom: numb
 export interface Rectangle { left: number; top: number; width: number; height: number }
 
 export interface Look {
-  op: string; name: string; d: string; f: string;
+  op: string; name: string; d: string; f: string; x: string;
   /** Numbers of its layout, its weights' layout, its category, its class, its module, its provider, and the step that inserted it. */
   l: number; w: number; k: number; c: number; m: number; e: number; p: number;
-  us: number | null; mb: number | null;
+  us: number | null; us0: number | null; mb: number | null;
 }
 
 export type Anchor = Point & { id: string };
@@ -66,7 +66,7 @@ export interface RawScene {
   id: string; title: string; T: number; pair: number; nodes: number; width: number; height: number; target: string; own: boolean;
   steps: Step[]; rewrites: Rewrite[]; looks: Look[]; boxes: Box[]; edges: Edge[];
   words: string[]; categories: string[]; classes: string[]; modules: string[]; providers: string[];
-  measured: { us: number[]; mb: number[] } | null;
+  measured: { us: number[]; mb: number[]; totals: (number | null)[] } | null;
 }
 
 /** A piece of a line in a box; `pill`: the colour behind it. */
