@@ -272,14 +272,11 @@ def test_measured_times_stand_on_the_boxes_and_their_sum_on_closed_ones():
     assert profile.scene()["measured"] is None
 
 
-def test_a_node_says_between_which_layouts_it_changes():
-    timeline = view_of(sample_history("npu_path", "layout_optimal", target="npu")).timeline
-    changes = {name: [version.style.change for version in versions] for name, versions in timeline.versions.items()}
-    kept = {name: of[-1] for name, of in changes.items() if of[-1]}
-    assert kept == {"to_nhwc_input": "NCHW to NHWC", "restore_output": "NHWC to NCHW"}
-    text = "g (float[1,3,8,8] x) => (float[1,64] y) <float[1,3,1,1] w = {1,2,3}> { a = Conv(x, w) y = Flatten(a) }"
-    versions = view_of(history_of(from_text(text), [])).timeline.versions.values()
-    assert [of[0].style.change for of in versions if of[0].style.change] == ["NCHW to Tensor"]
+def test_a_node_says_the_layout_of_its_result():
+    scene = view_of(sample_history("npu_path", "layout_optimal", target="npu"), "npu").scene()
+    looks = at(scene, scene["T"])
+    layouts = {name: look["x"] for name, look in looks.items()}
+    assert (layouts["in:input"], layouts["to_nhwc_input"], layouts["restore_output"]) == ("NCHW", "NHWC", "NCHW")
 
 
 def test_hostile_names_are_text(tmp_path):

@@ -128,12 +128,16 @@ test("a closed group says the same as a region, and a label is in the colour of 
 });
 
 test("nodes that change the layout have a label at the nearer border of their region, one for all of them", () => {
-  const change = { ...LOOK, op: "Transpose", x: "NCHW to NHWC" };
+  const [nchw, nhwc] = [{ ...LOOK, x: "NCHW" }, { ...LOOK, x: "NHWC" }];
   const inside = { kind: "group", open: true, title: "stage", w: 600, h: 600, n: 3, mix: [1, 1, 0], inner: [] };
-  const boxes = [box("group:stage", 400, 400, { ...inside, v: [[0, 3, -1]] }), box("t", 300, 200, { up: 0 }), box("u", 500, 220, { up: 0 }), box("r", 400, 600, { up: 0, v: [[0, 3, 1]] })];
-  const scene = chain({ width: 800, boxes, edges: [], looks: [change, LOOK] });
+  const boxes = [
+    box("group:stage", 400, 400, { ...inside, v: [[0, 3, -1]] }), box("in:x", 400, 50, { kind: "input" }), box("const:w", 100, 50, { kind: "constant", v: [[0, 3, 1]] }),
+    box("t", 300, 200, { up: 0, v: [[0, 3, 1]] }), box("u", 500, 220, { up: 0, v: [[0, 3, 1]] }), box("r", 400, 600, { up: 0, v: [[0, 1, 0], [1, 3, 1]] }),
+  ];
+  const edges = [[1, 3], [2, 3], [1, 4], [3, 5]].map(([a, b]) => ({ a, b, v: [[0, 3, 0, 0]] }));
+  const scene = chain({ width: 800, boxes, edges, looks: [nchw, nhwc] });
   const [label, ...others] = layoutChangesOf(inPane(scene, 0.15));
-  assert.deepEqual([label.text, others.length], ["2 x NCHW to NHWC", 0]);
+  assert.deepEqual([label.text, others.length], ["2 x NCHW to NHWC", 0], "r is in the layout of t at this moment");
   assert.equal((label.area.top + label.area.bottom) / 2, 100 * 0.15);
   assert.deepEqual(layoutChangesOf(inPane(scene, 0.5)), [], "a box has text at that zoom");
 });

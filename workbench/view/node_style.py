@@ -33,7 +33,7 @@ class NodeStyle:
     category, klass: of its operator, or "".
     step:     the step that produced this version.
     fused:    the nodes from which it was fused, or the fused group that it is in, as text; or "".
-    change:   "NCHW to NHWC" if its one operand has another layout than its result, or "".
+    result_layout: of its first result, as text, such as "NCHW"; "" of what has no layout.
     """
 
     op: str
@@ -45,7 +45,7 @@ class NodeStyle:
     klass: str
     step: int = 0
     fused: str = ""
-    change: str = ""
+    result_layout: str = ""
 
     def report(self, categories: list[str]) -> dict[str, Any]:
         """The style as sent to the browser. categories: its category is added if missing."""
@@ -61,7 +61,7 @@ class NodeStyle:
             "c": CLASSES.index(self.klass) if self.klass else -1,
             "p": self.step,
             "f": self.fused,
-            "x": self.change,
+            "x": self.result_layout,
         }
 
 
@@ -89,7 +89,7 @@ def style_of(
         klass=class_of(node, target),
         step=step,
         fused=group_text or fused,
-        change=_layout_change(graph, node, layout, layouts),
+        result_layout=layout,
     )
 
 
@@ -171,15 +171,6 @@ def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mappin
     if node.bodies:
         return f"{layout}, {sum(count_nodes(body) for body in node.bodies.values()):,} nodes inside"
     return f"{layout}, weights {weights}" if weights else layout
-
-
-def _layout_change(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]) -> str:
-    """The layouts of the operand and of the result, if they differ; "" of a node with several operands or results."""
-    operands = [value for value in node.inputs if value and value not in graph.constants]
-    if len(operands) != 1 or len(node.outputs) != 1:
-        return ""
-    source = layouts.get(operands[0], TENSOR)
-    return f"{source} to {layout}" if source != layout and (is_cnn(source) or is_cnn(layout)) else ""
 
 
 def _transpose(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]) -> str:

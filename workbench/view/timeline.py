@@ -323,9 +323,10 @@ class _Record:
 
     def _value_style(self, graph: Graph, value: str, what: str) -> NodeStyle:
         label, kind = self._label_of(graph, value)
-        if what == "input" and is_of_weights(self._layouts.get(value, TENSOR)):
+        layout = self._layouts.get(value, TENSOR)
+        if what == "input" and is_of_weights(layout):
             kind = OWN  # an input of weights has its layout on every target
-        return NodeStyle(what, value, label, kind, NO_KIND, what, "")
+        return NodeStyle(what, value, label, kind, NO_KIND, what, "", result_layout=layout)
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)

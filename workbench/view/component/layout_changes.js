@@ -10,6 +10,15 @@ const CHANGE_FONT = 11; // px on the screen
 const CHANGE_HEIGHT = 16;
 const CHANGE_PADDING = 5;
 
+/** "NCHW to NHWC" of a node whose one operand has another layout than its result, else "".
+ * @param {Pane} pane @param {number} index */
+export function layoutChange(pane, index) {
+  const { scene } = pane;
+  const operands = scene.into[index].filter((edge) => pane.edgeVersion(edge) && scene.boxes[scene.edges[edge].a].kind !== "constant");
+  const [from, to] = [operands.length === 1 ? pane.lookOf(scene.edges[operands[0]].a)?.x : "", pane.lookOf(index)?.x];
+  return from && to && from !== to ? `${from} to ${to}` : "";
+}
+
 /** The labels in a pane, with areas in px of the pane; none covers another. The label of a node in a region is on the
  * region's nearer border, else inside of it, and the nodes of a border share it. The first ones come first.
  * @param {Pane} pane @returns {{ text: string, area: Extent }[]} */
@@ -18,7 +27,7 @@ export function layoutChangesOf(pane) {
   if (pane.colouring !== "layout" || zoom >= TEXT_ZOOM) return [];
   const places = /** @type {Map<string, { changes: string[], x: number, y: number, inward: number }>} */ (new Map());
   for (const index of scene.layoutChanges) {
-    const change = pane.shows(index) && !pane.isGhost(index) ? pane.lookOf(index)?.x : "";
+    const change = pane.shows(index) && !pane.isGhost(index) ? layoutChange(pane, index) : "";
     const around = regions.shown(index);
     if (!change || pane.isDim(index) || !pane.seesBox(scene.boxes[around])) continue;
     const { x, y } = scene.boxes[index];

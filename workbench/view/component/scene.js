@@ -41,7 +41,6 @@ export class Scene {
     this.closed = /** @type {number[]} */ ([]); // closed groups
     this.groupsIn = /** @type {Map<number, number>} */ (new Map()); // by open group: the number of groups directly inside
     this.chips = /** @type {number[]} */ ([]); // short-lived nodes, which are painted on top
-    this.layoutChanges = /** @type {number[]} */ ([]); // nodes that change a value's layout at some moment
     this.boxRows = new Rows(this.height);
     this.edgeRows = new Rows(this.height);
     this.into = this.boxes.map(() => /** @type {number[]} */ ([]));
@@ -49,6 +48,7 @@ export class Scene {
     this.ticks = this.boxes.map(() => /** @type {number[]} */ ([])); // per consumer: the edges drawn as stubs
     this.#indexBoxes();
     this.#indexEdges();
+    this.layoutChanges = this.#layoutChanges();
     this.ranks = this.#ranks();
     this.separate = addSeparateLines(this);
     for (let index = this.separate.values().next().value ?? this.edges.length; index < this.edges.length; index++) this.#addToRows(index);
@@ -67,7 +67,6 @@ export class Scene {
       }
       if (box.kind === "group") this.closed.push(index);
       if (box.chip) this.chips.push(index);
-      if (box.v.some((version) => this.lookOf(version)?.x)) this.layoutChanges.push(index);
       this.boxRows.add(index, box.top, box.top + box.h);
     });
     this.frames.sort((one, other) => this.scopes(one).length - this.scopes(other).length);
@@ -84,6 +83,13 @@ export class Scene {
       if (!edge.p || edge.p.length < 4) edge.p = straightLine(this.boxes[edge.a], this.boxes[edge.b]);
       this.#addToRows(index);
     });
+  }
+
+  /** Nodes whose result at some moment has another layout than what they read at some moment. */
+  #layoutChanges() {
+    const layouts = this.boxes.map((box) => new Set(box.v.map((version) => this.lookOf(version)?.x).filter(Boolean)));
+    const differs = (/** @type {number} */ index, /** @type {number} */ source) => layouts[source].size > 0 && new Set([...layouts[index], ...layouts[source]]).size > 1;
+    return this.boxes.flatMap((box, index) => (box.kind === "node" && this.into[index].some((edge) => differs(index, this.edges[edge].a)) ? [index] : []));
   }
 
   /** By box, its place in the graph's order; a chip comes after what it reads, a constant before what reads it. */

@@ -3,6 +3,7 @@
 
 import { ADDED, CHANGED, REMOVED, SAME } from "./comparison.js";
 import { paintStripes, sign } from "./boxes.js";
+import { layoutChange } from "./layout_changes.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { isFrame } from "./scene.js";
 import { cutText, duration, thousands, widthOf } from "./text_metrics.js";
@@ -148,12 +149,12 @@ function regionLines(pane, index, { nodes, counts }) {
   return [box.title || box.id, what, size, changes, box.same ?? ""].filter(Boolean);
 }
 
-/** How many Transposes a region has without a label, where its colour is the layout.
+/** How many Transposes a region has that do not change the layout, which have a label; where its colour is the layout.
  * @param {Pane} pane @param {number} region */
 function transposesIn(pane, region) {
   if (pane.colouring !== "layout") return "";
-  const looks = pane.regions.boxesIn(region).map((index) => pane.lookOf(index));
-  const count = looks.filter((look) => look?.op === "Transpose" && !look.x).length;
+  const isCounted = (/** @type {number} */ index) => pane.lookOf(index)?.op === "Transpose" && !layoutChange(pane, index);
+  const count = pane.regions.boxesIn(region).filter(isCounted).length;
   return count ? `${thousands(count)} ${count === 1 ? "Transpose" : "Transposes"}` : "";
 }
 
