@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import onnx
 import pytest
@@ -25,6 +26,10 @@ MAX_WORDS = 25  # of a sentence, on average over a page
 MADE_FOR_THE_SITE = ("passes.md", "rules.md")
 GENERATED = (*MADE_FOR_THE_SITE, "conformance.md", "results.md")
 HAND_WRITTEN = [page for page in PAGES if page.name not in GENERATED]
+
+
+def path_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
 
 
 def blocks(language: str) -> list[str]:
@@ -68,19 +73,17 @@ def test_every_make_target_that_is_named_exists():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_to_a_file_leads_to_one(page):
-    targets = [target for target, _ in LINK.findall(page.read_text(encoding="utf-8")) if ":" not in target]
-    missing = [target for target in targets if not (page.parent / target).exists()]
+@pytest.mark.parametrize("document", PAGES, ids=path_of)
+def test_every_link_to_a_file_leads_to_one(document):
+    targets = [target for target, _ in LINK.findall(document.read_text(encoding="utf-8")) if ":" not in target]
+    missing = [target for target in targets if not (document.parent / target).exists()]
     assert not missing
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in MADE_FOR_THE_SITE], ids=lambda page: page.name
-)
-def test_no_line_is_over_400_characters(page):
+@pytest.mark.parametrize("document", [page for page in PAGES if page.name not in MADE_FOR_THE_SITE], ids=path_of)
+def test_no_line_is_over_400_characters(document):
     """A line is a paragraph, an item of a list or a row of a table: what is longer is too dense to read."""
-    lines = page.read_text(encoding="utf-8").splitlines()
+    lines = document.read_text(encoding="utf-8").splitlines()
     assert [number for number, line in enumerate(lines, 1) if len(line) > MAX_LINE] == []
 
 
@@ -93,9 +96,9 @@ def sentences(text: str) -> list[str]:
     return [sentence for paragraph in ends for sentence in paragraph if sentence]
 
 
-@pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.name)
-def test_sentences_have_at_most_25_words_on_average(page):
-    page_sentences = sentences(page.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("document", HAND_WRITTEN, ids=path_of)
+def test_sentences_have_at_most_25_words_on_average(document):
+    page_sentences = sentences(document.read_text(encoding="utf-8"))
     assert sum(len(sentence.split()) for sentence in page_sentences) <= MAX_WORDS * len(page_sentences)
 
 
