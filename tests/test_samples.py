@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -67,3 +68,13 @@ def test_the_narrow_resnet_is_resnet50():
     whole = onnx.load(folder / "light_resnet50.onnx").graph
     operators = [n.op_type for n in whole.node if n.op_type != "ConstantOfShape"]
     assert [n.op_type for n in narrow.node] == operators and len(operators) == 176
+
+
+def test_every_figure_of_the_founding_documents_stands_in_the_references():
+    """The table names samples that are here, and each sample that was made from a figure."""
+    table = (ROOT / "docs" / "references.md").read_text(encoding="utf-8").split("## Figures of the five documents")[1]
+    sources = {sample.file.relative_to(FOLDER).with_suffix("").as_posix(): sample.source for sample in samples()}
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
+    named = {name for *_, here in rows for name in re.findall(r"`([\w/]*\w)`", here)}
+    assert len(rows) == 21 and len(named) >= 18 and named <= sources.keys()
+    assert {name for name, source in sources.items() if "'s figure" in source} <= named
