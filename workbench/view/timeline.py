@@ -284,8 +284,7 @@ class _Record:
         now = set(groups.group_of.values())
         for name in self._group_since.keys() - now:
             self._groups.setdefault(name, []).append((self._group_since.pop(name), self.now))
-        for name in now - self._group_since.keys():
-            self._group_since[name] = self.now
+        self._group_since |= dict.fromkeys(now - self._group_since.keys(), self.now)
         self._group_of |= groups.group_of
 
     def settle(self, graph: Graph, layouts: Mapping[str, str]) -> None:
@@ -324,8 +323,8 @@ class _Record:
     def _value_style(self, graph: Graph, value: str, what: str) -> NodeStyle:
         label, kind = self._label_of(graph, value)
         layout = self._layouts.get(value, TENSOR)
-        if what == "input" and is_of_weights(layout):
-            kind = OWN  # an input of weights has its layout on every target
+        if what == "input" and is_of_weights(layout):  # it has its layout on every target
+            kind = OWN
         return NodeStyle(what, value, label, kind, NO_KIND, what, "", result_layout=layout)
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
