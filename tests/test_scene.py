@@ -245,9 +245,14 @@ def test_measured_times_stand_on_the_boxes_and_their_sum_on_closed_ones():
     history = sample_history(*GREEDY)
     costs = {node.name: Costs(2.0, 0.5) for node in history.graph.nodes}
     profile = view_of(history)
-    view = View(profile.timeline, "model", "NHWC", costs=({}, costs))
+    view = View(profile.timeline, "model", "NHWC", costs=({}, costs), measured_in="torch")
     scene = view.scene()
-    assert scene["measured"] == {"us": [2.0, 2.0], "mb": [0.5, 0.5], "totals": [None, 2.0 * len(costs)]}
+    assert scene["measured"] == {
+        "us": [2.0, 2.0],
+        "mb": [0.5, 0.5],
+        "totals": [None, 2.0 * len(costs)],
+        "backend": "torch",
+    }
     assert all(look["us"] == 2.0 for i, look in at(scene, scene["T"]).items() if not i.startswith(("in:", "out:")))
     view.opened = set()
     closed = [box for box in view.scene()["boxes"] if box["kind"] == "group"]

@@ -47,7 +47,7 @@ class Costs:
 class View:
     """A timeline and the user's choices for its picture: which groups are open, and what else is shown.
 
-    costs: by node name, for the graph at the first and at the last moment.
+    costs: by node name, for the graph at the first and at the last moment. measured_in: the backend that ran them.
     """
 
     timeline: Timeline
@@ -57,6 +57,7 @@ class View:
     constants: bool = False
     is_flat: bool = False
     costs: tuple[Mapping[str, Costs], Mapping[str, Costs]] = field(default_factory=lambda: ({}, {}))
+    measured_in: str = ""
     root: Group = field(init=False)
     opened: set[str] = field(init=False)
 
@@ -266,7 +267,8 @@ class _Writer:
         us = [time for costs in known for time in (costs.us, costs.us_at_first) if time is not None]
         mb = [costs.mb for costs in known if costs.mb is not None]
         totals = [_sum([costs.us for costs in graph.values()]) for graph in self.view.costs]
-        return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)], "totals": totals}
+        ranges = {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}
+        return {**ranges, "totals": totals, "backend": self.view.measured_in}
 
     def _edges(self, arrangement: Arrangement, free_lines: FreeLines) -> list[dict[str, Any]]:
         entries = []

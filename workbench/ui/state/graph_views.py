@@ -38,7 +38,9 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
     def make() -> Shown:
         timeline = timeline_of(history, target)
         costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
-        view = View(timeline, opened.title, target.layout, opened.toggled, costs=costs)
+        view = View(
+            timeline, opened.title, target.layout, opened.toggled, costs=costs, measured_in=measured_backend(opened)
+        )
         inspect_moment = partial(_inspected, opened, history, view, target, passes_of(spec))
         return Shown(
             view, inspect_moment, opened.overlay, ask_providers=_placer(opened, history.initial, history.graph)
@@ -53,7 +55,8 @@ def report_of(opened: Opened, history: History, spec: Spec) -> str:
     """The history as the text of an HTML file, with the costs that the page Measure measured."""
     target = effective_profile(history, spec.profile)
     costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
-    view = View(timeline_of(history, target), opened.title, target.layout, costs=costs)
+    backend = measured_backend(opened)
+    view = View(timeline_of(history, target), opened.title, target.layout, costs=costs, measured_in=backend)
     return report_html(view, inspected(history, view, target, passes_of(spec)))
 
 
@@ -101,7 +104,8 @@ def shown_pair(
 
     def make() -> Shown:
         timeline = timeline_of_pair(moment.before, moment.after, titles, sentence, target)
-        view = View(timeline, f"{titles[0]} and {titles[1]}", target.layout, costs=costs)
+        title = f"{titles[0]} and {titles[1]}"
+        view = View(timeline, title, target.layout, costs=costs, measured_in=measured_backend(opened))
         histories = [pipeline.start(graph, target) for graph in (moment.before, moment.after)]
 
         def inspect_side(seen: Seen) -> Mapping[str, Any]:
@@ -167,6 +171,12 @@ def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Co
         return {}, {}
     last = [*ran.values()][-1]
     return _costs(ran[last.ratio_to]), _costs(last)  # of one backend and precision
+
+
+def measured_backend(opened: Opened) -> str:
+    """The backend of `measured_costs`; "" if nothing was measured."""
+    ran = opened.measured.ran if opened.measured else {}
+    return [*ran.values()][-1].backend if ran else ""
 
 
 def _costs(variant: MeasuredVariant) -> dict[str, Costs]:

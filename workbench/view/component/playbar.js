@@ -216,5 +216,5 @@ function thinned(moments, range) {
 function withTotal({ scene, colouring, clock }, label, pane) {
   const isMeasured = colouring === "us" && clock.moments[pane] === [0, scene.T][pane];
   const total = isMeasured ? scene.measured?.totals[pane] : null;
-  return total == null ? label : `${label}, ${duration(total)} in all nodes`;
+  return total == null ? label : `${label}: ${duration(total)} in all nodes, one by one in ${scene.measured?.backend || "one backend"}`;
 }

@@ -66,7 +66,7 @@ export interface RawScene {
   id: string; title: string; T: number; pair: number; nodes: number; width: number; height: number; target: string; own: boolean;
   steps: Step[]; rewrites: Rewrite[]; looks: Look[]; boxes: Box[]; edges: Edge[];
   words: string[]; categories: string[]; classes: string[]; modules: string[]; providers: string[];
-  measured: { us: number[]; mb: number[]; totals: (number | null)[] } | null;
+  measured: { us: number[]; mb: number[]; totals: (number | null)[]; backend: string } | null;
 }
 
 /** A piece of a line in a box; `pill`: the colour behind it. */
