@@ -183,7 +183,7 @@ def page(tab, app):
 def pytest_runtest_makereport(item, call):
     """What the page said, if a test in a browser failed: a busy machine may not fail it again."""
     report = yield
-    page = next((item.funcargs[name] for name in ("page", "tab") if name in getattr(item, "funcargs", {})), None)
+    page = getattr(item, "funcargs", {}).get("tab")  # of the fixture `page` too; an argument of that name may be a file
     if report.failed and call.when == "call" and page is not None:
         report.sections.append(("the page", page.locator("body").inner_text()[:8000]))
     return report

@@ -102,6 +102,18 @@ def test_sentences_have_at_most_25_words_on_average(document):
     assert sum(len(sentence.split()) for sentence in page_sentences) <= MAX_WORDS * len(page_sentences)
 
 
+def test_a_page_that_fails_is_a_failed_test_and_no_error_of_pytest(tmp_path):
+    """An argument `page` is a file here, and what a browser shows in others, whose text conftest.py reports."""
+    failing = tmp_path / "test_failing.py"
+    failing.write_text(
+        "import pytest\n@pytest.mark.parametrize('page', ['x.md'])\ndef test_it(page):\n    assert not page\n",
+        encoding="utf-8",
+    )
+    words = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    ended = subprocess.run([*words, failing], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED and "1 failed" in ended.stdout
+
+
 # ---- docs/results.md, which is drawn from docs/results/*.json --------------------------------------------
 
 
