@@ -45,6 +45,7 @@ from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (
     STEP,
+    VIEW,
     ask_chosen_query,
     choose_default_step,
     choose_moment,
@@ -179,15 +180,15 @@ def _views(opened: Opened, history: History, spec: Spec, comparing: Checking | N
     row = st.container(horizontal=True, vertical_alignment="center")
     index = st.session_state[STEP]
     views = views_of(history[index])
-    if st.session_state.get("view") not in (None, *views):
-        st.session_state["view"] = GRAPH
+    if st.session_state.get(VIEW) not in (None, *views):
+        st.session_state[VIEW] = GRAPH
     with row:
         view = st.segmented_control(
             "View",
             views,
             default=GRAPH,
             required=True,
-            key="view",
+            key=VIEW,
             label_visibility="collapsed",
             format_func=lambda name: name if name != "Rewrites" else f"Rewrites ({len(history[index].rewrites):,})",
             persist_state="session",
@@ -196,7 +197,7 @@ def _views(opened: Opened, history: History, spec: Spec, comparing: Checking | N
     if view == GRAPH:
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)
-        graph_view(_view_key(opened), shown, height, follow=moment)
+        graph_view(_view_key(opened), shown, height, follow=moment, replaced_by=VIEW)
         return
     height -= _STEP_CHOICE_HEIGHT
     with row:

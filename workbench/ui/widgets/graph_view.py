@@ -51,15 +51,16 @@ def moment(seen: Seen) -> Hashable:
     return seen.moment
 
 
-def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None) -> None:
+def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None, replaced_by: str = "") -> None:
     """Draw the view.
 
     height: in pixels at a screen height of 768 pixels, more on a higher screen.
     follow: a function of what is on screen; the page is drawn again when its value changes. None: never.
+    replaced_by: the key of a control that draws something else in its place; what is on screen is reported before.
     """
     if follow is not None:
         st.session_state[_followed(key)] = follow(seen_in(key))  # here, since this run of the page knows of it
-    _view(key, shown, height, follow)
+    _view(key, shown, height, follow, replaced_by)
 
 
 def _followed(key: str) -> str:
@@ -68,7 +69,7 @@ def _followed(key: str) -> str:
 
 
 @st.fragment
-def _view(key: str, shown: Shown, height: int, follow: Follow | None) -> None:
+def _view(key: str, shown: Shown, height: int, follow: Follow | None, replaced_by: str) -> None:
     mounted = _component()
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
@@ -87,7 +88,7 @@ def _view(key: str, shown: Shown, height: int, follow: Follow | None) -> None:
     callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": on_event(event) for event in _EVENTS}
     mounted(
         key=key,
-        data=shown.data(seen, growing(height)),
+        data={**shown.data(seen, growing(height)), "replaced_by": replaced_by},
         on_seen_change=lambda: None,
         **callbacks,
     )

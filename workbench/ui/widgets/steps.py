@@ -16,6 +16,7 @@ from workbench.ui.state.shown_view import Seen, Shown
 from workbench.ui.widgets.tables import table
 
 STEP = "step"  # key in the session: the chosen step's number
+VIEW = "view"  # key in the session: which view of a step is drawn
 WHOLE = "whole"  # key in the session: whether the original and the result are shown instead of a step
 _STRIP, _ALL = "strip", -1  # the key of the strip of steps, and its first option
 _MOMENT = "moment_"  # prefix of the keys of sliders
@@ -223,7 +224,7 @@ def _moment_key(opened: Opened, index: int) -> str:
 def go_to(opened: Opened, index: int, rewrites: int) -> None:
     """Show the graph after the first `rewrites` rewrites of a step, with a node of the last one selected."""
     _set(opened, index, rewrites)
-    st.session_state["view"] = "Graph"
+    st.session_state[VIEW] = "Graph"
     st.session_state[_REWRITE] = (index, rewrites, "")
 
 
@@ -243,7 +244,7 @@ def ask_chosen_query(shown: Shown) -> None:
 def go_to_node(opened: Opened, history: History, index: int, node: str) -> None:
     """Show a node in the graph after a step."""
     _set(opened, index, len(history[index].rewrites))
-    st.session_state["view"] = "Graph"
+    st.session_state[VIEW] = "Graph"
     st.session_state[_REWRITE] = (index, None, node)
 
 

@@ -18,9 +18,10 @@ export class SelectionSync {
     this.waiting = 0;
     this.reportedAgain = ""; // the node that was reported a second time
     this.leaves = (/** @type {Event} */ event) => {
-      if (this.waiting && !event.composedPath().includes(view.root)) this.now(); // before what is pressed removes the view
+      const key = `st-key-${view.data.replaced_by}`;
+      if (this.waiting && event.composedPath().some((element) => element instanceof Element && element.classList.contains(key))) this.now();
     };
-    for (const kind of LEAVING) window.addEventListener(kind, this.leaves, true);
+    for (const kind of LEAVING) window.addEventListener(kind, this.leaves, true); // before the press removes the view
   }
 
   destroy() {

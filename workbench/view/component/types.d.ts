@@ -104,6 +104,8 @@ export interface OwnColumn { title: string; unit: string; low?: number; high?: n
 
 /** The view's data from Python or from the report's tables. */
 export interface ViewData {
+  /** The key of a control that draws something else in place of the view. */
+  replaced_by?: string;
   scene?: string; scene_id?: string;
   at?: { step: number; rewrite: number | null; panes?: number; n: number } | null; // panes: 0 keeps their number
   show?: { id: string; frame?: string[]; n: number } | null; // frame: ids of boxes that are kept in sight, [] for all
