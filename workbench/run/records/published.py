@@ -132,13 +132,13 @@ def _table(read: Mapping[str, Any]) -> PublishedTable:
 
 def _texts(read: Any) -> tuple[str, ...]:
     if not isinstance(read, list):
-        raise TypeError(f"{read!r} is no list")
+        raise TypeError(f"{read!r} is not a list")
     return tuple(map(_text, read))
 
 
 def _text(read: Any) -> str:
     if not isinstance(read, str):
-        raise TypeError(f"{read!r} is no text")
+        raise TypeError(f"{read!r} is not text")
     return read
 
 

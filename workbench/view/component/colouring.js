@@ -7,6 +7,8 @@ import { mixColours } from "./theme.js";
 /** @import { Look, Scene, Theme } from "./types.js" */
 
 export const PROVIDER_TITLE = "ONNX Runtime's provider";
+const OWN_LAYOUT = 0; // of a look: the model's layout
+const MAX_LAYOUTS = 2; // of the model, named in the legend
 const MAX_ENTRIES = 12; // of modules in the legend, as many as the palette has colours
 const MAX_SHADE = 24; // shades of the scale: few, since boxes of one shade are painted together
 
@@ -96,8 +98,10 @@ function layoutEntries(scene, theme) {
   const target = scene.target ? ` (${scene.target})` : "";
   const own = { fill: theme.fills[0], line: theme.borders[0], border: "thin" };
   if (scene.own) return [{ ...own, text: `CNN, the model's layout, which is the target's${target}` }];
+  const layouts = [...new Set(scene.looks.filter((look) => look.l === OWN_LAYOUT && look.x).map((look) => look.x))];
+  const names = layouts.length && layouts.length <= MAX_LAYOUTS ? ` (${layouts.join(", ")})` : "";
   return [
-    { ...own, text: "CNN, the model's layout" },
+    { ...own, text: `CNN, the model's layout${names}` },
     { fill: theme.fills[1], line: theme.borders[1], border: "thick", text: `CNN, the target's layout${target}` },
   ];
 }
