@@ -10,7 +10,8 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import Edit, constant, from_text
 from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass, with_options
-from workbench.verification.pass_files.example_runs import hostile_inputs, inexactness
+from workbench.verification.pass_files.exactness_runs import hostile_inputs
+from workbench.verification.pass_files.example_runs import inexactness
 
 VARIANTS = [range(4), pytest.param(range(4, 16), marks=pytest.mark.slow)]
 

@@ -9,7 +9,7 @@ from workbench.explanations.explanation import explain_pass
 from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass, with_options
 from workbench.rewrite.core.greedy_driver import follow_rules
-from workbench.verification.pass_files.example_runs import hostile_inputs, hostile_runs, inexactness
+from workbench.verification.pass_files.exactness_runs import at_sizes, hostile_inputs, inexact_result
 
 RULES = [
     pytest.param(cls, rule, id=f"{name}-{rule.name}")
@@ -25,17 +25,11 @@ LARGE_FLOATS = (1e18, -1e18, 3e17, 1.0, 0.5, 0.0)
 @pytest.mark.parametrize("seeds", SOME_SEEDS, ids=str)
 @pytest.mark.parametrize(("cls", "rule"), RULES)
 def test_rule_is_as_exact_as_it_says(cls, rule, seeds):
-    """The whole example, its rewrites carried out, on several hostile inputs; symbolic dims are 0, 1, 2 and 3."""
-    example = rule.example
-    before, after = typed(example.before), typed(example.before)
-    run_pass(with_options(cls, example.options), after, example_context(example))
-    ran = 0
-    for where, expected, found in hostile_runs(before, after, rule.exactness, seeds):
-        ran += 1
-        for name, array in found.items():
-            if isinstance(array, np.ndarray):
-                assert not inexactness(rule.exactness, expected[name], array), where
-    assert ran or not before.inputs, "no input of this test runs through the example"
+    """The whole example, its rewrites carried out, on several hostile inputs, and at larger sizes."""
+    for sized in at_sizes(cls, rule.example):
+        ran, wrong = inexact_result(sized, rule.exactness, seeds)
+        assert not wrong
+        assert ran or sized.size or not sized.before.inputs, "no input of this test runs through the example"
 
 
 @pytest.mark.parametrize(("cls", "rule"), [p for p in RULES if p.values[1].exactness is Exactness.ROUNDING])

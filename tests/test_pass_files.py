@@ -7,10 +7,14 @@ import sys
 import pytest
 
 import workbench as wb
+from passes import all_passes
 from tests.conftest import ROOT
-from tests.running import typed
+from tests.running import outputs, typed
 from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.rewrite import Exactness
+from workbench.verification.pass_files.exactness_runs import spread_inputs
+from workbench.verification.pass_files.example_runs import inexactness
+from workbench.verification.pass_files.numeric_faults import rounding_explains
 from workbench.verification.pass_files.pass_template import new_pass_text
 from workbench.verification.pass_files.sampled_laws import sample_law
 
@@ -193,6 +197,9 @@ def test_update_refuses_a_graph_that_is_computed(file, run):
         ("for reals: sqrt(x) * sqrt(x) == x if x >= 0", Exactness.ROUNDING),
         ("(p and q) or (p and r) == p and (q or r)", Exactness.BIT_EXACT),
         ("for reals: exp(x + z) == exp(z) * exp(x)", Exactness.ROUNDING),
+        ("for reals: (exp(x) + a) - exp(x) == a", Exactness.ROUNDING),  # all digits of a are lost for x = 88
+        ("for floats and integers: x & a == a & x", Exactness.BIT_EXACT),  # floats have no bits
+        ("for floats: x + 0.0 == x if not minus_zero(x)", Exactness.BIT_EXACT),
     ],
 )
 def test_a_true_law_holds_for_the_numbers_that_are_tried(law, exactness):
@@ -206,6 +213,13 @@ def test_a_true_law_holds_for_the_numbers_that_are_tried(law, exactness):
         ("for floats: x + 0.0 == x", "with x = -0.0 it says 0.0 == -0.0"),
         ("for floats: x * 0 == 0", "== 0.0"),
         ("for integers: abs(x) == x", "it says"),
+        ("max(x, 0) == relu(x)", "with x = -0.0 it says -0.0 == 0.0, for max and relu may give either zero"),
+        ("min(x, z) == min(z, x)", "for floats: with x = 0.0, z = -0.0 it says "),
+        ("for floats: x * 2 / 2 == x", "with x = 3.4028"),  # overflows
+        ("for floats: x / 2 * 2 == x", "with x = 1.40129"),  # loses its last digit
+        ("for floats: log(exp(x)) == x", "it says"),
+        ("for floats: where(x == z, x, z) == z", "with x = 0.0, z = -0.0 it says"),
+        ("for floats: min(x, a) + z == min(x + z, a + z)", "is wrong for floats"),
         ("for reals: exp(x) + exp(z) == exp(x + z)", "with x = "),
         ("x - a == a - x", "is wrong for integers: with a = "),
     ],
@@ -214,12 +228,112 @@ def test_a_wrong_law_is_refuted_with_numbers(law, said):
     assert said in sample_law(law, Exactness.BIT_EXACT).wrong
 
 
-def test_without_z3_the_law_is_tried_with_numbers_and_that_is_said(file, run, monkeypatch):
+@pytest.mark.parametrize("rule", [rule for cls in all_passes().values() for rule in cls.rules if rule.law])
+def test_no_number_that_is_tried_refutes_the_law_of_a_rule(rule):
+    assert not sample_law(rule.law, rule.exactness).wrong
+
+
+@pytest.fixture
+def without_z3(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "z3" else found(name, *more))
     monkeypatch.setitem(sys.modules, "z3", None)
+
+
+@pytest.mark.usefixtures("without_z3")
+def test_without_z3_the_law_is_tried_with_numbers_and_that_is_said(file, run):
     code, out, _ = run("test-pass", file(TEXT))
     assert code == DONE and "all passed, 1 could not be decided" in out
     assert "it holds for some thousand integers and floats; z3 is not installed" in out
     code, out, _ = run("test-pass", file(TEXT.replace("== relu(x)", "== x")))
     assert code == FAILED and "is wrong for integers: with x = " in out
+
+
+# ---- what small examples and mild numbers do not show --------------------------------------
+
+MAXIMUM = (
+    TEXT.replace("relu(relu(x)) == relu(x)", "for floats: max(x, 0) == relu(x)")
+    .replace(
+        'before="g (float[2] x) => (float[2] y) { a = Relu(x)  b = Relu(a)  y = Neg(b) }"',
+        'before="g (float[2] x) => (float[2] y) <float z = {0}> { a = Max(x, z)  y = Neg(a) }"',
+    )
+    .replace("Relu 'Relu_b' changes nothing after Relu 'Relu_a'; 1 node fewer", "Max 'Max_a' is Relu")
+    .replace("{root} changes nothing after {nodes[0]}; 1 node fewer", "{root} is Relu")
+    .replace("{ a = Neg(x)  y = Relu(a) }", "{ y = Max(x, x) }")
+    .replace("Relu 'Relu_y' does not follow a Relu", "'x', an operand of Max 'Max_y', is not a constant")
+)
+LOG_SOFTMAX = '''\
+"""The logarithm of Softmax is LogSoftmax."""
+from dataclasses import dataclass
+from workbench.rewrite import Counterexample, Exactness, Example, Pass, Refusal
+from workbench.rewrite.patterns.graph_rules import graph_rule
+
+@dataclass(frozen=True)
+class Second(Pass):
+    """One case. Source: the definition."""
+    title = "LogSoftmax"
+    rules = (graph_rule("second", "y = Log(Softmax(x, axis=axis))", "y = LogSoftmax(x, axis=axis)", "it is one",
+        Example("g (float[3] x) => (float[3] y) { s = Softmax<axis=-1>(x)  y = Log(s) }",
+                "g (float[3] x) => (float[3] y) { y = LogSoftmax<axis=0>(x) }", ("it is one",)),
+        (Refusal("g (float[3] x) => (float[3] y) { y = Log(x) }", "Log 'Log_y' does not follow a Softmax"),),
+        exactness=Exactness.ROUNDING),)
+'''
+
+
+def test_max_with_0_is_not_relu_without_z3_either(file, run, without_z3):
+    code, out, _ = run("test-pass", file(MAXIMUM))
+    (line,) = [line for line in failed_checks(out) if line.startswith("law")]
+    assert code == FAILED and "max(x, 0) == relu(x) is wrong for floats: with x = -0.0 it says" in line
+
+
+def test_a_law_for_which_z3_has_no_answer_is_tried_with_numbers(file, run):
+    code, out, _ = run("test-pass", file(TEXT.replace("relu(relu(x)) == relu(x)", "for floats: log(exp(x)) == x")))
+    assert code == FAILED and "law of 'second': for floats: log(exp(x)) == x is wrong for floats: with x = " in out
+
+
+def test_what_holds_for_two_elements_fails_for_67(file, run):
+    code, out, _ = run("test-pass", file(MAXIMUM))
+    law, line = failed_checks(out)
+    assert law.startswith("law of") and line.startswith("exactness of")
+    assert code == FAILED and "not equal to the last bit" in line and "67 in place of 2" in line
+
+
+def test_the_sizes_that_ran_are_said(file, run):
+    out = run("test-pass", file(TEXT))[1]
+    assert "on 32 sets of hostile inputs: the example's size; 67 in place of 2" in out
+    out = run("test-pass", file(TEXT.replace("float[2]", "float[N,4]")))[1]
+    assert "dims of 0, 1, 2, 3, 67; 67 in place of 4" in out
+
+
+def test_one_large_element_in_a_row_shows_what_an_underflow_takes_away(file, run):
+    code, out, _ = run("test-pass", file(LOG_SOFTMAX))
+    line = next(line for line in failed_checks(out) if line.startswith("exactness"))
+    assert code == FAILED and "results are not equal up to rounding" in line
+    assert "before the rewrite (one large element" in line and "-inf" in line
+
+
+def test_the_same_rule_passes_where_it_says_what_may_differ(file, run):
+    text = LOG_SOFTMAX.replace('("it is one",)', '("it is one",), mode="fast"')
+    text = text.replace("Exactness.ROUNDING", "Exactness.FAST_MATH, counterexample=SHOWN")
+    shown = 'SHOWN = Counterexample({"x": [1000, 0, 0]}, float("-inf"), -1000, "an exponential becomes 0")'
+    code, out, _ = run("test-pass", file(text.replace("\n@dataclass", f"\n{shown}\n@dataclass")))
+    assert code == DONE, out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seed", "explained"),
+    [
+        ("a = Exp(x)  y = Log(a)", "y = Identity(x)", 0, True),  # of 1e3, which overflows
+        ("a = Exp(x)  y = Log(a)", "y = Identity(x)", 1, False),  # of -1e3: the exponential becomes 0
+        ("a = Softmax(x)  y = Log(a)", "y = LogSoftmax(x)", 0, False),
+        ("a = Add(x, c)  y = Sub(a, c)", "y = Identity(x)", 6, True),  # digits cancel
+        ("a = Add(x, c)  y = Sub(a, c)", "y = Relu(x)", 6, False),
+    ],
+)
+def test_rounding_explains_overflow_and_noise_and_no_more(before, after, seed, explained):
+    head = "g (float[3] x) => (float[3] y) <float c = {1000}>"
+    graphs = [typed(f"{head} {{ {lines} }}") for lines in (before, after)]
+    inputs = spread_inputs(graphs[0], seed, 1)
+    expected, found = (outputs(graph, inputs) for graph in graphs)
+    assert inexactness(Exactness.ROUNDING, expected["y"], found["y"])
+    assert rounding_explains(graphs[0], inputs, expected, found) == explained

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
 
+from workbench.inference.evaluate import RANDOM
 from workbench.io.exporting import to_bytes
-from workbench.ir import DataType, Graph
+from workbench.ir import Graph
 from workbench.ir.types import Dim
 from workbench.rewrite import Exactness
 from workbench.verification.pass_files.example_graphs import shaped_input
@@ -16,14 +17,16 @@ from workbench.verification.pass_files.example_graphs import shaped_input
 Arrays = dict[str, np.ndarray]
 
 ORDINARY_FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 7.0)
-_NOT_FINITE = (np.nan, np.inf, -np.inf)
-_EXTREME = (1e-45, -1e-45, 3.4e38, -3.4e38, 1.17549435e-38)  # where rounding differs by all that there is
-_DIMS = (0, 1, 2, 3)  # of symbolic dims
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-6
 
 
 def outputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Arrays:
     """What ONNX Runtime, unoptimized, gives for the graph's export; ONNX's own evaluator where it has no kernel."""
+    return runner_of(graph)(inputs)
+
+
+def runner_of(graph: Graph) -> Callable[[Mapping[str, np.ndarray]], Arrays]:
+    """A function of inputs that gives the `outputs` of the graph, which is read once."""
     import onnxruntime
     from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
@@ -31,14 +34,26 @@ def outputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Arrays:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     exported = to_bytes(graph)
-    try:
-        results = onnxruntime.InferenceSession(exported, options).run(list(graph.outputs), dict(inputs))
-    except NoKernel:  # such as for sums of unsigned integers
-        from onnx.reference import ReferenceEvaluator
+    is_random = any(node.op in RANDOM for node in graph.nodes)  # a seed determines the first run of a session only
 
-        evaluator = ReferenceEvaluator(onnx.load_from_string(exported))
-        results = evaluator.run(list(graph.outputs), dict(inputs))
-    return dict(zip(graph.outputs, results, strict=True))
+    def session() -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(exported, options)
+
+    def run(inputs: Mapping[str, np.ndarray]) -> Arrays:
+        try:
+            results = (session() if is_random or first is None else first).run(list(graph.outputs), dict(inputs))
+        except NoKernel:  # such as for sums of unsigned integers
+            from onnx.reference import ReferenceEvaluator
+
+            evaluator = ReferenceEvaluator(onnx.load_from_string(exported))
+            results = evaluator.run(list(graph.outputs), dict(inputs))
+        return dict(zip(graph.outputs, results, strict=True))
+
+    try:
+        first = session()
+    except NoKernel:
+        first = None
+    return run
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> Arrays:
@@ -51,52 +66,6 @@ def random_inputs(graph: Graph, seed: int = 0) -> Arrays:
         floating = np.issubdtype(dtype, np.floating)
         result[name] = (random.standard_normal(shape) if floating else random.integers(0, 2, shape)).astype(dtype)
     return result
-
-
-def hostile_inputs(
-    graph: Graph, exactness: Exactness, seed: int, dim: int, ordinary: Sequence[float] = ORDINARY_FLOATS
-) -> Arrays:
-    """Inputs with NaN, infinities, -0.0 and the limits of types, as far as a rule of this exactness answers for them.
-
-    dim: the size of symbolic dims. ordinary: the floats that are drawn for every exactness.
-    """
-    random = np.random.default_rng(seed)
-    extreme = _EXTREME if exactness is Exactness.BIT_EXACT else ()
-    not_finite = () if exactness is Exactness.FAST_MATH else _NOT_FINITE
-    floats = np.array([*ordinary, *not_finite, *extreme])
-    divides = any(node.op in ("Div", "Mod") for node in graph.nodes)
-    result = {}
-    for name in graph.inputs:
-        element, axes = shaped_input(graph, name)
-        shape, dtype = concrete_shape(axes, dim), element.numpy()
-        if element == DataType.BOOL:
-            result[name] = random.integers(0, 2, shape).astype(bool)
-        elif np.issubdtype(dtype, np.floating):
-            with np.errstate(over="ignore"):
-                result[name] = random.choice(floats, shape).astype(dtype)
-        else:
-            info = np.iinfo(dtype)
-            pool = [1, 2, 3, 7, info.max] + ([] if divides else [0, info.min, info.min + 1])
-            result[name] = random.choice(np.array(pool, dtype=dtype), shape)
-    return result
-
-
-def hostile_runs(
-    before: Graph, after: Graph, exactness: Exactness, seeds: Iterable[int]
-) -> Iterator[tuple[str, Arrays, Arrays]]:
-    """What both graphs give on hostile inputs: the seed and the size in words, the outputs before and after.
-
-    Symbolic dims are 0, 1, 2 and 3. Inputs that the first graph itself does not take are left out: an index, a shape.
-    """
-    symbolic = any(not isinstance(d, int) for v in before.inputs for d in getattr(before.types[v], "shape", None) or ())
-    for seed in seeds:
-        for dim in _DIMS if symbolic else (1,):
-            inputs = hostile_inputs(before, exactness, seed, dim)
-            try:
-                expected = outputs(before, inputs)
-            except Exception:  # of whatever kind: ONNX Runtime or ONNX's evaluator refuses these numbers
-                continue
-            yield f"dim {dim}, seed {seed}", expected, outputs(after, inputs)
 
 
 def concrete_shape(axes: Sequence[Dim], dim: int) -> list[int]:

@@ -138,10 +138,8 @@ def _difference(graph: Graph, mode: str, expected: Arrays, found: Arrays) -> str
 def _is_excused(graph: Graph, mode: str, inputs: Arrays, expected: Arrays, found: Arrays, moves_layouts: bool) -> bool:
     """Do values that come near an overflow, or are no ordinary numbers in fast mode, a NaN whose place decides, or
     noise in every value (which cancellation or a threshold amplifies) explain the difference?"""
-    values = [v for node in graph.nodes for v in node.outputs if _is_float(graph.type(v))]
-    seen = with_outputs(graph, list(dict.fromkeys((*graph.outputs, *values))))
     try:
-        numbers = _run(session_of_graph(seen), seen, inputs)
+        numbers = _numbers_of_values(graph, inputs)
         if any(_beyond(array, mode) for array in (*numbers.values(), *(inputs.values() if mode == "fast" else ()))):
             return True
         if moves_layouts and _order_decides(graph, {**inputs, **numbers}):
@@ -149,6 +147,40 @@ def _is_excused(graph: Graph, mode: str, inputs: Arrays, expected: Arrays, found
         return any(_as_far(graph, seed, numbers, inputs, expected, found) for seed in range(3))
     except Exception:  # the graph with all its values as outputs is none that runs
         return False
+
+
+def rounding_explains(graph: Graph, inputs: Arrays, expected: Arrays, found: Arrays) -> bool:
+    """Whether rounding may make the difference: a value overflows, or noise in every value does as much.
+
+    inputs:   finite numbers. expected, found: outputs of the graph and of its rewritten form for these.
+    """
+    try:
+        numbers = _numbers_of_values(graph, inputs)
+        known = {**{v: tensor.numpy() for v, tensor in graph.constants.items()}, **inputs, **numbers}
+        return any(_overflows(node, known) for node in graph.nodes) or any(
+            _as_far(graph, seed, numbers, inputs, expected, found) for seed in range(3)
+        )
+    except Exception:  # the graph with all its values as outputs is none that runs
+        return False
+
+
+def _overflows(node: Node, numbers: Arrays) -> bool:
+    """Whether the node makes an infinity of finite numbers, and no pole does: a division by 0, a logarithm of 0."""
+    operands = [numbers[v] for v in node.operands if v in numbers]
+    if node.op == "Log" or not all(np.isfinite(array).all() for array in operands if array.dtype.kind == "f"):
+        return False
+    infinite = [np.isinf(numbers[v]) for v in node.outputs if v in numbers and numbers[v].dtype.kind == "f"]
+    if node.op in ("Div", "Reciprocal", "Pow"):
+        base = operands[0] if node.op == "Pow" else operands[-1]
+        infinite = [array & (base != 0) for array in infinite]
+    return any(array.any() for array in infinite)
+
+
+def _numbers_of_values(graph: Graph, inputs: Arrays) -> Arrays:
+    """The floats that each node makes, and the outputs."""
+    values = [v for node in graph.nodes for v in node.outputs if _is_float(graph.type(v))]
+    seen = with_outputs(graph, list(dict.fromkeys((*graph.outputs, *values))))
+    return _run(session_of_graph(seen), seen, inputs)
 
 
 def _order_decides(graph: Graph, numbers: Arrays) -> bool:
