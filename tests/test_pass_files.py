@@ -14,7 +14,7 @@ from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.rewrite import Exactness
 from workbench.verification.pass_files.exactness_runs import spread_inputs
 from workbench.verification.pass_files.example_runs import inexactness
-from workbench.verification.pass_files.numeric_faults import rounding_explains
+from workbench.verification.pass_files.numeric_faults import numeric_fault, rounding_explains, runs_of_original
 from workbench.verification.pass_files.pass_template import new_pass_text
 from workbench.verification.pass_files.sampled_laws import sample_law
 
@@ -337,3 +337,18 @@ def test_rounding_explains_overflow_and_noise_and_no_more(before, after, seed, e
     expected, found = (outputs(graph, inputs) for graph in graphs)
     assert inexactness(Exactness.ROUNDING, expected["y"], found["y"])
     assert rounding_explains(graphs[0], inputs, expected, found) == explained
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("y = Relu(x)", "a = Relu(x)  y = Add(a, zero)", "output 'y' has zeros of another sign"),  # -0.0 + 0.0
+        ("a = Max(x, zero)  y = Neg(a)", "a = Relu(x)  y = Neg(a)", ""),  # either zero is right
+        ("a = Max(x, zero)  y = Neg(a)", "y = Neg(x)", "numbers: Output 'y' differs"),
+    ],
+)
+def test_zeros_of_another_sign_are_a_fault_where_one_is_right(before, after, fault):
+    head = "g (float[67] x) => (float[67] y) <float zero = {0}>"
+    graph, result = (typed(f"{head} {{ {lines} }}") for lines in (before, after))
+    found = numeric_fault(graph, result, "ieee", runs_of_original(graph, "ieee"))
+    assert fault in found and bool(fault) == bool(found)
