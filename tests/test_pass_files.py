@@ -7,12 +7,12 @@ import sys
 import pytest
 
 import workbench as wb
-from passes import all_passes
+from passes import all_passes, find_pass
 from tests.conftest import ROOT
 from tests.running import outputs, typed
 from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.rewrite import Exactness
-from workbench.verification.pass_files.exactness_runs import spread_inputs
+from workbench.verification.pass_files.exactness_runs import at_sizes, spread_inputs
 from workbench.verification.pass_files.example_runs import inexactness
 from workbench.verification.pass_files.numeric_faults import numeric_fault, rounding_explains, runs_of_original
 from workbench.verification.pass_files.pass_template import new_pass_text
@@ -352,3 +352,12 @@ def test_zeros_of_another_sign_are_a_fault_where_one_is_right(before, after, fau
     graph, result = (typed(f"{head} {{ {lines} }}") for lines in (before, after))
     found = numeric_fault(graph, result, "ieee", runs_of_original(graph, "ieee"))
     assert fault in found and bool(fault) == bool(found)
+
+
+def test_a_larger_size_that_does_not_fit_the_rest_of_the_graph_is_left_out():
+    """Integer constants keep their shapes, for they may be axes or sizes."""
+    cls = find_pass("algebra_constants")
+    (integers,) = (rule.example for rule in cls.rules if rule.name == "product of integers")
+    assert [sized.size for sized in at_sizes(cls, integers)] == [""]
+    (floats,) = (rule.example for rule in cls.rules if rule.name == "product")
+    assert [sized.size for sized in at_sizes(cls, floats)] == ["", "67 in place of 2"]
