@@ -1,4 +1,4 @@
-"""The script that records the app, docs/make_recording.py, run with short waits against the real app."""
+"""The recording of docs/: its captions, and the script that makes it, run with short waits against the real app."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
-MAX_WORDS = 12
+MAX_WORDS, MIN_SECONDS = 12, 3.0
 MAX_BYTES = 6e6
 CUE = re.compile(r"(\d+):(\d\d):(\d\d\.\d{3}) --> (\d+):(\d\d):(\d\d\.\d{3})\n(.+)")
 
@@ -31,6 +31,23 @@ def captions(file: Path) -> list[tuple[float, float, str]]:
 
 def _seconds(hours: str, minutes: str, seconds: str) -> float:
     return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+
+
+def test_the_kept_recording_lasts_three_minutes_and_can_be_read():
+    shown = captions(DOCS / "recording.vtt")
+    assert 150 <= shown[-1][1] <= 200
+    assert (DOCS / "recording.webm").stat().st_size < MAX_BYTES
+    for begin, end, text in shown:
+        assert end - begin >= MIN_SECONDS, text
+        assert len(text.split()) <= MAX_WORDS, text
+    assert [begin for begin, _, _ in shown[1:]] == [end for _, end, _ in shown[:-1]]
+
+
+def test_the_kept_recording_ends_with_a_gain_that_the_card_claims():
+    texts = [text for _, _, text in captions(DOCS / "recording.vtt")]
+    before, after = re.fullmatch(r"The card said: ([\d.,]+) ms before, ([\d.,]+) ms after\.", texts[-1]).groups()
+    assert f"One run went from {before} to {after} ms." in texts
+    assert any(re.search(r"[\d ]+ % less time in ONNX Runtime here", text) for text in texts)
 
 
 @pytest.mark.browser
