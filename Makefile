@@ -1,6 +1,7 @@
 # make run: the app on a sample model.  make test: what is quick, and one of each slow kind.
 # make test-all: every test.  make check: ruff and mypy.  make check-js: eslint and tsc (needs npm).
 # make docs: the documents as a site, in site/.  make setup: .venv alone, with the project itself (editable).
+# make setup-dev: the same, with what tests and checks need.
 # make requirements: the versions of requirements*.txt, anew from pyproject.toml.
 # make test-oldest: some of the tests with the oldest versions that pyproject.toml allows.
 # make coverage: which lines the quick tests of PYTEST_ARGS run, as a figure (all quick ones without it: minutes).
@@ -15,9 +16,10 @@ TORCH := torch==2.13.0
 # Tests start some hundred processes, each of which would compile every module anew: 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all check check-js docs requirements coverage test-oldest
+.PHONY: setup setup-dev run test test-all check check-js docs requirements coverage test-oldest
 
 setup: $(VENV)/.installed
+setup-dev: $(VENV)/.installed-dev
 run: $(VENV)/.installed
 	$(BIN)/streamlit run app.py --server.port $(PORT)
 

@@ -51,8 +51,18 @@ def main() -> None:
             return page.locator(".st-key-view").get_by_text(name)
 
         shot("open")
+        click(page.locator(".st-key-sample_ppocr_cls_v2 button"))  # docs/start.md goes with this one
         go(page, "Optimize")
+        page.locator(".wb-card").get_by_text(" ms").first.wait_for(timeout=180_000)
+        settle(page)
         shot("optimize")
+        go(page, "Measure")
+        click(page.get_by_role("button", name="Measure", exact=True))
+        page.get_by_text("Show in the graph").wait_for(timeout=180_000)
+        shot("run", 1100)
+        go(page, "Open")
+        click(page.locator(".st-key-sample_resnet50_narrow button"))
+        go(page, "Optimize")
         choose_strategy(page, "greedy")
         show_last_step(page)
         graph = GraphView(page)
@@ -82,7 +92,6 @@ def main() -> None:
         for _ in range(2):  # so that Runs has a change over time to show
             click(page.get_by_role("button", name="Measure", exact=True))
         page.locator(".js-plotly-plot").first.wait_for()
-        shot("run", 900)
         page.get_by_role("tab", name="Operators").click()
         shot("operators", 1600)
         go(page, "Runs")

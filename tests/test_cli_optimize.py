@@ -189,3 +189,14 @@ def test_of_a_long_list_the_steps_that_changed_something_are_printed(done, tmp_p
     assert hidden + len(printed) - 1 == passes
     short = done("optimize", OCR, "-o", tmp_path / "r.onnx", "--preset", "normalize")
     assert "changed nothing" not in short and "drop_dropout" in short
+
+
+def test_a_report_named_as_a_page_is_refused_before_anything_runs(refused, tmp_path):
+    out, page = tmp_path / "out.onnx", tmp_path / "report.html"
+    said = refused("optimize", RESNET, "-o", out, "--report", page)
+    assert f"report {RESNET} -o {page}" in said and not out.exists() and not page.exists()
+
+
+def test_a_run_without_a_rewrite_says_how_to_ask_why(done, tmp_path):
+    told = done("optimize", RESNET, "-o", tmp_path / "b.onnx", "--passes", "fuse_silu", "--no-verify")
+    assert "no pass changed anything; `explain fuse_silu MODEL` says why" in told

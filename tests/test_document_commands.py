@@ -73,7 +73,7 @@ SHORTENED = {
         "--repeat 1"
     ),
     "python -m workbench matrix sample_models/ppocr_cls_v2.onnx --layouts greedy,optimal --target cuda --batches 1,4"
-    " --record m.jsonl --csv m.csv": "--repeat 1",
+    " --record m.jsonl --csv m.csv": "--repeat 1 --backend onnxruntime",
     "python -m workbench tune sample_models/ppocr_cls_v2.onnx --budget 10m -o best.toml": "--for size",
     "python -m workbench compare-tools sample_models/ppocr_cls_v2.onnx": "--no-measure --tools ort_optimizer:basic",
 }

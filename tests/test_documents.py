@@ -50,8 +50,8 @@ def test_a_snippet_runs_as_it_stands(snippet, beside_the_samples):
     words = [sys.executable, "-c", snippet]
     ended = subprocess.run(words, cwd=beside_the_samples, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
-    assert "Equal" in ended.stdout and "176 to 123" in ended.stdout
-    assert len(onnx.load(beside_the_samples / "model.opt.onnx").graph.node) == 123
+    assert "Equal" in ended.stdout and "261 to 125" in ended.stdout
+    assert len(onnx.load(beside_the_samples / "model.opt.onnx").graph.node) == 125
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_command_runs_as_it_stands(command, done, beside_the_samples, monkeypa
     assert program == ".venv/bin/graph-workbench"
     done(*arguments)
     written = arguments[arguments.index("-o") + 1]
-    assert len(onnx.load(written).graph.node) == 123
+    assert len(onnx.load(written).graph.node) == 125
 
 
 def test_every_make_target_that_is_named_exists():

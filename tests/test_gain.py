@@ -48,6 +48,7 @@ def test_a_gain_is_read_at_a_glance(history, measured):
         "opset",
     ]
     assert found.figures[0].value == "4 to 2" and found.figures[0].better
+    assert found.figures[2].better is None, "the growth of a process varies from run to run"
     assert (
         repr(found) == f"<Gain: {found.sentence}>" and "in ONNX Runtime" in found.sentence
     ) or "busy" in found.sentence

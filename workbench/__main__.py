@@ -1,6 +1,13 @@
 """`python -m workbench COMMAND`: the command line, see `workbench/cli/main.py`."""
 
-from workbench.cli.main import main, program
+import sys
+
+try:
+    from workbench.cli.main import main, program
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.startswith("workbench"):
+        raise
+    sys.exit(f"workbench: this Python has no package '{error.name}'; run `make setup`, then .venv/bin/python")
 
 __all__ = ["main"]
 

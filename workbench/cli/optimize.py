@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.cli.arguments import check_writes, load_chosen, model_arguments
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_values, run_and_print
 from workbench.cli.printing import megabytes, say, warn, write_json
+from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.pipeline.command_text import command_text
 
@@ -23,7 +24,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
     command.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="the file to write")
     pipeline_arguments(command)
-    command.add_argument("--report", metavar="R.json", help="write what each step did")
+    command.add_argument("--report", metavar="R.json", help="write what each step did, as JSON")
     help_text = "write a certificate of the result, which `check MODEL OUT.onnx C.json` re-checks"
     command.add_argument("--certificate", metavar="C.json", help=help_text)
 
@@ -31,6 +32,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     from workbench.io.exporting import check_replaceable
 
+    if (chosen.report or "").lower().endswith((".html", ".htm")):
+        raise UserError(
+            f"--report writes JSON, and '{chosen.report}' is named as HTML; name a .json file, or run "
+            f"`report {chosen.model or 'MODEL'} -o {chosen.report}` for the steps as a page"
+        )
     request = OptimizeRequest(
         **pipeline_values(chosen),
         model=chosen.model,

@@ -232,6 +232,8 @@ def _print_steps(history: History) -> None:
     print_table([header, *(_row(index, history[index]) for index in shown)], left=(1, 7))
     if len(shown) < len(history):
         say(f"{len(history) - len(shown):,} of {len(history) - 1:,} passes changed nothing; --report has them too")
+    if len(history) > 1 and not any(step.changed for step in history.steps):
+        say(f"no pass changed anything; `explain {history[1].pass_name} MODEL` says why, node by node")
     sentence = ""
     for step in history.steps:
         _print_times(step)

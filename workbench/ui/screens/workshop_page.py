@@ -9,6 +9,7 @@ from typing import Any, cast
 import streamlit as st
 
 from workbench.errors import UserError, counted
+from workbench.rewrite import DEFAULT_MODE
 from workbench.rewrite.core.own_passes import own_passes_folder
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.markdown import markdown_escaped
@@ -313,6 +314,10 @@ def _on_the_model(opened: Opened, draft: PassDraft) -> None:
         return
     before, after = tried.nodes
     st.markdown(markdown_escaped(f"It {tried.considered}; {before:,} nodes become {counted(after, 'node')}."))
+    if tried.mode != DEFAULT_MODE:
+        st.caption(
+            f"It ran in mode {tried.mode}, which it needs: on Optimize, choose that for Exactness under Advanced."
+        )
     show = st.error if tried.ok is False else st.success if tried.ok else st.warning
     show(markdown_escaped(tried.verdict))
     for sentence in tried.sentences[:_MAX_SENTENCES]:

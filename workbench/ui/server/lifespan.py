@@ -16,7 +16,7 @@ from streamlit.web.server.server_util import get_display_address, get_url
 
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[None]:
-    """Open the page in a browser unless the server is headless; make SIGTERM end the app as Ctrl-C does.
+    """Print the address, and open the page in a browser unless headless; make SIGTERM end the app as Ctrl-C does.
 
     After shutdown, uvicorn re-raises the signal that stopped it. SIGTERM would end Python before its temporary folders
     are removed.
@@ -29,9 +29,10 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
     stop = signal.getsignal(signal.SIGTERM)
     if callable(stop):
         signal.signal(signal.SIGTERM, lambda _, frame: stop(signal.SIGINT, frame))
+    is_configured = config.is_manually_set("browser.serverAddress")
+    configured_address = config.get_option("browser.serverAddress") if is_configured else None
+    url = get_url(configured_address or get_display_address(config.get_option("server.address") or "localhost"))
+    print(f"The app is at {url}; Ctrl-C ends it.", flush=True)
     if not config.get_option("server.headless"):
-        is_configured = config.is_manually_set("browser.serverAddress")
-        configured_address = config.get_option("browser.serverAddress") if is_configured else None
-        address = configured_address or get_display_address(config.get_option("server.address") or "localhost")
-        threading.Thread(target=webbrowser.open, args=(get_url(address),), daemon=True).start()  # some browsers block
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()  # some browsers block
     yield

@@ -71,6 +71,7 @@ def try_on_model(cls: type[Pass], request: Mapping[str, Any]) -> Iterator[_Answe
         inputs = read_inputs(Path(request["inputs"]), graph) if request["inputs"] else None
         verdict = Verifier(graph, inputs, request["seed"], worker, request["given"]).check(history.graph)
     yield {
+        "mode": mode,
         "considered": result.sentence,
         "refusals": [[len(group.nodes), group.sentence, group.nodes[0]] for group in result.groups],
         "nodes": [len(graph), len(history.graph)],

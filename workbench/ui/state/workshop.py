@@ -174,13 +174,14 @@ def run_checks(file: Path, report: Report) -> Sequence[PassCheck]:
 
 @dataclass(frozen=True)
 class Tried:
-    """What a pass did to a model. key: of the draft. graph: on which it ran.
+    """What a pass did to a model. key: of the draft. graph: on which it ran. mode: in which.
 
     nodes: before and after. refusals: the number of nodes, the reason, the first node. ok, verdict: of the comparison.
     """
 
     key: tuple[str, str]
     graph: Graph
+    mode: str
     considered: str
     refusals: Sequence[tuple[int, str, str]]
     nodes: tuple[int, int]
