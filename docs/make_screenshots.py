@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+MEASUREMENTS = 8  # at most, of the card while the machine is busy: the browser's painting is work too
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
@@ -53,8 +54,13 @@ def main() -> None:
         shot("open")
         click(page.locator(".st-key-sample_ppocr_cls_v2 button"))  # docs/start.md goes with this one
         go(page, "Optimize")
-        page.locator(".wb-card").get_by_text(" ms").first.wait_for(timeout=180_000)
-        settle(page)
+        card = page.locator(".wb-card")
+        for _ in range(MEASUREMENTS):
+            card.get_by_text(" ms").first.wait_for(timeout=180_000)
+            settle(page)
+            if "busy" not in card.inner_text():
+                break
+            click(page.get_by_role("button", name="Measure again"))
         shot("optimize")
         go(page, "Measure")
         click(page.get_by_role("button", name="Measure", exact=True))
