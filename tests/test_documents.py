@@ -87,6 +87,12 @@ def test_no_line_is_over_400_characters(document):
     assert [number for number, line in enumerate(lines, 1) if len(line) > MAX_LINE] == []
 
 
+@pytest.mark.parametrize("document", [page for page in HAND_WRITTEN if "docs" in page.parts], ids=path_of)
+def test_every_page_has_a_picture(document):
+    text = document.read_text(encoding="utf-8")
+    assert "](" in text and re.search(r"^!\[.+\]\(.+\)$|^<video", text, re.MULTILINE)
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a page, without code, tables and headings."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
