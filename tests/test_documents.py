@@ -22,6 +22,7 @@ READ_FIRST = [ROOT / "README.md", ROOT / "docs" / "start.md"]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
 MAX_LINE = 400  # characters
+MAX_WORDS_OF_ALL = 30_000  # written by hand
 MAX_WORDS = 25  # of a sentence, on average over a page
 MADE_FOR_THE_SITE = ("passes.md", "rules.md")
 GENERATED = (*MADE_FOR_THE_SITE, "conformance.md", "results.md")
@@ -106,6 +107,13 @@ def sentences(text: str) -> list[str]:
 def test_sentences_have_at_most_25_words_on_average(document):
     page_sentences = sentences(document.read_text(encoding="utf-8"))
     assert sum(len(sentence.split()) for sentence in page_sentences) <= MAX_WORDS * len(page_sentences)
+
+
+def test_all_pages_together_are_short_enough_to_be_read():
+    """The changes of versions aside, which grow with them; code and tables too."""
+    pages = [page for page in HAND_WRITTEN if page.name != "CHANGELOG.md"]
+    words = sum(len(sentence.split()) for page in pages for sentence in sentences(page.read_text(encoding="utf-8")))
+    assert 15_000 < words <= MAX_WORDS_OF_ALL
 
 
 def test_a_page_that_fails_is_a_failed_test_and_no_error_of_pytest(tmp_path):
