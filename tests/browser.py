@@ -63,11 +63,11 @@ AT_REST = """() => {
     const runs = window.scriptRuns;
     const state = document.querySelector("[data-testid=stApp]")?.dataset.testScriptState;
     const quiet = runs.heard > 0 && performance.now() - runs.heard > 80;
-    const asked = performance.now() - runs.asked < 5000;
+    const asked = performance.now() - runs.asked < 10000;
     const touched = performance.now() - runs.touched < 700;
     runs.calm = state === "notRunning" && !touched && !asked && quiet ? runs.calm + 1 : 0;
     return runs.calm > 3;
-}"""  # on a busy machine a widget asks 0.3 s after the click; a request not answered in 5 s is one that Streamlit drops
+}"""  # on a busy machine a widget asks 0.3 s after the click; a request not answered in 10 s is one that Streamlit drops
 VIEW_AT_REST = """calm => {
     const view = Object.values(window.graphWorkbench).at(-1);
     const { x, y } = calm.canvas.getBoundingClientRect();
