@@ -30,7 +30,7 @@ test: $(VENV)/.installed-dev check
 # tests on two cores, a page can take longer than that.
 test-all: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --run-slow --reruns 1 \
-		--only-rerun 'Timeout [0-9]+ms exceeded' -rR $(PYTEST_ARGS)
+		--only-rerun 'Timeout [0-9]+ms exceeded' -rfEsR $(PYTEST_ARGS)
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.browser import GraphView, choose_strategy, go, open_sample, settle, show_last_step, watched_page
+from tests.browser import GraphView, choose_strategy, go, open_sample, page_link, settle, show_last_step, watched_page
 
 pytestmark = pytest.mark.browser
 SAMPLE = "model=sample_models/resnet50_narrow.onnx"
@@ -84,6 +85,26 @@ def test_a_query_its_colours_the_selection_and_the_moment_survive_another_page_a
     tab.reload()
     settle(tab)
     assert state() == before
+
+
+@pytest.mark.slow
+def test_a_report_of_the_view_just_before_another_page_loses_no_choice(tab, app):
+    """Both requests are one run, in which the goal of the page before looked chosen anew: all passes were reset."""
+    tab.goto(f"{app[0]}/optimize?model=sample_models/ppocr_cls_v2.onnx&passes=normalize&verify=off&step=3")
+    settle(tab)
+    GraphView(tab).press("ArrowLeft")
+    GraphView(tab).rest()
+    before = passes_in(tab.url)
+    link = page_link(tab, "Memory").element_handle()
+    tab.evaluate("link => { Object.values(window.graphWorkbench).at(-1).report(); link.click(); }", link)
+    tab.wait_for_url("**/memory?**")
+    settle(tab)
+    go(tab, "Optimize")
+    assert passes_in(tab.url) == before != ["simplify"]
+
+
+def passes_in(url: str) -> list[str]:
+    return parse_qs(urlsplit(url).query)["passes"]
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
@@ -128,6 +129,12 @@ def moment_in_address() -> Moment | None:
     if not _COUNT.fullmatch(step):
         return None
     return int(step), int(rewrite) if _COUNT.fullmatch(rewrite) else None
+
+
+def page_of_run() -> str:
+    """Which page this run of the script is for, as Streamlit names it; "" outside of a run."""
+    context = get_script_run_ctx()
+    return "" if context is None else context.page_script_hash
 
 
 def node_in_address() -> str:

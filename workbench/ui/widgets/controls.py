@@ -17,7 +17,7 @@ from workbench.registry.pass_choice import DEFAULT_PRESET, FIX, as_pipeline, cho
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, preset
 from workbench.rewrite import DEFAULT_MODE, Pass
-from workbench.ui.state.address import LinkedPipeline, pipeline_in_address, verification_in_address
+from workbench.ui.state.address import LinkedPipeline, page_of_run, pipeline_in_address, verification_in_address
 from workbench.ui.state.checking import EACH, END, HOW, OFF
 from workbench.ui.state.goals import GOALS, goal_of
 from workbench.ui.state.markdown import markdown_escaped
@@ -107,9 +107,8 @@ def _passes(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
     active = [key for key in order if key in from_preset or st.session_state.get(f"on_{key}")]
     words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
     rows = [(index, key) for index, key in enumerate(order) if _is_found(key, words)]
-    for index, key in rows:
-        if key in active:
-            _row(index, key, order, strategy)
+    for index, key in ((index, key) for index, key in rows if key in active):
+        _row(index, key, order, strategy)
     others = sorted((_group(key), index, key) for index, key in rows if key not in active)
     with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
         for group, members in itertools.groupby(others, key=lambda row: row[0]):
@@ -128,8 +127,7 @@ def _passes(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
 
 def _group(key: str) -> str:
     """The group of a row, "" of one that is no pass."""
-    cls = library.all_passes().get(name_of(key))
-    return "" if cls is None else group_of(cls)
+    return "" if (cls := library.all_passes().get(name_of(key))) is None else group_of(cls)
 
 
 def _is_found(key: str, words: str) -> bool:
@@ -140,14 +138,17 @@ def _is_found(key: str, words: str) -> bool:
 
 def _goal_choice() -> str | None:
     """Draw the choice of a goal, which sets the controls below; returns it, or None if no goal has these settings."""
-    goal = st.session_state[_GOAL] = goal_of(chosen_preset(), st.session_state.get("strategy", _NONE))
+    page, goal = page_of_run(), goal_of(chosen_preset(), st.session_state.get("strategy", _NONE))
+    st.session_state[_GOAL] = goal
 
     def choose() -> None:
-        goal = GOALS[st.session_state[_GOAL]]
-        st.session_state[_PRESET], st.session_state["strategy"] = goal.preset, goal.strategy
+        if st.session_state[_GOAL] == goal or page_of_run() != page:
+            return  # Streamlit calls this for another page too, with what was shown before that page was asked for
+        chosen = GOALS[st.session_state[_GOAL]]
+        st.session_state[_PRESET], st.session_state["strategy"] = chosen.preset, chosen.strategy
         now = profiles()[0].get(st.session_state.get("target") or machine_target())
-        if goal.target and now is not None and now.layout == "NCHW":
-            st.session_state["target"] = goal.target
+        if chosen.target and now is not None and now.layout == "NCHW":
+            st.session_state["target"] = chosen.target
         _reset()
 
     st.radio(
