@@ -51,6 +51,7 @@ def moment(seen: Seen) -> Hashable:
     return seen.moment
 
 
+@st.fragment
 def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None, replaced_by: str = "") -> None:
     """Draw the view.
 
@@ -58,18 +59,6 @@ def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None
     follow: a function of what is on screen; the page is drawn again when its value changes. None: never.
     replaced_by: the key of a control that draws something else in its place; what is on screen is reported before.
     """
-    if follow is not None:
-        st.session_state[_followed(key)] = follow(seen_in(key))  # here, since this run of the page knows of it
-    _view(key, shown, height, follow, replaced_by)
-
-
-def _followed(key: str) -> str:
-    """The key in the session of the value for which the page was last drawn."""
-    return f"{key}_followed"
-
-
-@st.fragment
-def _view(key: str, shown: Shown, height: int, follow: Follow | None, replaced_by: str) -> None:
     mounted = _component()
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
@@ -92,7 +81,11 @@ def _view(key: str, shown: Shown, height: int, follow: Follow | None, replaced_b
         on_seen_change=lambda: None,
         **callbacks,
     )
-    if follow is not None and st.session_state[_followed(key)] != follow(seen):
+    if follow is None:
+        return
+    followed = f"{key}_followed"
+    if st.session_state.setdefault(followed, follow(seen)) != follow(seen):
+        st.session_state[followed] = follow(seen)
         st.rerun()
 
 
