@@ -2,7 +2,7 @@
 // Labels of the nodes that change a value's layout, at zooms at which boxes have no text: the colour changes there.
 
 import { TEXT_ZOOM } from "./pane.js";
-import { thousands, widthOf } from "./text_metrics.js";
+import { boldFont, thousands, widthOf } from "./text_metrics.js";
 
 /** @import { Context, Extent, Pane } from "./types.js" */
 
@@ -40,7 +40,7 @@ export function layoutChangesOf(pane) {
   const labels = /** @type {{ text: string, area: Extent }[]} */ ([]);
   for (const { changes, x, y, inward } of places.values()) {
     const text = labelOf(changes);
-    const half = widthOf(text, changeFont(CHANGE_FONT, theme.font)) / 2 + CHANGE_PADDING;
+    const half = widthOf(text, boldFont(CHANGE_FONT, theme.font)) / 2 + CHANGE_PADDING;
     const middle = Math.min(Math.max((x - region.left) * zoom, half), (region.right - region.left) * zoom - half);
     const highest = (region.bottom - region.top) * zoom - CHANGE_HEIGHT;
     const areas = [-0.5, inward].map((shift) => {
@@ -67,7 +67,7 @@ function labelOf(changes) {
 /** @param {Context} ctx @param {Pane} pane */
 export function paintLayoutChanges(ctx, pane) {
   const { theme, zoom, region } = pane;
-  ctx.font = changeFont(CHANGE_FONT / zoom, theme.font);
+  ctx.font = boldFont(CHANGE_FONT / zoom, theme.font);
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const { text, area } of layoutChangesOf(pane)) {
@@ -77,9 +77,4 @@ export function paintLayoutChanges(ctx, pane) {
     ctx.fillStyle = theme.panel;
     ctx.fillText(text, left + CHANGE_PADDING / zoom, top + CHANGE_HEIGHT / 2 / zoom);
   }
-}
-
-/** @param {number} size @param {string} family */
-function changeFont(size, family) {
-  return `600 ${size}px ${family}`;
 }

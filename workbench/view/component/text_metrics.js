@@ -57,6 +57,11 @@ function findCut(text, font, width) {
   return { text: `${start}\u2026`, width: widthOf(`${start}\u2026`, font) };
 }
 
+/** The font of titles and labels. @param {number} size @param {string} family */
+export function boldFont(size, family) {
+  return `600 ${size}px ${family}`;
+}
+
 /** A count with its thousands separated. @param {number} count */
 export function thousands(count) {
   return Number(count).toLocaleString("en-US");

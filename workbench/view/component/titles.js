@@ -6,7 +6,7 @@ import { paintStripes, sign } from "./boxes.js";
 import { layoutChange } from "./layout_changes.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { isFrame } from "./scene.js";
-import { cutText, duration, thousands, widthOf } from "./text_metrics.js";
+import { boldFont, cutText, duration, thousands, widthOf } from "./text_metrics.js";
 import { inkOn, mixColours } from "./theme.js";
 
 /** @import { Box, Context, Extent, Pane } from "./types.js" */
@@ -36,7 +36,7 @@ export function titlesOf(pane) {
     const bottom = (box.top + box.h - region.top) * zoom;
     const mark = pane.comparison.marks[index]; // only a fused group has one: a rewrite creates it
     const text = [mark > SAME ? sign(mark) : "", box.title || box.id, box.same].filter(Boolean).join("   ");
-    const cut = cutText(text, titleFont(TITLE_FONT, theme.font), right - left - TITLE_MARGIN);
+    const cut = cutText(text, boldFont(TITLE_FONT, theme.font), right - left - TITLE_MARGIN);
     if (!cut.text) continue;
     const highest = Math.max(box.top - region.top, 0) * zoom + 2;
     let top = highest;
@@ -74,7 +74,7 @@ function stripOf({ open }) {
 /** @param {Context} ctx @param {Pane} pane */
 export function paintTitles(ctx, pane) {
   const { theme, zoom, region } = pane;
-  const font = titleFont(TITLE_FONT / zoom, theme.font);
+  const font = boldFont(TITLE_FONT / zoom, theme.font);
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const { text, area } of titlesOf(pane)) {
@@ -166,8 +166,8 @@ function paintRegionText(ctx, pane, index, lines, ink) {
   if (box.w * zoom < MIN_TITLE || room < 1) return;
   const space = box.w * zoom - 2 * TITLE_MARGIN;
   const [title, ...others] = lines;
-  const shown = [...wrapWords(title, space, theme.font), ...others].slice(0, room).map((text) => cutText(text, titleFont(TITLE_FONT, theme.font), space));
-  ctx.font = titleFont(TITLE_FONT / zoom, theme.font);
+  const shown = [...wrapWords(title, space, theme.font), ...others].slice(0, room).map((text) => cutText(text, boldFont(TITLE_FONT, theme.font), space));
+  ctx.font = boldFont(TITLE_FONT / zoom, theme.font);
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   ctx.fillStyle = ink;
@@ -181,13 +181,8 @@ function wrapWords(text, width, family) {
   const lines = [""];
   for (const word of text.slice(0, MAX_WRAPPED).split(" ")) {
     const longer = [lines.at(-1), word].filter(Boolean).join(" ");
-    if (widthOf(longer, titleFont(TITLE_FONT, family)) <= width) lines[lines.length - 1] = longer;
+    if (widthOf(longer, boldFont(TITLE_FONT, family)) <= width) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines.filter(Boolean);
-}
-
-/** @param {number} size @param {string} family */
-function titleFont(size, family) {
-  return `600 ${size}px ${family}`;
 }
