@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from film import POINTER_S, SCENE, SCREEN, Cue, Film, encoder, wait_until_idle  
 SAMPLE = "ppocr_cls_v2"  # of all samples the one with the clearest gain in ONNX Runtime: docs/results.md
 REPETITIONS = "60"
 LIMIT_MS = 300_000  # of a measurement on a busy machine
+DRAWN_S = 20.0  # until the browser has drawn what the page holds
 WAITING = re.compile("not measured|measuring|waiting")
 
 
@@ -141,11 +143,11 @@ class Story:
     def see_where_the_time_goes(self) -> None:
         self.say("The first question: where does the time go?")
         self.measure()
-        time, *_ = self.read(r"([\d.,]+) ms \((?:as loaded|onnxruntime)\)").groups()
+        latency, *_ = self.read(r"([\d.,]+) ms \((?:as loaded|onnxruntime)\)").groups()
         chart = self.page.locator(".js-plotly-plot").first
-        operators = chart.locator(".ytick text").all_text_contents()
-        shares = [text.split()[-1] for text in chart.locator(".bartext").all_text_contents()]
-        self.say(f"One run takes {time} ms; {operators[0]} takes {shares[0]} of it.")
+        operators = texts_of(chart.locator(".ytick text"))
+        shares = [text.split()[-1] for text in texts_of(chart.locator(".bartext"))]
+        self.say(f"One run takes {latency} ms; {operators[0]} takes {shares[0]} of it.")
         self.say(f"{operators[1]} and {operators[2]} are small, yet take {shares[1]} and {shares[2]}.")
         self.say(f"A press on {operators[1]} shows where it is in the graph.")
         choice = self.page.get_by_role("radio", name=operators[1], exact=True)
@@ -217,7 +219,7 @@ class Story:
         self.press(self.page.locator(".st-key-view").get_by_text("Steps", exact=True))
         self.say("Each step was compared with ONNX Runtime on the original.")
         table = self.page.get_by_test_id("stDataFrame")
-        verdicts = table.locator("td").all_text_contents()[5 :: table.locator("th").count()]
+        verdicts = texts_of(table.locator("td"))[5 :: table.locator("th").count()]
         self.say(f"{verdicts.count('equal')} of {len(verdicts)} verdicts say equal: they are the last column.")
 
     def compare(self) -> None:
@@ -256,8 +258,8 @@ class Story:
         path.press_sequentially(name, delay=40)
         self.press(self.page.get_by_role("button", name="Open path"))
         self.measure()
-        time = self.read(r"([\d.,]+) ms \((?:as loaded|onnxruntime)\)")[1]
-        self.say(f"The exported file takes {time} ms.")
+        latency = self.read(r"([\d.,]+) ms \((?:as loaded|onnxruntime)\)")[1]
+        self.say(f"The exported file takes {latency} ms.")
 
     def say(self, text: str) -> None:
         self.film.say(text, self.pace.seconds(text))
@@ -312,6 +314,7 @@ class Story:
             settle(self.page)
 
     def wait_for_card(self) -> None:
+        self.page.locator(".wb-card").wait_for()
         waiting = self.page.locator(".wb-card").get_by_text(WAITING)
         waiting.first.wait_for(state="detached", timeout=LIMIT_MS)
 
@@ -366,12 +369,21 @@ class Story:
         return page_link(self.page, name)
 
     def read(self, pattern: str) -> re.Match[str]:
-        """The first place on the page with this pattern. Raises LookupError if there is none."""
-        text = self.page.get_by_test_id("stMain").inner_text()
-        found = re.search(pattern, text)
-        if found is None:
-            raise LookupError(f"the page has no text like {pattern!r}: {text[:500]}")
-        return found
+        """The first place on the page with this pattern. Raises LookupError if there is none within DRAWN_S."""
+        deadline = time.monotonic() + DRAWN_S
+        while True:
+            text = self.page.get_by_test_id("stMain").inner_text()
+            if found := re.search(pattern, text):
+                return found
+            if time.monotonic() > deadline:
+                raise LookupError(f"the page has no text like {pattern!r}: {text[:500]}")
+            self.page.wait_for_timeout(100)
+
+
+def texts_of(place: Any) -> list[str]:
+    """The texts of a locator's elements, once the first is there: a chart or a table is drawn after its page."""
+    place.first.wait_for(state="attached")
+    return place.all_text_contents()
 
 
 def removed_by(step: str) -> str:

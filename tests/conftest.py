@@ -46,6 +46,9 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("--run-slow"):  # files with slow tests first, so that no process is left with one of them alone
         slow = {item.path for item in items if "slow" in item.keywords}
         items.sort(key=lambda item: item.path not in slow)
+        for item in items:
+            if "browser" in item.keywords:
+                item.add_marker(pytest.mark.flaky(reruns=1))
         return
     config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
     items[:] = [item for item in items if "slow" not in item.keywords]
