@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.errors import UserError, closest
 from workbench.external.own_tool import own_tools
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.precision.strategies.precision_strategy import PrecisionStrategy
 from workbench.rewrite.core.own_passes import own_passes
 from workbench.rewrite.core.passes import Pass
 
@@ -89,6 +90,11 @@ def broken() -> Mapping[str, str]:
 def strategies() -> Mapping[str, type[LayoutStrategy]]:
     """The layout strategies by the name that `--layout` takes: "record-then-insert"."""
     return {cls.strategy: cls for cls in all_passes().values() if issubclass(cls, LayoutStrategy)}
+
+
+def precision_strategies() -> Mapping[str, type[PrecisionStrategy]]:
+    """The precision strategies by the name that `--precision` takes: "optimal"."""
+    return {cls.strategy: cls for cls in all_passes().values() if issubclass(cls, PrecisionStrategy)}
 
 
 def compared_strategies() -> Mapping[str, type[LayoutStrategy]]:

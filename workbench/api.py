@@ -90,6 +90,7 @@ def optimize(
     feed_inputs: bool = False,
     give_outputs: bool = False,
     export_for: str | None = None,
+    precision: str | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str = DEFAULT_MODE,
     verifier: Verifier | None = None,
@@ -105,9 +106,10 @@ def optimize(
     passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None: those
               of `preset`. layout: a layout strategy ("greedy") in addition.
     fix_dims: whether symbolic dims become the numbers of `graph.dims` before all passes.
-    free_dims: batch axes of inputs that become symbolic ("images:0=N").
-    feed_inputs, give_outputs: whether inputs and outputs get the layout in which they are used and computed.
+    free_dims: batch axes that become symbolic ("images:0=N"). feed_inputs, give_outputs: whether inputs and outputs get
+              the layout in which they are used and computed.
     export_for: "onnxruntime" uses its own operators where its CPU provider has a kernel; only it can run the file.
+    precision: a strategy that runs operators in a narrower type ("optimal"), after the others.
     mode:     "exact" keeps every bit, "ieee" allows other rounding, "fast" also other signed zeros, infinities, NaN.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
     on_failure: "stop" at the failure, or "skip": run the passes again without that rewrite (`history.left_out`).
@@ -123,11 +125,13 @@ def optimize(
         feed_inputs=feed_inputs,
         give_outputs=give_outputs,
         export_for=export_for,
+        precision=precision,
         options=options,
     )
-    worker = None if verifier is None else verifier.worker
+    worker, inputs_of = (None, None) if verifier is None else (verifier.worker, verifier.inputs_of)
     graph = verifier.with_running_dims(graph) if verifier is not None and FIX in chosen.names else graph
-    context = pass_context(target or machine_target(), worker, mode=mode, limits=limits_of(graph, mode=mode, **limits))
+    target, limited = target or machine_target(), limits_of(graph, mode=mode, **limits)
+    context = pass_context(target, worker, mode=mode, inputs_of=inputs_of, limits=limited)
     after_step = None
     if verifier is not None and verify == "each":
         from workbench.verification.verifier import verify_step

@@ -15,6 +15,7 @@ from workbench.layout.layout_facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.cost_model import DECIDES
 from workbench.memory.order_facts import OrderFacts
 from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
+from workbench.precision.precision_facts import PrecisionFacts
 from workbench.rewrite import Step
 from workbench.solvers.binary_program import DENOMINATOR, BinaryProgram, dual_values, scaled_row
 from workbench.solvers.integer_program import linear_form
@@ -32,6 +33,9 @@ def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
     facts, result = step.facts, None
     if isinstance(facts, LayoutFacts) and facts.solved is not None:
         result = _layout(facts)
+    elif isinstance(facts, PrecisionFacts) and facts.solved is not None and facts.bound is not None:
+        weigh = "cast bytes" if facts.weigh == "bytes" else "casts"
+        result = {**_cut(facts.solved), "weigh": weigh, "bound": facts.bound, "certified": facts.certified}
     elif isinstance(facts, FusionFacts) and facts.traffic.bound_bytes is not None:
         result = _grouping(step, facts, before)
     elif isinstance(facts, OrderFacts) and facts.after_bytes is not None:

@@ -31,6 +31,7 @@ _EXACTNESS = {  # the names in certificates
     Exactness.BIT_EXACT: "bits",
     Exactness.ROUNDING: "rounding",
     Exactness.STEP: "step",
+    Exactness.NARROWED: "narrowed",
     Exactness.FAST_MATH: "signs",
 }
 

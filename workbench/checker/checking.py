@@ -26,8 +26,8 @@ from workbench.checker.running import RunsCompared, compared_runs
 # The kinds of exactness that each mode allows.
 _ALLOWED = {
     "exact": ("bits",),
-    "ieee": ("bits", "rounding", "step"),
-    "fast": ("bits", "rounding", "step", "signs"),
+    "ieee": ("bits", "rounding", "step", "narrowed"),
+    "fast": ("bits", "rounding", "step", "narrowed", "signs"),
 }
 _LARGEST_SIZE = 2**31 - 1
 _MAX_GRAPHS = 10  # intermediate graphs for which a certificate may have an execution order or a plan of memory
@@ -235,6 +235,7 @@ def _exactness_statements(log: _Log) -> Iterator[Statement]:
         "bits": "change no bit",
         "rounding": "change rounding",
         "step": "change the rounding of quantized values",
+        "narrowed": "change element types, so that results are rounded to a narrower one",
         "signs": "may change signs of zero, infinities, NaN, or lose digits",
     }
     counts = [f"{log.exactness[kind]:,} {effect}" for kind, effect in entries.items() if log.exactness[kind]]

@@ -30,7 +30,7 @@ _MAX_STEPS = 16  # if a list is longer, the steps that changed nothing are not p
 MAX_TIMES = 20  # printed rows of operators' times
 
 # besides `passes` and `preset`, arguments that a recipe replaces
-_RECIPE_ARGUMENTS = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "mode", "option")
+_RECIPE_ARGUMENTS = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "precision", "mode", "option")
 _CHOICE_ARGUMENTS = (
     "passes",
     "preset",
@@ -40,6 +40,7 @@ _CHOICE_ARGUMENTS = (
     "feed_inputs",
     "give_outputs",
     "export_for",
+    "precision",
     "options",
 )
 
@@ -57,6 +58,7 @@ class PipelineRequest:
     feed_inputs: bool
     give_outputs: bool
     export_for: str | None
+    precision: str | None
     options: Mapping[str, str]
     mode: str
     inputs: str | None
@@ -94,6 +96,11 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
         choices=("onnxruntime",),
         help="write operators of this runtime where its CPU provider has a kernel; only this runtime runs the file",
     )
+    help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
+    command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal")
+    command.add_argument("--precision-type", choices=("float16", "bfloat16"), help="the type (default: float16)")
+    help_text = "a pattern of names of nodes that stay in float32; may be repeated"
+    command.add_argument("--keep-float32", action="append", default=[], metavar="PATTERN", help=help_text)
     help_text = (
         "how exact rewrites are: exact (to the last bit), ieee (up to rounding, unless an intermediate result "
         "overflows; default), fast (not for NaN and -0.0)"
@@ -148,7 +155,8 @@ def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
         "feed_inputs": chosen.feed_inputs,
         "give_outputs": chosen.give_outputs,
         "export_for": chosen.export_for,
-        "options": _options(chosen.option),
+        "precision": chosen.precision,
+        "options": {**_options(chosen.option), **_precision_options(chosen)},
         "mode": chosen.mode or "ieee",
         "inputs": chosen.inputs,
         "seed": chosen.seed,
@@ -186,6 +194,20 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
             raise UserError(f"--option takes pass.field=value, not '{pair}'")
         options[key] = value
     return options
+
+
+def _precision_options(chosen: argparse.Namespace) -> dict[str, str]:
+    """--precision-type and --keep-float32 as options of the strategy's pass. Raises UserError if none is chosen."""
+    from workbench.registry.reading import precision_strategy
+
+    given = {"type": chosen.precision_type, "keep": ",".join(chosen.keep_float32)}
+    options = {name: value for name, value in given.items() if value}
+    if chosen.precision is None:
+        if options:
+            raise UserError("--precision-type and --keep-float32 need --precision, such as --precision optimal")
+        return {}
+    name = precision_strategy(chosen.precision).name
+    return {f"{name}.{option}": value for option, value in options.items()}
 
 
 def run_and_print(graph: Graph, request: PipelineRequest) -> History:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workbench.fusion.fusion_facts import FusionFacts
 from workbench.ir import Graph
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.precision.precision_facts import PrecisionFacts
 from workbench.rewrite import Pass, PassContext, RuleRefusal, Step, refused_by
 from workbench.rewrite.core.identity import RewriteId
 from workbench.saturation.saturation_facts import SaturationFacts
@@ -72,6 +73,8 @@ def considered(
         refused: Iterable[RuleRefusal] = (
             RuleRefusal("", name, message) for name, message in step.facts.refusals.items()
         )
+    elif isinstance(step.facts, PrecisionFacts):
+        refused = (RuleRefusal("", kept.node, kept.why) for kept in step.facts.kept)
     elif isinstance(step.facts, SaturationFacts) and step.facts.regions:
         same = (region for region in step.facts.regions if not region.changed)
         # `proof` says why the region stays as it is.

@@ -12,6 +12,7 @@ from workbench.fusion.fusion_facts import FusionFacts
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.memory.order_facts import OrderFacts
+from workbench.precision.precision_facts import PrecisionFacts
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.history import StepVerdict
 from workbench.saturation.saturation_facts import SaturationFacts
@@ -57,6 +58,7 @@ def step_report(step: Step) -> dict[str, Any]:
         "sentences": [rewrite.sentence for rewrite in step.rewrites],
         **(_fusion_report(step.facts) if isinstance(step.facts, FusionFacts) else {}),
         **({"order": asdict(step.facts)} if isinstance(step.facts, OrderFacts) else {}),
+        **({"precision": _precision_report(step.facts)} if isinstance(step.facts, PrecisionFacts) else {}),
         **({"tool": asdict(step.facts)} if isinstance(step.facts, ToolFacts) else {}),
         **({"saturation": _saturation_report(step.facts)} if isinstance(step.facts, SaturationFacts) else {}),
     }
@@ -68,6 +70,21 @@ def _fusion_report(facts: FusionFacts) -> dict[str, Any]:
         "groups": [asdict(group) for group in facts.groups],
         "traffic": asdict(facts.traffic),
         "refusals": dict(facts.refusals),
+    }
+
+
+def _precision_report(facts: PrecisionFacts) -> dict[str, Any]:
+    """The Casts that a precision strategy left, their distance from the minimum, and what stayed in float32."""
+    return {
+        "strategy": facts.strategy,
+        "type": facts.type,
+        "casts": facts.casts,
+        "bytes_converted": facts.bytes_converted,
+        "bound_bytes": facts.bound if facts.weigh == "bytes" else None,
+        "bound_casts": facts.bound if facts.weigh == "count" else None,
+        "certified": facts.certified,
+        "recorded": facts.recorded,
+        "kept": [asdict(kept) for kept in facts.kept],
     }
 
 

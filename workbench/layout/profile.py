@@ -1,4 +1,4 @@
-"""Target profiles: which layouts a kind of hardware wants. Each is a TOML file.
+"""Target profiles: which layouts and element types a kind of hardware wants. Each is a TOML file.
 
 Built-in profiles are in `profiles/`; the user's own are in the folder
 `user_folder()`, under other names.
@@ -31,6 +31,8 @@ WEIGHTS = WEIGHT_LAYOUTS
 DEFAULT = "default"  # in a pair [data, kernel]: the usual kernel for the data's layout, OIHW or HWIO
 SUFFIX = ".toml"
 _KEYS = ("title", "layout", "weights", "demands")
+_PRECISION = "precision"  # the key that may be left out
+PRECISIONS = ("float16", "bfloat16", "float32")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _LONGEST_TITLE = 100  # characters
 _LARGEST = 1_000_000  # bytes of a file
@@ -50,6 +52,8 @@ class Profile:
     weights:          the order of a convolution's weight ("HWOI").
     required_layouts: operators whose image operands must be in one layout, each with it (`demands` in the file).
     kernels:          operators whose demand is a pair [data, kernel], each with the order of its weight.
+    precision:        operators that a precision strategy runs in one element type, each with it (`[precision]` in the
+                      file); either of the narrower types stands for the one that the strategy is given.
 
     Only the strategy `blocked` uses a blocked layout ("NCHW8c"); all others take it for NCHW.
     """
@@ -60,6 +64,7 @@ class Profile:
     weights: str
     required_layouts: Mapping[str, str] = field(hash=False)
     kernels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    precision: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def weights_for(self, op: str) -> str:
         """The order wanted for the operator's weight."""
@@ -87,6 +92,12 @@ class Profile:
             lines += ["demands = [", *(f"    {_quoted(op)}," for op in self.required_layouts), "]"]
         else:
             lines += ["", "[demands]", *(f"{_quoted(op)} = {self._demand(op)}" for op in self.required_layouts)]
+        if self.precision:
+            lines += [
+                "",
+                f"[{_PRECISION}]",
+                *(f"{_quoted(op)} = {_quoted(dtype)}" for op, dtype in self.precision.items()),
+            ]
         return "\n".join(lines) + "\n"
 
     def _demand(self, op: str) -> str:
@@ -233,10 +244,12 @@ def _parsed(name: str, path: Path) -> Profile:
     missing = [key for key in _KEYS if key not in table]
     if missing:
         raise ProfileError(f"profile '{path}' lacks {', '.join(missing)}; add what is missing to the file")
-    unknown = [key for key in table if key not in _KEYS]
+    unknown = [key for key in table if key not in (*_KEYS, _PRECISION)]
     if unknown:
         unknown_key = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
-        raise ProfileError(f"profile '{path}' has the unknown key '{unknown_key}'; its keys are {', '.join(_KEYS)}")
+        raise ProfileError(
+            f"profile '{path}' has the unknown key '{unknown_key}'; its keys are {', '.join((*_KEYS, _PRECISION))}"
+        )
     demands = table["demands"]
     if isinstance(demands, list):
         if not all(isinstance(op, str) for op in demands):
@@ -247,7 +260,12 @@ def _parsed(name: str, path: Path) -> Profile:
         pairs = {op: parse_demand(op, wanted, what) for op, wanted in demands.items()}
         demands = {op: data for op, (data, _) in pairs.items()}
         kernels = {op: kernel for op, (_, kernel) in pairs.items() if kernel is not None}
-    profile = Profile(name, table["title"], table["layout"], table["weights"], demands, kernels=kernels)
+    precision = table.get(_PRECISION, {})
+    if not isinstance(precision, dict):
+        raise ProfileError(f'{what}: [precision] is a table of operators, such as Conv = "float16"; change it')
+    for op, dtype in precision.items():
+        _check_one_of(what, f"the precision of {op}", dtype, PRECISIONS)
+    profile = Profile(name, table["title"], table["layout"], table["weights"], demands, kernels, precision)
     check_profile(profile, what)
     return profile
 

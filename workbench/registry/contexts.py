@@ -1,7 +1,8 @@
-"""The context of passes, with the operator timer and the tool runner, which use processes."""
+"""The context of passes, with the operator timer, the recorder of values and the tool runner, which use processes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.external.tool_call import ToolCall, ToolResult, ToolRunner
@@ -9,7 +10,9 @@ from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
+from workbench.run.inputs import Tensors, seed_inputs
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
+from workbench.run.value_magnitudes import RunRecorder
 
 if TYPE_CHECKING:
     from workbench.run.profiling.progress import ProgressCallback
@@ -22,15 +25,18 @@ def pass_context(
     on_progress: ProgressCallback | None = None,
     *,
     mode: str = DEFAULT_MODE,
+    inputs_of: Callable[[Graph], Tensors] | None = None,
     limits: RuleLimits = NO_LIMITS,
 ) -> PassContext:
     """The context of passes: the target of that name, an operator timer and a tool runner.
 
     worker:   the process in which operators are timed; a new one if None. on_progress: is called with the progress of
-    timing and tools, a text and the fraction done, from 0 to 1; may raise to stop.
+    timing and tools, a text and the fraction done, from 0 to 1; may raise to stop. inputs_of: the inputs on which a
+    graph is run to record its values; seeded ones if None.
     """
     timer = DeviceOperatorTimer(worker, on_progress)
-    return PassContext(load_profile(target), timer, ProcessToolRunner(on_progress), mode=mode, limits=limits)
+    recorder = RunRecorder(worker, inputs_of or seed_inputs)
+    return PassContext(load_profile(target), timer, recorder, ProcessToolRunner(on_progress), mode=mode, limits=limits)
 
 
 class ProcessToolRunner(ToolRunner):

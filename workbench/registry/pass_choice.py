@@ -9,7 +9,7 @@ from typing import Any
 from workbench.pipeline.pipeline import Fixpoint, Part, Pipeline
 from workbench.pipeline.repeat import Repeat
 from workbench.registry.pass_registry import library
-from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, read_pipeline
+from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, precision_strategy, read_pipeline
 from workbench.registry.reading import preset as preset_pipeline
 from workbench.rewrite import OptionError, Pass, with_options
 
@@ -33,6 +33,7 @@ def choose(
     feed_inputs: bool = False,
     give_outputs: bool = False,
     export_for: str | None = None,
+    precision: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """The pipeline to run.
@@ -43,6 +44,7 @@ def choose(
     free_dims:  the option `axes` of the pass of this name, which then runs first.
     feed_inputs, give_outputs: whether the passes of these names run last.
     export_for: a runtime ("onnxruntime"), for whose own operators the last passes are.
+    precision:  the precision strategy ("optimal") to run after all of these but the last; None for none.
     options:    maps "pass.field" to a value, for every run of that pass.
     Raises PassError, PipelineError or OptionError with one sentence.
     """
@@ -51,9 +53,10 @@ def choose(
     first = [FIX] * fix_dims + [FREE_DIMS] * bool(free_dims)
     others = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
     last = [FEED] * feed_inputs + [GIVE] * give_outputs
+    types = () if precision is None else (precision_strategy(precision),)
     runtime = () if export_for is None else read_pipeline(library.runtime_preset(export_for)).parts
     before: list[Part] = [library.find_pass(name)() for name in first]
-    pipeline = Pipeline((*before, *others.parts, *(library.find_pass(name)() for name in last), *runtime))
+    pipeline = Pipeline((*before, *others.parts, *types, *(library.find_pass(name)() for name in last), *runtime))
     options_of_first = {f"{FREE_DIMS}.axes": free_dims} if free_dims else {}
     return with_pass_options(pipeline, {**options_of_first, **(options or {})})
 

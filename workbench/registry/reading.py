@@ -20,6 +20,7 @@ from workbench.errors import closest
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.pipeline.pipeline import FIXPOINT, LAYOUT, Fixpoint, LayoutSlot, Part, Pipeline, part_text
 from workbench.pipeline.repeat import ROUNDS
+from workbench.precision.strategies.precision_strategy import PrecisionStrategy
 from workbench.registry.pass_registry import library
 from workbench.rewrite import OptionError, with_options
 
@@ -67,6 +68,14 @@ def shortest_text(pipeline: Pipeline) -> str:
 def layout_strategy(name: str, options: Mapping[str, object] | None = None) -> LayoutStrategy:
     """The layout strategy of that name. Raises PassError or OptionError."""
     return with_options(library.find_strategy(name), options or {})
+
+
+def precision_strategy(name: str, options: Mapping[str, object] | None = None) -> PrecisionStrategy:
+    """The precision strategy of that name. Raises PipelineError or OptionError."""
+    found = library.precision_strategies().get(name)
+    if found is None:
+        raise PipelineError(f"there is no precision strategy '{name}'{closest(name, library.precision_strategies())}")
+    return with_options(found, options or {})
 
 
 class _Reader:

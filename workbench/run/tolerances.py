@@ -45,6 +45,17 @@ INT8 = Tolerance(1e-1, 1e-6, "after 8-bit operators, where roundings may fall ei
 
 BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
+
+@dataclass(frozen=True)
+class Allowed:
+    """How far the outputs of a graph may differ. of_each: by name, or one for all. loosest: what a verdict names."""
+
+    of_each: Tolerance | Mapping[str, Tolerance]
+    loosest: Tolerance
+
+
+NOTHING_MAY_DIFFER = Allowed(BITS, BITS)
+
 _STRICTEST_FIRST = (FLOAT32, FLOAT16, BFLOAT16, INT8)
 _INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear", "QGemm")
 _BYTES = (DataType.UINT8, DataType.INT8)
@@ -55,6 +66,16 @@ _TYPE_TOLERANCES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
 def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
     """The tolerance of every value, from its quantization step and the operators and types on which it depends."""
     return {value: _within_a_step(graph, value, result) for value, result in _by_dependence(graph).items()}
+
+
+def allowed_in(graph: Graph, narrowed: Graph | None = None) -> Allowed:
+    """What the outputs of a graph allow; the looser of both if another graph has them in narrower element types."""
+    of_each, loosest = tolerances_for(graph), tolerance_for(graph)
+    if narrowed is None:
+        return Allowed(of_each, loosest)
+    others = tolerances_for(narrowed)
+    of_both = {value: looser(one, others.get(value, one)) for value, one in of_each.items()}
+    return Allowed(of_both, looser(loosest, tolerance_for(narrowed)))
 
 
 def _within_a_step(graph: Graph, value: str, tolerance: Tolerance) -> Tolerance:
@@ -117,7 +138,9 @@ DTYPES = {"float32": FLOAT32, "tf32": FLOAT16, "mixed": BFLOAT16, "float16": FLO
 def tolerances_of_run(dtype: str, graph: Graph) -> dict[str, Tolerance]:
     """The tolerance of each output of the graph in a run of that type: the looser of the type's and the graph's."""
     tolerances = tolerances_for(graph)
-    return {
-        value: max(DTYPES[dtype], tolerances[value], key=lambda tolerance: tolerance.relative)
-        for value in graph.outputs
-    }
+    return {value: looser(DTYPES[dtype], tolerances[value]) for value in graph.outputs}
+
+
+def looser(first: Tolerance, second: Tolerance) -> Tolerance:
+    """The one of two that allows the larger relative error; the first of equal ones."""
+    return max(first, second, key=lambda tolerance: tolerance.relative)

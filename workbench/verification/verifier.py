@@ -24,7 +24,7 @@ from workbench.run.doubled_batch import batch_axes, both_batches, expected_of_bo
 from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, transposed
 from workbench.run.randomness import is_random, uses_random_numbers, with_seeds
 from workbench.run.runnable_dims import settle_dims
-from workbench.run.tolerances import BITS, tolerance_for, tolerances_for
+from workbench.run.tolerances import NOTHING_MAY_DIFFER, Allowed, allowed_in
 from workbench.run.worker.client import RUN_LIMIT_S, Outputs, Worker
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import CancelledError, RunError
@@ -61,8 +61,7 @@ class Verifier:
     ) -> None:
         self.original = original
         self._form = form
-        self.tolerances = tolerances_for(original)
-        self.tolerance = tolerance_for(original)
+        self.allowed = allowed_in(original)
         self.settled: dict[str, int] = {}
         self.note, self.run_by = "", ""  # a sentence about the inputs for verdicts; what ran the original
         self.dims = dict(original.dims)
@@ -115,6 +114,10 @@ class Verifier:
     def reference(self) -> Tensors:
         """The original's outputs by name. Raises RunError if it does not run."""
         return self._run_reference()[1]
+
+    def inputs_of(self, graph: Graph) -> Tensors:
+        """The inputs for a graph that came of the original: with axes in the order in which it takes them."""
+        return permute_inputs(self.inputs, self.original, graph)
 
     def with_running_dims(self, graph: Graph) -> Graph:
         """A copy of the graph, bound to the dims with which the original runs; a plain copy if it does not run."""
@@ -194,14 +197,16 @@ class Verifier:
         larger = [need for known, need in self._needs.items() if known >= elements]
         return min(larger) if larger else self._needs.setdefault(elements, estimate_bytes(self.original, dims))
 
-    def check(self, graph: Graph, exact: bool = False) -> Verdict:
+    def check(self, graph: Graph, exact: bool = False, narrowed: bool = False) -> Verdict:
         """Export the graph, run it on the same inputs, and compare.
 
-        exact: results that differ in a bit are not equal.
+        exact: results that differ in a bit are not equal. narrowed: the element types of `graph` count too, since a
+        pass was asked to change them.
         """
+        allowed = NOTHING_MAY_DIFFER if exact else allowed_in(self.original, graph) if narrowed else self.allowed
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
             export = lambda: self._runnable(self._exported(graph, Path(folder)), Path(folder))  # noqa: E731
-            return self._verdict(graph, export, exact)
+            return self._verdict(graph, export, allowed)
 
     def _exported(self, graph: Graph, folder: Path) -> Path:
         from workbench.io.exporting import export_onnx
@@ -217,9 +222,9 @@ class Verifier:
     def check_file(self, graph: Graph, file: Path) -> Verdict:
         """Compare the file from which `graph` was loaded, whatever program wrote it."""
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._verdict(graph, lambda: self._runnable(file, Path(folder)))
+            return self._verdict(graph, lambda: self._runnable(file, Path(folder)), self.allowed)
 
-    def _verdict(self, graph: Graph, candidate: Callable[[], Path], exact: bool = False) -> Verdict:
+    def _verdict(self, graph: Graph, candidate: Callable[[], Path], allowed: Allowed) -> Verdict:
         """The verdict on the graph. candidate: returns its file, once the original has run."""
         start = time.monotonic()
         try:
@@ -228,18 +233,18 @@ class Verifier:
             raise
         except UserError as error:
             sentence = f"It cannot be verified, because the original does not run: {error}"
-            return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
+            return Verdict(None, None, None, False, allowed.loosest, sentence, time.monotonic() - start)
         try:
             file = candidate()
             outputs, tensors = self._run(graph, file, inputs)
-            result = compare(reference, tensors, BITS if exact else self.tolerances)
-            larger = self._compare_double_batch(graph, file, exact) if result.ok else None
+            result = compare(reference, tensors, allowed.of_each)
+            larger = self._compare_double_batch(graph, file, allowed) if result.ok else None
         except (CancelledError, OpsetError):
             raise
         except UserError as error:
             ok = False if _shows_wrong_graph(error) else None
             sentence = f"The original runs, and this graph does not: {error}"
-            return Verdict(ok, None, None, False, self.tolerance, sentence, time.monotonic() - start)
+            return Verdict(ok, None, None, False, allowed.loosest, sentence, time.monotonic() - start)
         seconds = time.monotonic() - start
         note = ""
         if larger is not None:
@@ -250,7 +255,7 @@ class Verifier:
             result.max_abs_error,
             result.max_rel_error,
             result.bit_equal,
-            BITS if exact else self.tolerance,
+            allowed.loosest,
             result.sentence + note + self.note + (f" It was run by {run_by}." if run_by else ""),
             seconds,
         )
@@ -260,7 +265,7 @@ class Verifier:
         outputs = self._outputs(file, permute_inputs(inputs, self.original, graph), self.dims)
         return outputs, transposed(outputs.tensors, output_orders(self.original, graph))
 
-    def _compare_double_batch(self, graph: Graph, file: Path, exact: bool) -> Comparison | None:
+    def _compare_double_batch(self, graph: Graph, file: Path, allowed: Allowed) -> Comparison | None:
         """Compare a run on two inputs in one batch with the original's results for each; None if no batch is free."""
         axes = batch_axes(self.original, graph)
         if not axes or self.is_random:
@@ -275,7 +280,7 @@ class Verifier:
             second, second_reference = self.inputs, self.reference
         _, outputs = self._run(graph, file, both_batches(self.inputs, second, axes))
         expected = expected_of_both(self.reference, second_reference, outputs)
-        return compare(expected, outputs, BITS if exact else self.tolerances)
+        return compare(expected, outputs, allowed.of_each)
 
 
 def _shows_wrong_graph(error: UserError) -> bool:
@@ -388,4 +393,4 @@ def _checked(
     if on_check is not None:
         partly = "" if rewrites is None else f" after {rewrites:,} of {len(history[index].rewrites):,} rewrites"
         on_check(f"comparing step {index}, {history[index].title}{partly}, with the original")
-    return verifier.check(graph, history.is_exact)
+    return verifier.check(graph, history.is_exact, history.is_narrowed(index))

@@ -16,6 +16,9 @@ class Exactness(Enum):
     BIT_EXACT = "equal to the last bit"
     ROUNDING = "equal up to rounding; NaN, infinities and -0.0 are kept, except where an intermediate result overflows"
     STEP = "equal up to rounding, which may take a quantized value to the next integer"
+    NARROWED = (
+        "equal up to the rounding of a narrower element type; NaN and infinities are kept, except where it overflows"
+    )
     FAST_MATH = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
 
     def runs_in(self, mode: str) -> bool:
@@ -26,7 +29,7 @@ class Exactness(Enum):
 EXACT = "exact"
 MODES = {
     EXACT: frozenset({Exactness.BIT_EXACT}),
-    "ieee": frozenset({Exactness.BIT_EXACT, Exactness.ROUNDING, Exactness.STEP}),
+    "ieee": frozenset({Exactness.BIT_EXACT, Exactness.ROUNDING, Exactness.STEP, Exactness.NARROWED}),
     "fast": frozenset(Exactness),
 }
 DEFAULT_MODE = "ieee"

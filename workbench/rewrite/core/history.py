@@ -14,7 +14,7 @@ from workbench.errors import counted
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.metrics import Measurements
-from workbench.rewrite.core.exactness import DEFAULT_MODE, EXACT
+from workbench.rewrite.core.exactness import DEFAULT_MODE, EXACT, Exactness
 from workbench.rewrite.core.identity import RewriteId
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
 from workbench.rewrite.core.passes import Pass
@@ -158,6 +158,10 @@ class History:
     def is_exact(self) -> bool:
         """Whether a result that is not bit-equal is a failure."""
         return self.mode == EXACT
+
+    def is_narrowed(self, step: int) -> bool:
+        """Whether a pass up to this step changed element types on purpose, to narrower ones or back."""
+        return any(r.exactness is Exactness.NARROWED for s in self.steps[: step + 1] for r in s.rewrites)
 
     @property
     def failed(self) -> Step | None:

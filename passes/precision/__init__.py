@@ -1,0 +1,1 @@
+"""Passes that choose the element type in which operators run."""

@@ -1,0 +1,88 @@
+"""Fewest bytes converted: the type of each operator from a minimum cut, with the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import DataType
+from workbench.layout.layout_facts import SolvedCut
+from workbench.precision.precision_facts import PrecisionFacts
+from workbench.precision.problem import BYTES, COUNT, DECIDES, precision_problem
+from workbench.precision.strategies.precision_strategy import Chosen, PrecisionStrategy, TypeChoices
+from workbench.rewrite import Example, option
+from workbench.solvers.minimum_cut import solve_cut
+
+
+@dataclass(frozen=True)
+class PrecisionOptimal(PrecisionStrategy):
+    """Chooses float32 or the narrower type for each operator so that Casts read and write the fewest bytes in total.
+
+    - The type of an operator that the target or torch's autocast lists is fixed, and so is that of one that must stay
+      in float32; every other runs where it costs least.
+    - A value is cast once, however many operators read it in the other type. Constants are cast before the run.
+    - Casts between the two types that the graph has already may stay or be removed, as new ones.
+    - Of choices with the same bytes, the one with the fewest Casts is taken, then the one that changes the fewest
+      operators.
+
+    The bound of the result is the maximum flow: no choice of types for the operators that may run in either converts
+    fewer bytes. The result is certified if it converts exactly that, but not if the size of a cast value is not known.
+
+    Does not apply to operators that `keep` names, whose numbers leave the range of the narrower type in a recorded run,
+    or whose schema does not have the type.
+
+    Source: minimum s-t cut, as for layouts (`layout_optimal`).
+    """
+
+    strategy = "optimal"
+    title = "Precision: proven minimum"
+
+    weigh: str = option(BYTES, "What is minimized: bytes converted, or the number of Casts.", choices=(BYTES, COUNT))
+
+    extra_examples = (
+        Example(
+            title="The Cast back to float32 stands after the pool, where the value is smallest",
+            before="""g (float[1,2,4,4] x) => (float[1,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                b = Relu(a)
+                c = GlobalMaxPool(b)
+                y = Exp(c)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,1,1] y) <float16[2,2,1,1] w_float16 = {1, 2, 3, 4}> {
+                x_float16 = Cast<to=10>(x)
+                a_float16 = Conv(x_float16, w_float16)
+                b_float16 = Relu(a_float16)
+                c_float16 = GlobalMaxPool(b_float16)
+                c = Cast<to=1>(c_float16)
+                y = Exp(c)
+            }""",
+            sentences=(
+                "Conv 'Conv_a' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements; "
+                "1 constant is cast now",
+                "Relu 'Relu_b' runs in float16: with that, all Casts together cost least; 'a' exists in float16 already",
+                "GlobalMaxPool 'GlobalMaxPool_c' runs in float16: with that, all Casts together cost least; 'b' exists in "
+                "float16 already",
+            ),
+        ),
+    )
+
+    def why_chosen(self, dtype: DataType) -> str:
+        return "with that, all Casts together cost least"
+
+    def choose(self, choices: TypeChoices) -> Chosen:
+        stated = precision_problem(choices.graph, choices.calls, choices.fixed, choices.narrow, self.weigh)
+        solution = solve_cut(stated.problem)
+        sides = {name: side for name, side in zip(stated.nodes, solution.sides, strict=True) if name is not None}
+        bound = (solution.lower_bound + stated.always) // DECIDES
+        proved = not stated.inexact
+        facts = PrecisionFacts(
+            self.strategy,
+            self.type,
+            0,
+            0,
+            len(choices.calls) - len(choices.fixed),
+            self.weigh,
+            bound if proved else None,
+            inexact=stated.inexact,
+            solved=SolvedCut(stated.problem, stated.nodes, stated.always),
+        )
+        return Chosen(sides, facts)

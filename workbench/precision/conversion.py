@@ -1,0 +1,159 @@
+"""Running one operator in another element type: Casts of its operands, and of its results for those that read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.inference.bound_shapes import bound_shape
+from workbench.ir import DataType, Edit, Graph, Node
+from workbench.ir.types import Constant, TensorType, ValueType
+from workbench.metrics.transpose_cost import elements
+from workbench.precision.element_types import cast_constant, float_call, is_conversion, type_name
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The edit that runs an operator in another type, and what it says of its operands.
+
+    cast:    operands for which it adds a Cast. reused: operands that exist in the type already.
+    weights: the number of constants, which are cast now.
+    """
+
+    edit: Edit
+    cast: tuple[str, ...]
+    reused: tuple[str, ...]
+    weights: int
+
+
+def convert(graph: Graph, node: Node, dtype: DataType, narrow: DataType, share: bool = True) -> Conversion:
+    """The conversion of a node that runs in the other of the two types to `dtype`.
+
+    share: a Cast of an operand that exists already is read; if false, each operand gets its own.
+    Raises NotConvertible with a sentence if the operator cannot run in `dtype`.
+    """
+    call = float_call(graph, node, narrow)
+    suffix = type_name(dtype)
+    taken: set[str] = set()
+    names: dict[str, str] = {}
+    before: list[Node] = []
+    constants: dict[str, Constant] = {}
+    types: dict[str, ValueType] = {}
+
+    def fresh(base: str) -> str:
+        name = graph.fresh(base, taken)
+        taken.add(name)
+        return name
+
+    def of_type(value: str, wanted: DataType) -> None:
+        type_ = graph.tensor_type(value)
+        if type_ is not None:
+            types[names[value]] = TensorType(wanted, type_.shape)
+
+    cast, reused = [], []
+    for value in dict.fromkeys(node.inputs[index] for index in call.inputs):
+        tensor = graph.constant(value)
+        known = in_type(graph, value, dtype, narrow, share)
+        if tensor is not None:
+            converted = f"{value}_{suffix}"
+            if not _is_cast_of(graph.constant(converted), tensor, dtype):
+                converted = fresh(converted)
+                constants[converted] = cast_constant(tensor, dtype)
+            names[value] = converted
+        elif known is not None:
+            names[value] = known
+            reused.append(value)
+        else:
+            names[value] = fresh(f"{value}_{suffix}")
+            before.append(_cast(value, names[value], dtype, fresh(f"to_{suffix}_{value}")))
+            of_type(value, dtype)
+            cast.append(value)
+    after = []
+    for value in (node.outputs[index] for index in call.outputs):
+        names[value] = fresh(f"{value}_{suffix}")
+        if graph.users(value) or graph.is_output(value):
+            after.append(_cast(names[value], value, call.dtype, fresh(f"to_{type_name(call.dtype)}_{value}")))
+        of_type(value, dtype)
+    inputs = [names[value] if index in call.inputs else value for index, value in enumerate(node.inputs)]
+    outputs = [names[value] if index in call.outputs else value for index, value in enumerate(node.outputs)]
+    moved = node.replace(inputs=tuple(inputs), outputs=tuple(outputs))
+    unread = tuple(_unread(graph, node, reused, narrow))
+    edit = Edit(remove=(node.name, *unread), insert=(*before, moved, *after), constants=constants, types=types)
+    return Conversion(edit, tuple(cast), tuple(reused), len(constants))
+
+
+def in_type(graph: Graph, value: str, dtype: DataType, narrow: DataType, share: bool = True) -> str | None:
+    """An existing value that is `value` in the other type; None if there is none."""
+    producer = graph.producer(value)
+    if producer is not None and is_conversion(graph, producer, narrow):
+        return producer.inputs[0]
+    if not share:
+        return None
+    casts = (user for user in graph.users(value) if user.op == "Cast" and user.attr("to") == dtype.value)
+    return next((user.outputs[0] for user in casts), None)
+
+
+def tidy_casts(graph: Graph, narrow: DataType) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
+    """Read one Cast of a value in place of another like it, and a value in place of its Cast to float32 and back.
+
+    Both are equal to the last bit. Yields (edit, sentence, nodes).
+    """
+    for name in [node.name for node in graph.nodes_of(("Cast",))]:
+        node = graph.find(name)
+        if node is None or node.inputs[0] in graph.constants:
+            continue
+        value, result = node.inputs[0], node.outputs[0]
+        producer = graph.producer(value)
+        if producer is not None and is_conversion(graph, producer, narrow) and node.attr("to") == narrow.value:
+            source = producer.inputs[0]
+            unread = (producer.name,) if graph.users(value) == (node,) and not graph.is_output(value) else ()
+            edit = Edit(remove=(name, *unread), replace={result: source})
+            yield edit, f"{node} gives '{source}' again, which was cast to float32 only", (name, producer.name)
+            continue
+        alike = (user for user in graph.users(value) if user.op == "Cast" and user.attr("to") == node.attr("to"))
+        first = next(alike)
+        if first.name != name and not (graph.is_output(result) and graph.is_output(first.outputs[0])):
+            edit = Edit(remove=(name,), replace={result: first.outputs[0]})
+            yield edit, f"{node} casts '{value}' as {first} does, whose result is read instead", (name, first.name)
+
+
+def operands_text(graph: Graph, conversion: Conversion, dtype: DataType) -> str:
+    """What happens to the operands: "'x' is cast, 32 elements; 1 weight is cast now"."""
+    parts = []
+    for value in conversion.cast:
+        parts.append(f"'{value}' is cast, {elements(_elements(graph, value))}")
+    if conversion.reused:
+        names = " and ".join(f"'{value}'" for value in conversion.reused)
+        parts.append(f"{names} {'exists' if len(conversion.reused) == 1 else 'exist'} in {type_name(dtype)} already")
+    if conversion.weights:
+        number = f"{conversion.weights:,} constant{'' if conversion.weights == 1 else 's'}"
+        parts.append(f"{number} {'is' if conversion.weights == 1 else 'are'} cast now")
+    return "; ".join(parts) or "no operand is cast"
+
+
+def _elements(graph: Graph, value: str) -> int | None:
+    shape = bound_shape(graph, value)
+    return None if shape is None else math.prod(shape)
+
+
+def _cast(source: str, result: str, dtype: DataType, name: str) -> Node:
+    return Node("Cast", (source,), (result,), {"to": dtype.value}, name=name)
+
+
+def _is_cast_of(known: Constant | None, tensor: Constant, dtype: DataType) -> bool:
+    """Whether a constant of the model is `tensor` in that type."""
+    if known is None or known.dtype != dtype or known.shape != tensor.shape:
+        return False
+    cast = cast_constant(tensor, dtype).numpy()
+    return bool((known.numpy() == cast).all())
+
+
+def _unread(graph: Graph, node: Node, reused: list[str], narrow: DataType) -> Iterator[str]:
+    """The Casts whose results the node alone read, and reads no more."""
+    for value in reused:
+        producer = graph.producer(value)
+        if producer is None or not is_conversion(graph, producer, narrow):
+            continue
+        if graph.users(value) == (node,) and not graph.is_output(value):
+            yield producer.name

@@ -1,0 +1,134 @@
+"""Which operators must run in float32, each with a sentence: the user's patterns, lists, and numbers out of range."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from workbench.inference.bound_shapes import bound_shape
+from workbench.ir import DataType, Graph, Node
+from workbench.layout.profile import Profile
+from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest, type_name
+from workbench.precision.recorded import Magnitudes
+from workbench.precision.wanted_types import FLOAT32, wanted_type
+from workbench.rewrite.analyses.reductions import reduced_axes
+from workbench.rewrite.core.rule import NoMatch
+
+_SUMS = ("ReduceMean", "ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum")
+_COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+_NONZERO = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}  # index of the operand that must not become 0
+
+
+def reason_to_stay(
+    graph: Graph,
+    node: Node,
+    call: FloatCall,
+    narrow: DataType,
+    target: Profile | None,
+    patterns: Sequence[str],
+    recorded: Mapping[str, Magnitudes],
+) -> str:
+    """Why the node must run in float32, a sentence with the number that decides; "" if it need not.
+
+    patterns: of names of nodes, as in `fnmatch`. recorded: magnitudes of values, of those that were recorded.
+    """
+    pattern = next((one for one in patterns if fnmatch.fnmatchcase(node.name, one)), None)
+    if pattern is not None:
+        return f"{node} stays in float32, as '{pattern}' asks"
+    wanted, by = wanted_type(node, target)
+    if wanted == FLOAT32:
+        return f"{by} runs {node.op} in float32"
+    values = dict.fromkeys(
+        (*(node.inputs[index] for index in call.inputs), *(node.outputs[index] for index in call.outputs))
+    )
+    for value in values:
+        sentence = _out_of_range(graph, value, narrow, recorded)
+        if sentence:
+            return sentence
+    return (
+        _becomes_zero(graph, node, narrow, recorded) or _long_sum(graph, node, narrow) or _inexact(graph, node, narrow)
+    )
+
+
+def _out_of_range(graph: Graph, value: str, narrow: DataType, recorded: Mapping[str, Magnitudes]) -> str:
+    magnitudes = _magnitudes(graph, value, recorded)
+    if magnitudes is None or not math.isfinite(magnitudes.largest):
+        return ""
+    if magnitudes.largest > largest(narrow):
+        return f"'{value}' reaches {_number(magnitudes.largest)}; {_ends_at(narrow)}"
+    if 0 < magnitudes.largest <= smallest(narrow) / 2:
+        return (
+            f"no element of '{value}' is above {_number(magnitudes.largest)}; {type_name(narrow)} begins at "
+            f"{_number(smallest(narrow))}, so all become 0"
+        )
+    return ""
+
+
+def _becomes_zero(graph: Graph, node: Node, narrow: DataType, recorded: Mapping[str, Magnitudes]) -> str:
+    """Of an operand by which is divided, or whose logarithm is taken: whether one of its elements would be 0."""
+    index = _NONZERO.get(node.op)
+    if index is None or index >= len(node.inputs):
+        return ""
+    value = node.inputs[index]
+    magnitudes = _magnitudes(graph, value, recorded)
+    if magnitudes is None or magnitudes.smallest is None or magnitudes.smallest > smallest(narrow) / 2:
+        return ""
+    return f"an element of '{value}' is {_number(magnitudes.smallest)}, which {type_name(narrow)} rounds to 0"
+
+
+def _long_sum(graph: Graph, node: Node, narrow: DataType) -> str:
+    shape = bound_shape(graph, node.inputs[0]) if node.inputs else None
+    if shape is None:
+        return ""
+    if node.op == "GlobalAveragePool":
+        count = math.prod(shape[2:])
+    elif node.op in _SUMS:
+        try:
+            count = math.prod(shape[axis] for axis in reduced_axes(graph, node))
+        except NoMatch:  # the axes are computed
+            return ""
+    else:
+        return ""
+    if count <= largest_sum(narrow):
+        return ""
+    return f"{node} adds {count:,} numbers; a sum in {type_name(narrow)} loses ones from {largest_sum(narrow):,} on"
+
+
+def _inexact(graph: Graph, node: Node, narrow: DataType) -> str:
+    """Of a comparison: whether a constant that decides it would be another number."""
+    if node.op not in _COMPARISONS:
+        return ""
+    for value in node.inputs:
+        tensor = graph.constant(value)
+        if tensor is None or tensor.dtype == narrow:
+            continue
+        array = tensor.numpy()
+        with np.errstate(over="ignore"):
+            rounded = array.astype(narrow.numpy()).astype(array.dtype)
+        if (rounded != array).any():
+            index = int(np.argmax(rounded != array))
+            number, other = array.flat[index], rounded.flat[index]
+            return f"{node} compares with {number:.6g}, which {type_name(narrow)} rounds to {other:.6g}"
+    return ""
+
+
+def _magnitudes(graph: Graph, value: str, recorded: Mapping[str, Magnitudes]) -> Magnitudes | None:
+    tensor = graph.constant(value)
+    if tensor is None:
+        return recorded.get(value)
+    array = np.abs(tensor.numpy().astype(np.float32))
+    if not array.size:
+        return None
+    positive = array[array > 0]
+    return Magnitudes(float(array.max()), float(positive.min()) if positive.size else None)
+
+
+def _ends_at(narrow: DataType) -> str:
+    return f"{type_name(narrow)} ends at {_number(largest(narrow))}"
+
+
+def _number(number: float) -> str:
+    return f"{number:,.0f}" if 1000 <= number < 1e9 else f"{number:.3g}"

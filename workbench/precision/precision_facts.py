@@ -1,0 +1,64 @@
+"""What a precision strategy states about its result: Casts, the bound, and which operators stayed in float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.layout.layout_facts import SolvedCut
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An operator on floats that stayed in float32, and a sentence that says why."""
+
+    node: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PrecisionFacts:
+    """strategy, type: as in the options: "optimal", "float16".
+
+    casts, bytes_converted: of the result, between float32 and the type.
+    choices:   the number of operators that may run in either type.
+    weigh:     what was minimized, "bytes" or "count" (of Casts); None if nothing was.
+    bound:     no choice of types for these operators costs less; None if that was not proved.
+    certified: whether the result costs exactly that.
+    inexact:     why no bound holds, as a clause; "" if there is no such reason.
+    kept:        operators that stayed in float32. recorded: whether values of a run decided too.
+    solved:      the problem, of which a certificate keeps what its checker needs.
+    """
+
+    strategy: str
+    type: str
+    casts: int
+    bytes_converted: int
+    choices: int = 0
+    weigh: str | None = None
+    bound: int | None = None
+    certified: bool = False
+    inexact: str = ""
+    kept: tuple[Kept, ...] = ()
+    recorded: bool = False
+    solved: SolvedCut | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def sentence(self) -> str:
+        """The Casts, and what was proved about them."""
+        casts = f"{self.casts:,} Cast{'' if self.casts == 1 else 's'}"
+        text = f"{casts} between float32 and {self.type}, {self.bytes_converted:,} bytes read and written"
+        if self.bound is not None:
+            reached = "exactly that" if self.certified else "more"
+            number = f"{self.choices:,} operator{'' if self.choices == 1 else 's'} that may run in either"
+            least = (
+                f"converts less than {self.bound:,} bytes"
+                if self.weigh == "bytes"
+                else f"needs fewer than {self.bound:,}"
+            )
+            text += f"; no choice for the {number} {least}, and this {reached}"
+        elif self.inexact:
+            text += f"; not proven minimal: {self.inexact}"
+        unchecked = "" if self.recorded else "; values were not recorded, so that only constants were checked"
+        return text + unchecked

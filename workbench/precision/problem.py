@@ -1,0 +1,138 @@
+"""The choice between float32 and a narrower type as a minimum cut, as that between two layouts.
+
+An operator that runs in both types is a choice; one whose type is wanted, or that must stay in float32, is fixed.
+Values that differ by a Cast between the two types are one value, which is cast once for all its readers. Constants are
+cast before the run and cost nothing. Inputs and outputs keep their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from workbench.ir import DataType, Graph, Node
+from workbench.precision.cast_cost import bytes_converted, casts_between
+from workbench.precision.element_types import (
+    WIDE,
+    FloatCall,
+    is_conversion,
+    reads_rounded,
+)
+from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
+
+BYTES, COUNT = "bytes", "count"
+DECIDES, _BREAKS_TIES = 2**96, 2**32  # as in costs of layouts: bytes, then Casts, then operators changed
+
+
+@dataclass(frozen=True)
+class PrecisionProblem:
+    """problem: for `solve_cut`; the first side is float32, the second the narrower type.
+
+    nodes:   the operator of each choice; None for those that stand for a fixed type.
+    written: the side of each choice in the graph as written.
+    always:  the cost of Casts that no choice affects.
+    inexact: why the costs are not those of the graph, as a clause; "" if they are.
+    """
+
+    problem: CutProblem
+    nodes: tuple[str | None, ...]
+    written: tuple[int, ...]
+    always: int
+    inexact: str
+
+
+def side_of(dtype: DataType) -> int:
+    return FIRST_SIDE if dtype == WIDE else LAST_SIDE
+
+
+def precision_problem(
+    graph: Graph, calls: Mapping[str, FloatCall], fixed: Mapping[str, int], narrow: DataType, weigh: str
+) -> PrecisionProblem:
+    """The problem of a graph. calls: of the operators that run in both types, by node.
+
+    fixed: the side of those that have no choice. weigh: BYTES or COUNT of Casts.
+    """
+    return _Builder(graph, calls, fixed, narrow, weigh).build()
+
+
+class _Builder:
+    """Collects choices and values, and maps names of nodes and values to indices."""
+
+    def __init__(
+        self, graph: Graph, calls: Mapping[str, FloatCall], fixed: Mapping[str, int], narrow: DataType, weigh: str
+    ) -> None:
+        self.graph, self.calls, self.narrow, self.weigh = graph, calls, narrow, weigh
+        self.choices = [Choice((0, None)), Choice((None, 0))]  # what has one type only, by side
+        self.nodes: list[str | None] = [None, None]
+        self.written = [FIRST_SIDE, LAST_SIDE]
+        self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the choice that decides its type
+        for node in graph.nodes:
+            if node.name in calls:
+                self._choose(node, calls[node.name], fixed.get(node.name))
+
+    def build(self) -> PrecisionProblem:
+        readers: dict[str, list[int]] = {}
+        for value in self.graph.values():
+            if value not in self.graph.constants and self._side(value) is not None:
+                readers.setdefault(self._root(value), []).extend(self._readers(value))
+        values = tuple(self._shared(root, tuple(result)) for root, result in readers.items())
+        others = [n for n in casts_between(self.graph, self.narrow) if not is_conversion(self.graph, n, self.narrow)]
+        inexact = next((self._inexact(node) for node in others if self._inexact(node)), "")
+        always = sum(self._cost(node.inputs[0]) for node in others)
+        problem = CutProblem(tuple(self.choices), values)
+        return PrecisionProblem(problem, tuple(self.nodes), tuple(self.written), always, inexact)
+
+    def _choose(self, node: Node, call: FloatCall, fixed: int | None) -> None:
+        written = side_of(call.dtype)
+        costs = [0, 0]
+        costs[1 - written] = 1  # among equal costs, change the fewest operators
+        choice = Choice((costs[0], costs[1]))
+        if fixed is not None:
+            choice = Choice((costs[0], None) if fixed == FIRST_SIDE else (None, costs[1]))
+        index = len(self.choices)
+        self.choices.append(choice)
+        self.nodes.append(node.name)
+        self.written.append(written)
+        values = (*(node.inputs[i] for i in call.inputs), *(node.outputs[i] for i in call.outputs))
+        self.choice_of.update({(node.name, value): index for value in values})
+
+    def _side(self, value: str) -> int | None:
+        type_ = self.graph.tensor_type(value)
+        return side_of(type_.dtype) if type_ is not None and type_.dtype in (WIDE, self.narrow) else None
+
+    def _root(self, value: str) -> str:
+        """The value at which a chain of Casts between the two types starts."""
+        producer = self.graph.producer(value)
+        while producer is not None and is_conversion(self.graph, producer, self.narrow):
+            value = producer.inputs[0]
+            producer = self.graph.producer(value)
+        return value
+
+    def _readers(self, value: str) -> Iterator[int]:
+        side = self._side(value)
+        assert side is not None
+        for user in self.graph.users(value):
+            if not is_conversion(self.graph, user, self.narrow):
+                yield self.choice_of.get((user.name, value), side)
+        if self.graph.is_output(value):
+            yield side
+
+    def _shared(self, root: str, readers: tuple[int, ...]) -> SharedValue:
+        side, producer = self._side(root), self.graph.producer(root)
+        assert side is not None
+        choice = side if producer is None else self.choice_of.get((producer.name, root), side)
+        return SharedValue(choice, readers, self._cost(root))
+
+    def _cost(self, value: str) -> int:
+        size = bytes_converted(self.graph, value, self.narrow) or 0
+        decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
+        return decides * DECIDES + breaks_ties * _BREAKS_TIES
+
+    def _inexact(self, node: Node) -> str:
+        """Whether a reader of rounded numbers may read them before their Cast to float32, which costs nothing."""
+        if not reads_rounded(self.graph, node, self.narrow):
+            return ""
+        value = node.outputs[0]
+        if any((user.name, value) in self.choice_of for user in self.graph.users(value)):
+            return f"{node} gives rounded numbers, which exist in the narrower type already"
+        return ""

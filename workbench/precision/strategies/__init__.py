@@ -1,0 +1,1 @@
+"""Precision strategies: their base."""

@@ -1,0 +1,172 @@
+"""A precision strategy: a pass that chooses float32 or a narrower type for each operator, and inserts the Casts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from workbench.errors import UserError
+from workbench.inference.bound_shapes import infer_sizes
+from workbench.ir import DataType, Graph, Node
+from workbench.layout.profile import Profile
+from workbench.precision.cast_cost import count_casts
+from workbench.precision.conversion import convert, operands_text, tidy_casts
+from workbench.precision.element_types import (
+    NARROW_TYPES,
+    WIDE,
+    FloatCall,
+    NotConvertible,
+    float_call,
+    type_name,
+)
+from workbench.precision.must_stay import reason_to_stay
+from workbench.precision.precision_facts import Kept, PrecisionFacts
+from workbench.precision.problem import COUNT, side_of
+from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.precision.wanted_types import NARROW, wanted_type
+from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.core.pass_context import PassContext
+from workbench.rewrite.core.passes import Pass, option
+from workbench.rewrite.core.rule import Rewrite, rewrite_each
+from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
+
+
+@dataclass(frozen=True)
+class TypeChoices:
+    """The operators of a graph that run in both types, and what is known of them before a strategy chooses.
+
+    calls:   of these operators, by node. fixed: the side of those without a choice. reasons: why they have none; for
+             the others, what prevents the other type.
+    """
+
+    graph: Graph
+    narrow: DataType
+    calls: Mapping[str, FloatCall]
+    fixed: Mapping[str, int]
+    reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The side of each operator that runs in both types. facts: what the choice proves, with its costs still 0."""
+
+    sides: Mapping[str, int]
+    facts: PrecisionFacts
+
+
+@dataclass(frozen=True)
+class PrecisionStrategy(Pass):
+    """Base of the precision strategies. strategy: its name for `--precision`."""
+
+    strategy: ClassVar[str] = ""
+    shares_casts: ClassVar[bool] = True
+    exactness: ClassVar[Exactness] = Exactness.NARROWED
+    live_only: ClassVar[bool] = True
+
+    type: str = option("float16", "The narrower type.", choices=tuple(NARROW_TYPES))
+    keep: str = option("", "Patterns of names of nodes that stay in float32, separated by commas: /head/*,Pow_12.")
+
+    @abstractmethod
+    def choose(self, choices: TypeChoices) -> Chosen:
+        """The type of each operator that runs in both."""
+
+    def prepare(self, graph: Graph) -> bool:
+        """Costs need the sizes of values that earlier passes created."""
+        return infer_sizes(graph)
+
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, PrecisionFacts]:
+        narrow = NARROW_TYPES[self.type]
+        yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
+        recorded, note = _recorded(graph, context, narrow)
+        choices = type_choices(graph, narrow, context.find(Profile), self._patterns, recorded)
+        chosen = self.choose(choices)
+        for name in [node.name for node in graph.nodes if node.name in choices.calls]:
+            side = chosen.sides[name]
+            if side == side_of(choices.calls[name].dtype):
+                continue
+            node, dtype = graph.node(name), narrow if side == LAST_SIDE else WIDE
+            conversion = convert(graph, node, dtype, narrow, self.shares_casts)
+            reason = choices.reasons.get(name) or self.why_chosen(dtype)
+            sentence = f"{node} runs in {type_name(dtype)}: {reason}; {operands_text(graph, conversion, dtype)}"
+            yield Rewrite(conversion.edit, sentence, (name,))
+        if self.shares_casts:
+            yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
+        counts = count_casts(graph, narrow)
+        facts = replace(
+            chosen.facts,
+            casts=counts.casts,
+            bytes_converted=counts.bytes,
+            recorded=note == "",
+            kept=tuple(self._kept(graph, choices, chosen)),
+        )
+        if counts.unknown:
+            return replace(facts, bound=None, inexact=f"the size of {counts.unknown:,} Casts is not known")
+        cost = counts.casts if facts.weigh == COUNT else counts.bytes
+        return replace(facts, certified=facts.bound is not None and facts.bound == cost)
+
+    def why_chosen(self, dtype: DataType) -> str:
+        """Why an operator without a reason of its own runs in that type, as a clause."""
+        return f"its operands are in {type_name(dtype)}"
+
+    @property
+    def _patterns(self) -> tuple[str, ...]:
+        return tuple(filter(None, (one.strip() for one in self.keep.split(","))))
+
+    def _kept(self, graph: Graph, choices: TypeChoices, chosen: Chosen) -> Iterator[Kept]:
+        for node in graph.nodes:
+            if _runs_in_float32(graph, node, choices):
+                yield Kept(node.name, choices.reasons.get(node.name) or self.why_chosen(WIDE))
+
+
+def type_choices(
+    graph: Graph,
+    narrow: DataType,
+    target: Profile | None,
+    patterns: tuple[str, ...],
+    recorded: Mapping[str, Magnitudes],
+) -> TypeChoices:
+    """What is known of the operators of a graph before types are chosen."""
+    calls: dict[str, FloatCall] = {}
+    fixed: dict[str, int] = {}
+    reasons: dict[str, str] = {}
+    for node in graph.nodes:
+        try:
+            call = float_call(graph, node, narrow)
+        except NotConvertible as error:
+            reasons[node.name] = str(error)
+            continue
+        calls[node.name] = call
+        why = reason_to_stay(graph, node, call, narrow, target, patterns, recorded)
+        wanted, by = wanted_type(node, target)
+        if why:
+            fixed[node.name], reasons[node.name] = FIRST_SIDE, why
+        elif wanted == NARROW:
+            fixed[node.name], reasons[node.name] = LAST_SIDE, f"{by} runs {node.op} in {type_name(narrow)}"
+    return TypeChoices(graph, narrow, calls, fixed, reasons)
+
+
+def _recorded(graph: Graph, context: PassContext, narrow: DataType) -> tuple[Mapping[str, Magnitudes], str]:
+    """The magnitudes of the graph's floats in a run, and why there are none, a sentence."""
+    recorder = context.find(ValueRecorder)
+    if recorder is None:
+        return {}, "no run was recorded"
+    values = [v for v in graph.values() if v not in graph.constants and _is_float(graph, v, narrow)]
+    try:
+        return recorder.record(graph, values), ""
+    except UserError as error:
+        return {}, str(error)
+
+
+def _is_float(graph: Graph, value: str, narrow: DataType) -> bool:
+    type_ = graph.tensor_type(value)
+    return type_ is not None and type_.dtype in (WIDE, narrow)
+
+
+def _runs_in_float32(graph: Graph, node: Node, choices: TypeChoices) -> bool:
+    """Whether the operator, which is no Cast, gives floats of float32."""
+    if node.op == "Cast":
+        return False
+    types = [graph.tensor_type(value) for value in node.outputs if value]
+    return any(type_ is not None and type_.dtype == WIDE for type_ in types)

@@ -1,0 +1,79 @@
+"""The magnitudes of a graph's values in one run: reductions are added to its file, so that no value is kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from workbench.io.exporting import export_onnx
+from workbench.ir import Graph
+from workbench.opsets.written import NEWEST
+from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.run.inputs import Tensors, seed_inputs
+from workbench.run.worker.client import Worker
+
+_PREFIX = "workbench_magnitude"
+
+
+class RunRecorder(ValueRecorder):
+    """Runs a graph once in ONNX Runtime, without optimizations.
+
+    worker: the process that runs it; a new one if None. inputs_of: the inputs of a graph; seeded ones by default.
+    """
+
+    def __init__(self, worker: Worker | None = None, inputs_of: Callable[[Graph], Tensors] = seed_inputs) -> None:
+        self._worker, self._inputs_of = worker, inputs_of
+
+    def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
+        inputs = self._inputs_of(graph)
+        worker = self._worker or Worker()
+        try:
+            with tempfile.TemporaryDirectory(dir=worker.folder, prefix="magnitudes-") as folder:
+                file = export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path
+                measured = add_magnitudes(Path(file), values)
+                tensors = worker.outputs(file, inputs).tensors
+        finally:
+            if self._worker is None:
+                worker.close()
+        pairs = ((tensors[f"{_PREFIX}_{i}_largest"], tensors[f"{_PREFIX}_{i}_smallest"]) for i in range(len(measured)))
+        return {value: _magnitudes(*pair) for value, pair in zip(measured, pairs, strict=True)}
+
+
+def add_magnitudes(file: Path, values: Collection[str]) -> list[str]:
+    """Replace the outputs of a model's file by two scalars for each of these values that it has, which are returned.
+
+    Its weights stay where they are.
+    """
+    model = onnx.load(file, load_external_data=False)
+    graph = model.graph
+    computed = {value for node in graph.node for value in node.output} | {value.name for value in graph.input}
+    measured = [value for value in values if value in computed]
+    infinity = helper.make_tensor(f"{_PREFIX}_infinity", TensorProto.FLOAT, (), [np.inf])
+    zero = helper.make_tensor(f"{_PREFIX}_zero", TensorProto.FLOAT, (), [0.0])
+    graph.initializer.extend([infinity, zero])
+    del graph.output[:]
+    for index, value in enumerate(measured):
+        graph.node.extend(_reductions(value, f"{_PREFIX}_{index}"))
+        names = (f"{_PREFIX}_{index}_largest", f"{_PREFIX}_{index}_smallest")
+        graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, ()) for name in names)
+    onnx.save(model, file)
+    return measured
+
+
+def _reductions(value: str, name: str) -> Iterator[onnx.NodeProto]:
+    yield helper.make_node("Cast", [value], [f"{name}_float"], to=TensorProto.FLOAT)
+    yield helper.make_node("Abs", [f"{name}_float"], [f"{name}_abs"])
+    yield helper.make_node("ReduceMax", [f"{name}_abs"], [f"{name}_largest"], keepdims=0)
+    yield helper.make_node("Greater", [f"{name}_abs", f"{_PREFIX}_zero"], [f"{name}_positive"])
+    positive = [f"{name}_positive", f"{name}_abs", f"{_PREFIX}_infinity"]
+    yield helper.make_node("Where", positive, [f"{name}_of_positive"])
+    yield helper.make_node("ReduceMin", [f"{name}_of_positive"], [f"{name}_smallest"], keepdims=0)
+
+
+def _magnitudes(largest: np.ndarray, smallest: np.ndarray) -> Magnitudes:
+    return Magnitudes(float(largest), float(smallest) if np.isfinite(smallest) else None)
