@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -14,8 +15,10 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.recorded import Magnitudes, ValueRecorder
-from workbench.run.inputs import Tensors, seed_inputs
-from workbench.run.worker.client import Worker
+
+if TYPE_CHECKING:
+    from workbench.run.inputs import Tensors
+    from workbench.run.worker.client import Worker
 
 _PREFIX = "workbench_magnitude"
 
@@ -23,14 +26,17 @@ _PREFIX = "workbench_magnitude"
 class RunRecorder(ValueRecorder):
     """Runs a graph once in ONNX Runtime, without optimizations.
 
-    worker: the process that runs it; a new one if None. inputs_of: the inputs of a graph; seeded ones by default.
+    worker: the process that runs it; a new one if None. inputs_of: the inputs of a graph; seeded ones if None.
     """
 
-    def __init__(self, worker: Worker | None = None, inputs_of: Callable[[Graph], Tensors] = seed_inputs) -> None:
+    def __init__(self, worker: Worker | None = None, inputs_of: Callable[[Graph], Tensors] | None = None) -> None:
         self._worker, self._inputs_of = worker, inputs_of
 
     def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
-        inputs = self._inputs_of(graph)
+        from workbench.run.inputs import seed_inputs  # other passes need neither of these
+        from workbench.run.worker.client import Worker
+
+        inputs = (self._inputs_of or seed_inputs)(graph)
         worker = self._worker or Worker()
         try:
             with tempfile.TemporaryDirectory(dir=worker.folder, prefix="magnitudes-") as folder:
