@@ -27,7 +27,7 @@ class PrecisionFacts:
     bound:     no choice of types for these operators costs less; None if that was not proved.
     certified: whether the result costs exactly that.
     inexact:     why no bound holds, as a clause; "" if there is no such reason.
-    kept:        operators that stayed in float32. recorded: whether values of a run decided too.
+    kept:        operators that stayed in float32. unrecorded: why no values of a run decided too; "" if they did.
     solved:      the problem, of which a certificate keeps what its checker needs.
     """
 
@@ -41,7 +41,7 @@ class PrecisionFacts:
     certified: bool = False
     inexact: str = ""
     kept: tuple[KeptWide, ...] = ()
-    recorded: bool = False
+    unrecorded: str = ""
     solved: SolvedCut | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -57,5 +57,4 @@ class PrecisionFacts:
             text += f"; no choice for the {operators} {by_bytes if self.weigh == 'bytes' else by_count}"
         elif self.inexact:
             text += f"; not proven minimal: {self.inexact}"
-        unchecked = "" if self.recorded else "; values were not recorded, so that only constants were checked"
-        return text + unchecked
+        return text + (f"; only constants were checked, since {self.unrecorded}" if self.unrecorded else "")

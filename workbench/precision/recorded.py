@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from workbench.errors import UserError
 from workbench.ir import Graph
+
+
+class NotRecordedError(UserError):
+    """The graph does not run, or not here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -20,5 +25,5 @@ class ValueRecorder:
     """Runs a graph on the inputs of the session and keeps the magnitudes of its values; found in a PassContext."""
 
     def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
-        """The magnitudes of these values. Raises UserError if the graph does not run."""
+        """The magnitudes of these values. Raises NotRecordedError if the graph does not run."""
         raise NotImplementedError

@@ -11,10 +11,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
-from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
 
 if TYPE_CHECKING:
     from workbench.run.inputs import Tensors
@@ -35,14 +36,19 @@ class RunRecorder(ValueRecorder):
     def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
         from workbench.run.inputs import seed_inputs  # other passes need neither of these
         from workbench.run.worker.client import Worker
+        from workbench.run.worker.process import CancelledError
 
-        inputs = (self._inputs_of or seed_inputs)(graph)
         worker = self._worker or Worker()
         try:
+            inputs = (self._inputs_of or seed_inputs)(graph)
             with tempfile.TemporaryDirectory(dir=worker.folder, prefix="magnitudes-") as folder:
                 file = export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path
                 measured = add_magnitudes(Path(file), values)
                 tensors = worker.outputs(file, inputs).tensors
+        except CancelledError:
+            raise
+        except UserError as error:
+            raise NotRecordedError(str(error)) from error
         finally:
             if self._worker is None:
                 worker.close()

@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from workbench.errors import UserError
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import DataType, Graph, Node
 from workbench.layout.problem.cost_model import COUNT
@@ -25,7 +24,7 @@ from workbench.precision.element_types import (
 from workbench.precision.must_stay import reason_to_stay
 from workbench.precision.precision_facts import KeptWide, PrecisionFacts
 from workbench.precision.problem import type_side
-from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
 from workbench.precision.wanted_types import NARROW, wanted_type
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.pass_context import PassContext
@@ -99,7 +98,7 @@ class PrecisionStrategy(Pass):
             chosen.facts,
             casts=counts.casts,
             bytes_converted=counts.bytes,
-            recorded=note == "",
+            unrecorded=note,
             kept=tuple(self._kept(graph, choices, chosen)),
         )
         if counts.unknown:
@@ -152,11 +151,11 @@ def _recorded(graph: Graph, context: PassContext, narrow: DataType) -> tuple[Map
     """The magnitudes of the graph's floats in a run, and why there are none, a sentence."""
     recorder = context.find(ValueRecorder)
     if recorder is None:
-        return {}, "no run was recorded"
+        return {}, "no values were recorded"
     values = [v for v in graph.values() if v not in graph.constants and _is_float(graph, v, narrow)]
     try:
         return recorder.record(graph, values), ""
-    except UserError as error:
+    except NotRecordedError as error:
         return {}, str(error)
 
 
