@@ -61,8 +61,8 @@ class PrecisionOptimal(PrecisionStrategy):
             sentences=(
                 "Conv 'Conv_a' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements; "
                 "1 constant is cast now",
-                "Relu 'Relu_b' runs in float16: all Casts together cost least with it in float16; 'a' exists in float16 "
-                "already",
+                "Relu 'Relu_b' runs in float16: all Casts together cost least with it in float16; 'a' exists in "
+                "float16 already",
                 "GlobalMaxPool 'GlobalMaxPool_c' runs in float16: all Casts together cost least with it in float16; "
                 "'b' exists in float16 already",
             ),
