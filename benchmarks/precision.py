@@ -67,9 +67,13 @@ def _converted(convert: Callable[[Any], Any], file: Path, target: Path, original
     try:
         with contextlib.redirect_stdout(sys.stderr):  # one of them prints its attempts
             onnx.save(convert(onnx.load(file)), target)
-        graph = wb.load(target)
     except Exception as error:  # of whatever kind: it is the result of that converter
-        return ("-", "-", "-", "-", "-", f"does not convert: {_one_line(error)}")
+        return ("-", "-", "-", "-", "-", f"fails: {_one_line(error)}")
+    try:
+        onnx.checker.check_model(str(target), full_check=True)
+        graph = wb.load(target)
+    except Exception as error:
+        return ("-", "-", "-", "-", "-", f"its file is invalid: {_one_line(error)}")
     counts = count_casts(graph, DataType.FLOAT16)
     wide = sum(
         any((type_ := graph.tensor_type(value)) is not None and type_.dtype == DataType.FLOAT for value in node.outputs)

@@ -27,7 +27,7 @@ from workbench.precision.strategies.precision_strategy import type_choices
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import precision_strategy
 from workbench.rewrite import PassContext, Step, run_pass, with_options
-from workbench.run.value_magnitudes import RunRecorder
+from workbench.run.value_recording import RunRecorder
 from workbench.verification.verifier import Verifier
 
 CPU = load_profile("cpu")

@@ -11,7 +11,7 @@ from workbench.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
-from workbench.run.value_magnitudes import RunRecorder
+from workbench.run.value_recording import RunRecorder
 
 if TYPE_CHECKING:
     from workbench.run.inputs import Tensors

@@ -1,9 +1,14 @@
-"""The magnitudes of a graph's values in one run: reductions are added to its file, so that no value is kept."""
+"""What precision strategies ask of runs: magnitudes of values, errors of operators and of outputs.
+
+For the magnitudes, reductions are added to the file of the graph, so that one run is enough and no value is kept.
+"""
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +21,7 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
+from workbench.run.compare import compare
 
 if TYPE_CHECKING:
     from workbench.run.inputs import Tensors
@@ -25,7 +31,7 @@ _PREFIX = "workbench_magnitude"
 
 
 class RunRecorder(ValueRecorder):
-    """Runs a graph once in ONNX Runtime, without optimizations.
+    """Runs graphs in ONNX Runtime, without optimizations.
 
     worker: the process that runs it; a new one if None. inputs_of: the inputs of a graph; seeded ones if None.
     """
@@ -34,17 +40,43 @@ class RunRecorder(ValueRecorder):
         self._worker, self._inputs_of = worker, inputs_of
 
     def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
+        with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
+            file = _exported(graph, folder)
+            measured = add_magnitudes(file, values)
+            tensors = worker.outputs(file, inputs).tensors
+        pairs = ((tensors[f"{_PREFIX}_{i}_largest"], tensors[f"{_PREFIX}_{i}_smallest"]) for i in range(len(measured)))
+        return {value: _magnitudes(*pair) for value, pair in zip(measured, pairs, strict=True)}
+
+    def errors_alone(self, graph: Graph, narrow: str) -> Mapping[str, float]:
+        from workbench.run.precision_effects import precision_effects
+
+        with self._running(graph) as (worker, inputs):
+            return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs, worker=worker)}
+
+    def output_error(self, graph: Graph) -> Callable[[Graph], float]:
+        expected = self._outputs(graph)
+
+        def error(other: Graph) -> float:
+            found = compare(expected, self._outputs(other))
+            comparable = all(output.max_rel is not None for output in found.outputs)
+            return (found.max_rel_error or 0.0) if comparable else math.inf
+
+        return error
+
+    def _outputs(self, graph: Graph) -> Tensors:
+        with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
+            return worker.outputs(_exported(graph, folder), inputs, anew=True).tensors
+
+    @contextmanager
+    def _running(self, graph: Graph) -> Iterator[tuple[Worker, Tensors]]:
+        """The process that runs a graph, and its inputs. A UserError in the block becomes a NotRecordedError."""
         from workbench.run.inputs import seed_inputs  # other passes need neither of these
         from workbench.run.worker.client import Worker
         from workbench.run.worker.process import CancelledError
 
         worker = self._worker or Worker()
         try:
-            inputs = (self._inputs_of or seed_inputs)(graph)
-            with tempfile.TemporaryDirectory(dir=worker.folder, prefix="magnitudes-") as folder:
-                file = export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path
-                measured = add_magnitudes(Path(file), values)
-                tensors = worker.outputs(file, inputs).tensors
+            yield worker, (self._inputs_of or seed_inputs)(graph)
         except CancelledError:
             raise
         except UserError as error:
@@ -52,8 +84,10 @@ class RunRecorder(ValueRecorder):
         finally:
             if self._worker is None:
                 worker.close()
-        pairs = ((tensors[f"{_PREFIX}_{i}_largest"], tensors[f"{_PREFIX}_{i}_smallest"]) for i in range(len(measured)))
-        return {value: _magnitudes(*pair) for value, pair in zip(measured, pairs, strict=True)}
+
+
+def _exported(graph: Graph, folder: str) -> Path:
+    return Path(export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path)
 
 
 def add_magnitudes(file: Path, values: Collection[str]) -> list[str]:
