@@ -102,19 +102,17 @@ def optimize(
 ) -> History:
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
-    target:   target of the layouts; None: "cuda" if this machine has an NVIDIA GPU, else "cpu".
+    target:   of the layouts; None: "cuda" if this machine has an NVIDIA GPU, else "cpu".
     passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None: those
-              of `preset`. layout: a layout strategy ("greedy") in addition.
+              of `preset`. layout: a layout strategy ("greedy"), precision: one for element types ("optimal").
     fix_dims: whether symbolic dims become the numbers of `graph.dims` before all passes.
-    free_dims: batch axes that become symbolic ("images:0=N"). feed_inputs, give_outputs: whether inputs and outputs get
-              the layout in which they are used and computed.
+    free_dims: batch axes of inputs that become symbolic ("images:0=N").
+    feed_inputs, give_outputs: whether inputs and outputs get the layout in which they are used and computed.
     export_for: "onnxruntime" uses its own operators where its CPU provider has a kernel; only it can run the file.
-    precision: a strategy that runs operators in a narrower type ("optimal"), after the others.
     mode:     "exact" keeps every bit, "ieee" allows other rounding, "fast" also other signed zeros, infinities, NaN.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
     on_failure: "stop" at the failure, or "skip": run the passes again without that rewrite (`history.left_out`).
-    on_check: is called before each comparison; may raise to stop.
-    limits:   the limits of the rules: `opset`, `grow`, `keep` of `workbench.pipeline.run_limits.limits_of`.
+    on_check: is called before each comparison; may raise to stop. limits: `opset`, `grow`, `keep` of `limits_of`.
     """
     chosen = choose(
         passes,

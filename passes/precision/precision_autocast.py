@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from workbench.ir import DataType, Graph
 from workbench.precision.element_types import type_name
 from workbench.precision.precision_facts import PrecisionFacts
-from workbench.precision.problem import side_of
-from workbench.precision.strategies.precision_strategy import Chosen, PrecisionStrategy, TypeChoices
+from workbench.precision.problem import type_side
+from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 
@@ -41,11 +41,12 @@ class PrecisionAutocast(PrecisionStrategy):
                 c = Relu(a)
                 y = Add(b, c)
             }""",
-            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float16[2,2,1,1] w_float16 = {1, 2, 3, 4}> {
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y)
+                <float16[2,2,1,1] w_float16 = {15360, 16384, 16896, 17408}> {
                 x_float16 = Cast<to=10>(x)
                 a_float16 = Conv(x_float16, w_float16)
-                x_float16_2 = Cast<to=10>(x)
-                b_float16 = Conv(x_float16_2, w_float16)
+                x_float16_1 = Cast<to=10>(x)
+                b_float16 = Conv(x_float16_1, w_float16)
                 c_float16 = Relu(a_float16)
                 y_float16 = Add(b_float16, c_float16)
                 y = Cast<to=1>(y_float16)
@@ -53,8 +54,7 @@ class PrecisionAutocast(PrecisionStrategy):
             sentences=(
                 "Conv 'Conv_a' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements; "
                 "1 constant is cast now",
-                "Conv 'Conv_b' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements; "
-                "1 constant is cast now",
+                "Conv 'Conv_b' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements",
                 "Relu 'Relu_c' runs in float16: its operands are in float16; 'a' exists in float16 already",
                 "Add 'Add_y' runs in float16: its operands are in float16; 'b' and 'c' exist in float16 already",
             ),
@@ -64,10 +64,10 @@ class PrecisionAutocast(PrecisionStrategy):
     def why_chosen(self, dtype: DataType) -> str:
         return f"{'its operands are' if dtype != DataType.FLOAT else 'one of its operands is'} in {type_name(dtype)}"
 
-    def choose(self, choices: TypeChoices) -> Chosen:
+    def choose(self, choices: TypeChoices) -> ChosenTypes:
         number = len(choices.calls) - len(choices.fixed)
         inexact = "it decides operator by operator"
-        return Chosen(_sides(choices), PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
+        return ChosenTypes(_sides(choices), PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
 
 
 def _sides(choices: TypeChoices) -> dict[str, int]:
@@ -87,4 +87,4 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
 
 def _written(graph: Graph, value: str) -> int:
     type_ = graph.tensor_type(value)
-    return LAST_SIDE if type_ is None else side_of(type_.dtype)
+    return LAST_SIDE if type_ is None else type_side(type_.dtype)

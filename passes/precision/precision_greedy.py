@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from workbench.ir import DataType, Graph
 from workbench.precision.cast_cost import bytes_converted
 from workbench.precision.precision_facts import PrecisionFacts
-from workbench.precision.problem import side_of
-from workbench.precision.strategies.precision_strategy import Chosen, PrecisionStrategy, TypeChoices
+from workbench.precision.problem import type_side
+from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 
@@ -40,7 +40,8 @@ class PrecisionGreedy(PrecisionStrategy):
                 d = Exp(c)
                 y = Neg(d)
             }""",
-            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float16[2,2,1,1] w_float16 = {1, 2, 3, 4}> {
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y)
+                <float16[2,2,1,1] w_float16 = {15360, 16384, 16896, 17408}> {
                 x_float16 = Cast<to=10>(x)
                 a_float16 = Conv(x_float16, w_float16)
                 b_float16 = Conv(x_float16, w_float16)
@@ -62,10 +63,10 @@ class PrecisionGreedy(PrecisionStrategy):
     def why_chosen(self, dtype: DataType) -> str:
         return f"{'fewer' if dtype != DataType.FLOAT else 'no more'} bytes of its operands are cast there"
 
-    def choose(self, choices: TypeChoices) -> Chosen:
+    def choose(self, choices: TypeChoices) -> ChosenTypes:
         number = len(choices.calls) - len(choices.fixed)
         inexact = "it decides operator by operator"
-        return Chosen(_sides(choices), PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
+        return ChosenTypes(_sides(choices), PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
 
 
 def _sides(choices: TypeChoices) -> dict[str, int]:
@@ -93,4 +94,4 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
 
 def _written(graph: Graph, value: str) -> int:
     type_ = graph.tensor_type(value)
-    return FIRST_SIDE if type_ is None else side_of(type_.dtype)
+    return FIRST_SIDE if type_ is None else type_side(type_.dtype)

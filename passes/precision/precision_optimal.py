@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType
 from workbench.layout.layout_facts import SolvedCut
+from workbench.layout.problem.cost_model import BYTES, COUNT, in_unit
 from workbench.precision.precision_facts import PrecisionFacts
-from workbench.precision.problem import BYTES, COUNT, DECIDES, precision_problem
-from workbench.precision.strategies.precision_strategy import Chosen, PrecisionStrategy, TypeChoices
+from workbench.precision.problem import precision_problem
+from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example, option
 from workbench.solvers.minimum_cut import solve_cut
 
@@ -47,7 +48,8 @@ class PrecisionOptimal(PrecisionStrategy):
                 c = GlobalMaxPool(b)
                 y = Exp(c)
             }""",
-            after="""g (float[1,2,4,4] x) => (float[1,2,1,1] y) <float16[2,2,1,1] w_float16 = {1, 2, 3, 4}> {
+            after="""g (float[1,2,4,4] x) => (float[1,2,1,1] y)
+                <float16[2,2,1,1] w_float16 = {15360, 16384, 16896, 17408}> {
                 x_float16 = Cast<to=10>(x)
                 a_float16 = Conv(x_float16, w_float16)
                 b_float16 = Relu(a_float16)
@@ -58,21 +60,21 @@ class PrecisionOptimal(PrecisionStrategy):
             sentences=(
                 "Conv 'Conv_a' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements; "
                 "1 constant is cast now",
-                "Relu 'Relu_b' runs in float16: with that, all Casts together cost least; 'a' exists in float16 already",
-                "GlobalMaxPool 'GlobalMaxPool_c' runs in float16: with that, all Casts together cost least; 'b' exists in "
+                "Relu 'Relu_b' runs in float16: then all Casts together cost least; 'a' exists in float16 already",
+                "GlobalMaxPool 'GlobalMaxPool_c' runs in float16: then all Casts together cost least; 'b' exists in "
                 "float16 already",
             ),
         ),
     )
 
     def why_chosen(self, dtype: DataType) -> str:
-        return "with that, all Casts together cost least"
+        return "then all Casts together cost least"
 
-    def choose(self, choices: TypeChoices) -> Chosen:
+    def choose(self, choices: TypeChoices) -> ChosenTypes:
         stated = precision_problem(choices.graph, choices.calls, choices.fixed, choices.narrow, self.weigh)
         solution = solve_cut(stated.problem)
         sides = {name: side for name, side in zip(stated.nodes, solution.sides, strict=True) if name is not None}
-        bound = (solution.lower_bound + stated.always) // DECIDES
+        bound = in_unit(solution.lower_bound + stated.always)
         proved = not stated.inexact
         facts = PrecisionFacts(
             self.strategy,
@@ -85,4 +87,4 @@ class PrecisionOptimal(PrecisionStrategy):
             inexact=stated.inexact,
             solved=SolvedCut(stated.problem, stated.nodes, stated.always),
         )
-        return Chosen(sides, facts)
+        return ChosenTypes(sides, facts)

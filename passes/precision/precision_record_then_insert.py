@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType
 from workbench.precision.precision_facts import PrecisionFacts
-from workbench.precision.strategies.precision_strategy import Chosen, PrecisionStrategy, TypeChoices
+from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
 from workbench.solvers.minimum_cut import LAST_SIDE
 
@@ -51,8 +51,8 @@ class PrecisionRecordThenInsert(PrecisionStrategy):
     def why_chosen(self, dtype: DataType) -> str:
         return "nothing keeps it in float32"
 
-    def choose(self, choices: TypeChoices) -> Chosen:
+    def choose(self, choices: TypeChoices) -> ChosenTypes:
         sides = {name: choices.fixed.get(name, LAST_SIDE) for name in choices.calls}
         number = len(choices.calls) - len(choices.fixed)
         inexact = "it records types first and does not weigh Casts"
-        return Chosen(sides, PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
+        return ChosenTypes(sides, PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph
-from workbench.precision.conversion import convert, operands_text, tidy_casts
+from workbench.precision.conversion import change_type, operands_text, tidy_casts
 from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, rewrite_each
 
@@ -26,8 +26,9 @@ class PrecisionUndo(Pass):
 
     extra_examples = (
         Example(
-            title="Two Casts around a convolution",
-            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float16[2,2,1,1] w = {1, 2, 3, 4}> {
+            title="Two Casts around a convolution; the text form writes float16 as its bits, and 15360 is 1",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y)
+                <float16[2,2,1,1] w = {15360, 16384, 16896, 17408}> {
                 a = Cast<to=10>(x)
                 b = Conv(a, w)
                 y = Cast<to=1>(b)
@@ -43,13 +44,15 @@ class PrecisionUndo(Pass):
         for narrow in NARROW_TYPES.values():
             yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
             for name in [node.name for node in graph.nodes]:
-                node = graph.node(name)
+                node = graph.find(name)
+                if node is None:  # a Cast that nothing read any more
+                    continue
                 try:
                     if float_call(graph, node, narrow).dtype == WIDE:
                         continue
                 except NotConvertible:
                     continue
-                conversion = convert(graph, node, WIDE, narrow)
+                conversion = change_type(graph, node, WIDE, narrow)
                 sentence = f"{node} runs in float32 again; {operands_text(graph, conversion, WIDE)}"
                 yield Rewrite(conversion.edit, sentence, (name,))
             yield from rewrite_each(tidy_casts(graph, narrow), "tidied")

@@ -35,7 +35,8 @@ def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
         result = _layout(facts)
     elif isinstance(facts, PrecisionFacts) and facts.solved is not None and facts.bound is not None:
         weigh = "cast bytes" if facts.weigh == "bytes" else "casts"
-        result = {**_cut(facts.solved), "weigh": weigh, "bound": facts.bound, "certified": facts.certified}
+        result = {**_cut(facts.solved), "weigh": weigh, "type": facts.type, "bound": facts.bound}
+        result |= {"certified": facts.certified}
     elif isinstance(facts, FusionFacts) and facts.traffic.bound_bytes is not None:
         result = _grouping(step, facts, before)
     elif isinstance(facts, OrderFacts) and facts.after_bytes is not None:

@@ -46,7 +46,7 @@ _PROGRAM = _fields(
     "kind costs solution constant cost bound duals denominator", rows=_fields("columns numbers least most")
 )
 _EVIDENCE: dict[str, _Form] = {
-    "minimum cut": _fields("kind vertices edges first_side always unit weigh bound certified"),
+    "minimum cut": _fields("kind vertices edges first_side always unit weigh type bound certified"),
     "layout program": _PROGRAM | _fields("weigh certified"),
     "grouping program": _PROGRAM | _fields("operators together"),
     "order": _fields("kind peak bound", operators=_fields("node over", sizes={ANY: None})),

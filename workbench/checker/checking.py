@@ -21,7 +21,7 @@ from workbench.checker.plain import PlainModel, PlainNode
 from workbench.checker.records import Fields, as_int, read_certificate
 from workbench.checker.reevaluating import LocalRewrite, local_rewrite, reevaluated
 from workbench.checker.replay import Replay, logged_edit
-from workbench.checker.running import RunsCompared, compared_runs
+from workbench.checker.running import RunsCompared, compared_runs, narrowed_rounding
 
 # The kinds of exactness that each mode allows.
 _ALLOWED = {
@@ -102,7 +102,9 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
         *(statement for evidence in results for statement in evidence.statements),
     ]
     statements += [*log.statements, *_exactness_statements(log)]
-    ran = compared_runs(before, written, result.dims, runs, log.mode, bool(unconfirmed_types)) if runs else None
+    narrowed = narrowed_rounding(written) if log.exactness["narrowed"] else 0.0
+    hinted = bool(unconfirmed_types)
+    ran = compared_runs(before, written, result.dims, runs, log.mode, hinted, narrowed) if runs else None
     if log.rewrites:
         statements += reevaluated(log.rewrites, before, result, secrets.randbits(32))
     bounds = [evidence.proven for evidence in results if evidence.bound]
@@ -192,7 +194,7 @@ class _Log:
             check_functions(edit, self.graph, self.model, False, where)
             self.statements += check_pass(edit, self.graph, self.dims, where)
             if self.rewrites is not None:
-                self.rewrites.append(local_rewrite(edit, self.graph, where))
+                self.rewrites.append(local_rewrite(edit, self.graph, where, rewrite.text("exactness") == "narrowed"))
             self.graph.apply(edit, where)
             yield frozenset(call.key for call in edit.remove)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from workbench.checker.arena import ArenaChecked, checked_plan
+from workbench.checker.cast_traffic import NARROW_TYPES
 from workbench.checker.flow import checked_flow
 from workbench.checker.groups import checked_groups
 from workbench.checker.linear_program_bound import LinearBound, checked_bound
@@ -17,7 +18,13 @@ from workbench.checker.rebuilding import rebuilt_proto
 from workbench.checker.records import Fields
 
 GRAPH_EVIDENCE_KINDS = ("order", "plan")  # kinds of evidence about the graph after the step
-UNITS = {"bytes": "bytes", "count": "Transposes", "time": "nanoseconds"}
+UNITS = {
+    "bytes": "bytes",
+    "count": "Transposes",
+    "time": "nanoseconds",
+    "cast bytes": "bytes",
+    "casts": "Casts",
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ def _why_unchecked(output: Output) -> str:
     return ""
 
 
-# ---- layouts ---------------------------------------------------------------------------------
+# ---- layouts and element types ---------------------------------------------------------------------------------
 
 
 def _cut(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
@@ -89,6 +96,10 @@ def _cut(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked
         f"{step.name}: no cut of the network in the certificate ({edges:,} edges{paid}) costs less than {bound:,}"
         f" {name}: a flow through it has the value of the cut"
     )
+    if record.text("weigh") in ("cast bytes", "casts"):
+        return EvidenceChecked(
+            [Statement(sentence), _types_claim(step), *_reached_by_casts(record, step, output, bound)]
+        )
     return EvidenceChecked([Statement(sentence), _cost_claim(step), *_reached(record, step, output, bound)])
 
 
@@ -108,20 +119,42 @@ def _reached(record: Fields, step: CompletedStep, output: Output, cost: int) -> 
     if weigh == "time":
         yield Statement(f"{step.name}: the times are those that the engine measured", proven=False)
         return
-    transposed, certified = output.moved, record.fields.get("certified") is True
-    if transposed.why or transposed.unknown:
+    transposed = output.moved
+    result = transposed.bytes if weigh == "bytes" else transposed.transposes
+    known = not (transposed.why or transposed.unknown)
+    yield from _compared(record, step, output, cost, result if known else None, "Transposes", name)
+
+
+def _types_claim(step: CompletedStep) -> Statement:
+    return Statement(f"{step.name}: that the certificate minimizes the cost of this graph's Casts", proven=False)
+
+
+def _reached_by_casts(record: Fields, step: CompletedStep, output: Output, cost: int) -> Iterator[Statement]:
+    """Whether the Casts of the output cost what the solution costs. cost: of the solution."""
+    narrow = NARROW_TYPES.get(record.text("type"))
+    if narrow is None:
+        raise Unreadable(f"the certificate's {record.where} has the type {in_quotes(record.text('type'))}")
+    converted = output.converted(narrow)
+    result = converted.bytes if record.text("weigh") == "cast bytes" else converted.casts
+    known = not (converted.why or converted.unknown)
+    yield from _compared(record, step, output, cost, result if known else None, "Casts", _unit(record))
+
+
+def _compared(
+    record: Fields, step: CompletedStep, output: Output, cost: int, result: int | None, nodes: str, unit: str
+) -> Iterator[Statement]:
+    """Whether the nodes of this kind cost in the output what the solution costs. result: None if it is not known."""
+    certified = record.fields.get("certified") is True
+    if result is None:
         yield Statement(f"{step.name}: the cost of the output is not known; its sizes cannot be inferred", False)
         return
-    result = transposed.bytes if weigh == "bytes" else transposed.transposes
     if result != cost and certified and not step.later:
-        raise DoesNotHold(
-            f"{step.name} is claimed to reach {cost:,} {name}, but the output's Transposes make {result:,}"
-        )
+        raise DoesNotHold(f"{step.name} is claimed to reach {cost:,} {unit}, but the output's {nodes} make {result:,}")
     if result != cost:
         why = "the engine does not claim it" if not step.later else "later steps changed the graph"
-        yield Statement(f"{step.name}: the output's Transposes make {result:,} {name} instead; {why}", False)
+        yield Statement(f"{step.name}: the output's {nodes} make {result:,} {unit} instead; {why}", False)
         return
-    yield Statement(f"{step.name}: the output's own Transposes make exactly {cost:,} {name}{output.with_dims}")
+    yield Statement(f"{step.name}: the output's own {nodes} make exactly {cost:,} {unit}{output.with_dims}")
     if not certified:
         yield Statement(f"{step.name}: the engine claims no minimum", proven=False)
 

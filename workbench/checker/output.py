@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from workbench.checker.cast_traffic import Converted, converted_by_casts
 from workbench.checker.inference import Inferred, inferred
 from workbench.checker.outcome import escaped
 from workbench.checker.plain import PlainModel, PlainNode
@@ -32,6 +33,10 @@ class Output:
         foreign = [key[:2] for key in self.model.functions if key[0] != _WORKBENCH_DOMAIN]
         result = inferred(self.model, self.dims, foreign) if foreign else self.inferred
         return moved_by_transposes(result, set(self.model.graph.constants), self.dims)
+
+    def converted(self, narrow: int) -> Converted:
+        """What its Casts between float32 and a narrower type read and write."""
+        return converted_by_casts(self.inferred, set(self.model.graph.constants), self.dims, narrow)
 
     @cached_property
     def moved_inlined(self) -> Moved:

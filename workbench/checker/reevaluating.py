@@ -21,7 +21,7 @@ from workbench.checker.output import Output
 from workbench.checker.plain import PlainConstant, PlainModel, PlainNode
 from workbench.checker.rebuilding import node_proto
 from workbench.checker.replay import LoggedEdit, Replay
-from workbench.checker.running import ROUNDING, Array, cpu_session, largest_difference, random_array
+from workbench.checker.running import NARROWED, ROUNDING, Array, cpu_session, largest_difference, random_array
 from workbench.checker.types import PlainType, sizes_of
 
 _MAX_REWRITES = 1_000  # the most rewrites that are evaluated
@@ -34,6 +34,7 @@ _FEW, _DRAWS = 64, 16  # operands of fewer elements are drawn so often: few numb
 class LocalRewrite:
     """where: the rewrite, for sentences. remove, insert: its nodes, with producers around them that both sides need.
     before, after: the constants that the two sides read. results: values that both sides compute. opsets: of the graph.
+    narrowed: whether the inserted nodes run in a narrower element type.
     """
 
     where: str
@@ -43,9 +44,10 @@ class LocalRewrite:
     after: Mapping[str, PlainConstant]
     results: tuple[str, ...]
     opsets: Mapping[str, int]
+    narrowed: bool
 
 
-def local_rewrite(edit: LoggedEdit, graph: Replay, where: str) -> LocalRewrite:
+def local_rewrite(edit: LoggedEdit, graph: Replay, where: str, narrowed: bool) -> LocalRewrite:
     """The part of a rewrite that can be evaluated alone; without results if nothing can. graph: before the rewrite.
 
     If one side reads values that the other does not, their producers are included, up to a few steps.
@@ -71,7 +73,9 @@ def local_rewrite(edit: LoggedEdit, graph: Replay, where: str) -> LocalRewrite:
         for value in call.reads
         if value in constants and value not in edit.drop
     }
-    return LocalRewrite(where, remove, insert, before, after | dict(edit.constants), results, dict(graph.opsets))
+    return LocalRewrite(
+        where, remove, insert, before, after | dict(edit.constants), results, dict(graph.opsets), narrowed
+    )
 
 
 def reevaluated(rewrites: Sequence[LocalRewrite], model: PlainModel, output: Output, seed: int) -> Iterator[Statement]:
@@ -129,7 +133,8 @@ class _Evaluation:
                     (str(results[v].dtype), largest_difference([results[v]], [other_results[v]]))
                     for v in rewrite.results
                 ]
-                equal = all(difference <= ROUNDING.get(kind, 0.0) for kind, difference in differences)
+                coarse = max(NARROWED.values()) if rewrite.narrowed else 0.0
+                equal = all(d <= max(ROUNDING[kind], coarse) if kind in ROUNDING else not d for kind, d in differences)
                 if not equal:
                     break
         except Exception:  # ONNX Runtime has its own classes; what it does not run is not evaluated

@@ -24,6 +24,8 @@ _NONZERO = 0.75  # the share of nonzero numbers in every second run; the others 
 _HIGHEST = (10, 2, 1)  # limits of random integers, tried in this order until the model accepts them
 # The largest difference that is rounding, as a part of the largest element of a result.
 ROUNDING = {"float16": 1e-2, "float32": 1e-3, "float64": 1e-9}
+# The same, of results that were rounded to a narrower element type on the way; errors of a few layers add up.
+NARROWED = {TensorProto.FLOAT16: 5e-2, TensorProto.BFLOAT16: 2e-1}
 _STEP = 1.001  # times the scale: one step of quantization, with the rounding of a difference
 _QUANTIZED = 5e-2  # the same, of a result that depends on numbers of 8 bits or less, whose rounding may flip
 
@@ -44,16 +46,24 @@ class _NotCompared(Exception):
 
 
 def compared_runs(
-    model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs: int, mode: str, hinted: bool
+    model: PlainModel,
+    output: PlainModel,
+    dims: Mapping[str, int],
+    runs: int,
+    mode: str,
+    hinted: bool,
+    narrowed: float = 0.0,
 ) -> RunsCompared:
     """Runs both models. Raises DoesNotHold if a result of the output differs, or if only the model runs.
+
+    narrowed: the largest difference that narrower element types make, as a part of the largest element; 0 without them.
 
     hinted: whether the output declares sizes that do not follow from its nodes. Optimizations rely on such sizes, so
     the output then also runs with optimizations.
     """
     seed = secrets.randbits(32)  # not known beforehand, so that no file is made for it
     try:
-        worst = _worst(model, output, dims, runs, seed, hinted)
+        worst = _worst(model, output, dims, runs, seed, hinted, narrowed)
     except _NotCompared as why:
         return RunsCompared(f"not compared, since {why}")
     many = "1 random input" if runs == 1 else f"{runs:,} random inputs"
@@ -61,7 +71,8 @@ def compared_runs(
     where = f"on {many}{sizes} in ONNX Runtime without optimizations{', and with them' if hinted else ''} (seed {seed})"
     if not worst:
         return RunsCompared(f"equal to the last bit {where}", equal=True)
-    sentence = f"equal {where}, up to rounding: by {worst:.1e} of the largest element at most"
+    rounding = "the rounding of a narrower element type" if narrowed else "rounding"
+    sentence = f"equal {where}, up to {rounding}: by {worst:.1e} of the largest element at most"
     return RunsCompared(
         f"{sentence}; its mode exact allows none" if mode == "exact" else sentence, equal=mode != "exact"
     )
@@ -72,7 +83,22 @@ def _sizes(dims: Mapping[str, int], model: PlainModel, output: PlainModel) -> li
     return [f"{escaped(symbol, 40)}={dims.get(symbol) or _SIZE:,}" for symbol in sorted(named)]
 
 
-def _worst(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs: int, seed: int, hinted: bool) -> float:
+def narrowed_rounding(output: PlainModel) -> float:
+    """The largest difference that the element types of its Casts make, as a part of the largest element."""
+    casts = (call for call in output.proto.graph.node if call.op_type == "Cast")
+    targets = {attribute.i for call in casts for attribute in call.attribute if attribute.name == "to"}
+    return max((NARROWED[target] for target in targets & NARROWED.keys()), default=0.0)
+
+
+def _worst(
+    model: PlainModel,
+    output: PlainModel,
+    dims: Mapping[str, int],
+    runs: int,
+    seed: int,
+    hinted: bool,
+    narrowed: float,
+) -> float:
     """The largest difference of all results."""
     differing = next((name for name in model.feed_inputs if not _same_for_callers(name, model, output, dims)), None)
     if differing is not None:
@@ -100,7 +126,7 @@ def _worst(model: PlainModel, output: PlainModel, dims: Mapping[str, int], runs:
                 results = output_session.run(None, feed)
             except Exception as error:
                 raise DoesNotHold(f"ONNX Runtime runs the model, but not the output ({_one_line(error)})") from None
-            worst = max(worst, _compared(model, expected, results, seed))
+            worst = max(worst, _compared(model, expected, results, seed, narrowed))
     return worst
 
 
@@ -191,7 +217,9 @@ def random_array(
     raise ValueError(f"an input is {in_words(type_)}")
 
 
-def _compared(model: PlainModel, expected_results: Sequence[Any], results: Sequence[Any], seed: int) -> float:
+def _compared(
+    model: PlainModel, expected_results: Sequence[Any], results: Sequence[Any], seed: int, narrowed: float
+) -> float:
     """The largest difference. Raises DoesNotHold if one is more than rounding."""
     worst = 0.0
     coarse = _quantized_outputs(model)
@@ -199,6 +227,7 @@ def _compared(model: PlainModel, expected_results: Sequence[Any], results: Seque
         difference = largest_difference([expected], [result])
         kind = str(expected.dtype) if isinstance(expected, np.ndarray) else ""
         tolerance = max(ROUNDING.get(kind, 0.0), _QUANTIZED if name in coarse and kind in ROUNDING else 0.0)
+        tolerance = max(tolerance, narrowed if kind in ROUNDING else 0.0)
         step = _within_a_step(model, name, expected, result) if difference > tolerance and name in coarse else None
         if difference > tolerance and step is None:
             by = (

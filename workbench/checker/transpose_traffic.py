@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto
@@ -35,7 +35,18 @@ def moved_by_transposes(inferred: Inferred, constants: set[str], dims: Mapping[s
     if inferred.why:
         return Moved(why=inferred.why)
     transposes = size = unknown = 0
-    waiting: list[tuple[GraphProto, set[str]]] = [(inferred.proto.graph, constants)]
+    for node, types in computed_nodes(inferred.proto.graph, constants, dims):
+        if node.op_type == "Transpose" and node.domain in ("", "ai.onnx"):
+            bytes_ = _bytes(node, types)
+            transposes, size, unknown = transposes + 1, size + (bytes_ or 0), unknown + (bytes_ is None)
+    return Moved(transposes, size, unknown)
+
+
+def computed_nodes(
+    main: GraphProto, constants: set[str], dims: Mapping[str, int]
+) -> Iterator[tuple[NodeProto, Mapping[str, PlainType]]]:
+    """The nodes of a graph and its bodies that do not depend on constants alone, each with the types of its graph."""
+    waiting: list[tuple[GraphProto, set[str]]] = [(main, constants)]
     while waiting:
         graph, fixed = waiting.pop()
         types = types_in(graph, dims)
@@ -47,11 +58,7 @@ def moved_by_transposes(inferred: Inferred, constants: set[str], dims: Mapping[s
                 fixed.update(node.output)
                 continue
             waiting += [(body, set()) for _, body in bodies_of(node)]
-            if node.op_type != "Transpose" or node.domain not in ("", "ai.onnx"):
-                continue
-            bytes_ = _bytes(node, types)
-            transposes, size, unknown = transposes + 1, size + (bytes_ or 0), unknown + (bytes_ is None)
-    return Moved(transposes, size, unknown)
+            yield node, types
 
 
 def _bytes(node: NodeProto, types: Mapping[str, PlainType]) -> int | None:

@@ -10,11 +10,11 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.ir.types import Constant, TensorType, ValueType
 from workbench.metrics.transpose_cost import elements
-from workbench.precision.element_types import cast_constant, float_call, is_conversion, type_name
+from workbench.precision.element_types import cast_constant, float_call, is_type_cast, type_name
 
 
 @dataclass(frozen=True)
-class Conversion:
+class TypeChange:
     """The edit that runs an operator in another type, and what it says of its operands.
 
     cast:    operands for which it adds a Cast. reused: operands that exist in the type already.
@@ -27,7 +27,7 @@ class Conversion:
     weights: int
 
 
-def convert(graph: Graph, node: Node, dtype: DataType, narrow: DataType, share: bool = True) -> Conversion:
+def change_type(graph: Graph, node: Node, dtype: DataType, narrow: DataType, share: bool = True) -> TypeChange:
     """The conversion of a node that runs in the other of the two types to `dtype`.
 
     share: a Cast of an operand that exists already is read; if false, each operand gets its own.
@@ -69,24 +69,34 @@ def convert(graph: Graph, node: Node, dtype: DataType, narrow: DataType, share: 
             before.append(_cast(value, names[value], dtype, fresh(f"to_{suffix}_{value}")))
             of_type(value, dtype)
             cast.append(value)
-    after = []
+    after, casts_of_results = [], []
     for value in (node.outputs[index] for index in call.outputs):
         names[value] = fresh(f"{value}_{suffix}")
-        if graph.users(value) or graph.is_output(value):
+        casts = [user for user in graph.users(value) if is_type_cast(graph, user, narrow)]
+        casts_of_results += casts
+        if len(casts) < len(graph.users(value)) or graph.is_output(value):
             after.append(_cast(names[value], value, call.dtype, fresh(f"to_{type_name(call.dtype)}_{value}")))
         of_type(value, dtype)
     inputs = [names[value] if index in call.inputs else value for index, value in enumerate(node.inputs)]
     outputs = [names[value] if index in call.outputs else value for index, value in enumerate(node.outputs)]
     moved = node.replace(inputs=tuple(inputs), outputs=tuple(outputs))
-    unread = tuple(_unread(graph, node, reused, narrow))
-    edit = Edit(remove=(node.name, *unread), insert=(*before, moved, *after), constants=constants, types=types)
-    return Conversion(edit, tuple(cast), tuple(reused), len(constants))
+    removed = dict.fromkeys(
+        (node.name, *_unread(graph, node, reused, narrow), *(cast.name for cast in casts_of_results))
+    )
+    edit = Edit(
+        remove=tuple(removed),
+        insert=(*before, moved, *after),
+        replace={user.outputs[0]: names[user.inputs[0]] for user in casts_of_results},
+        constants=constants,
+        types=types,
+    )
+    return TypeChange(edit, tuple(cast), tuple(reused), len(constants))
 
 
 def in_type(graph: Graph, value: str, dtype: DataType, narrow: DataType, share: bool = True) -> str | None:
     """An existing value that is `value` in the other type; None if there is none."""
     producer = graph.producer(value)
-    if producer is not None and is_conversion(graph, producer, narrow):
+    if producer is not None and is_type_cast(graph, producer, narrow):
         return producer.inputs[0]
     if not share:
         return None
@@ -105,7 +115,7 @@ def tidy_casts(graph: Graph, narrow: DataType) -> Iterator[tuple[Edit, str, tupl
             continue
         value, result = node.inputs[0], node.outputs[0]
         producer = graph.producer(value)
-        if producer is not None and is_conversion(graph, producer, narrow) and node.attr("to") == narrow.value:
+        if producer is not None and is_type_cast(graph, producer, narrow) and node.attr("to") == narrow.value:
             source = producer.inputs[0]
             unread = (producer.name,) if graph.users(value) == (node,) and not graph.is_output(value) else ()
             edit = Edit(remove=(name, *unread), replace={result: source})
@@ -118,7 +128,7 @@ def tidy_casts(graph: Graph, narrow: DataType) -> Iterator[tuple[Edit, str, tupl
             yield edit, f"{node} casts '{value}' as {first} does, whose result is read instead", (name, first.name)
 
 
-def operands_text(graph: Graph, conversion: Conversion, dtype: DataType) -> str:
+def operands_text(graph: Graph, conversion: TypeChange, dtype: DataType) -> str:
     """What happens to the operands: "'x' is cast, 32 elements; 1 weight is cast now"."""
     parts = []
     for value in conversion.cast:
@@ -153,7 +163,7 @@ def _unread(graph: Graph, node: Node, reused: list[str], narrow: DataType) -> It
     """The Casts whose results the node alone read, and reads no more."""
     for value in reused:
         producer = graph.producer(value)
-        if producer is None or not is_conversion(graph, producer, narrow):
+        if producer is None or not is_type_cast(graph, producer, narrow):
             continue
         if graph.users(value) == (node,) and not graph.is_output(value):
             yield producer.name

@@ -46,7 +46,7 @@ def largest(dtype: DataType) -> float:
     return _LARGEST[dtype]
 
 
-def smallest(dtype: DataType) -> float:
+def smallest_positive(dtype: DataType) -> float:
     """The smallest positive number of a narrow type, a subnormal one."""
     return _SMALLEST[dtype]
 
@@ -89,7 +89,7 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
     return FloatCall(dtypes.pop() or WIDE, tuple(inputs), tuple(outputs))
 
 
-def is_conversion(graph: Graph, node: Node, narrow: DataType) -> bool:
+def is_type_cast(graph: Graph, node: Node, narrow: DataType) -> bool:
     """Whether the node is a Cast between float32 and `narrow` whose operand and result may stand for each other.
 
     A Cast to float32 of what was cast to the narrow type is none: it gives the rounded numbers, not those before.

@@ -11,9 +11,9 @@ import numpy as np
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.layout.profile import Profile
-from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest, type_name
+from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest_positive, type_name
 from workbench.precision.recorded import Magnitudes
-from workbench.precision.wanted_types import FLOAT32, wanted_type
+from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
 from workbench.rewrite.analyses.reductions import reduced_axes
 from workbench.rewrite.core.rule import NoMatch
 
@@ -39,7 +39,7 @@ def reason_to_stay(
     if pattern is not None:
         return f"{node} stays in float32, as '{pattern}' asks"
     wanted, by = wanted_type(node, target)
-    if wanted == FLOAT32:
+    if wanted == WIDE_ONLY:
         return f"{by} runs {node.op} in float32"
     values = dict.fromkeys(
         (*(node.inputs[index] for index in call.inputs), *(node.outputs[index] for index in call.outputs))
@@ -59,10 +59,10 @@ def _out_of_range(graph: Graph, value: str, narrow: DataType, recorded: Mapping[
         return ""
     if magnitudes.largest > largest(narrow):
         return f"'{value}' reaches {_number(magnitudes.largest)}; {_ends_at(narrow)}"
-    if 0 < magnitudes.largest <= smallest(narrow) / 2:
+    if 0 < magnitudes.largest <= smallest_positive(narrow) / 2:
         return (
             f"no element of '{value}' is above {_number(magnitudes.largest)}; {type_name(narrow)} begins at "
-            f"{_number(smallest(narrow))}, so all become 0"
+            f"{_number(smallest_positive(narrow))}, so all become 0"
         )
     return ""
 
@@ -74,7 +74,7 @@ def _becomes_zero(graph: Graph, node: Node, narrow: DataType, recorded: Mapping[
         return ""
     value = node.inputs[index]
     magnitudes = _magnitudes(graph, value, recorded)
-    if magnitudes is None or magnitudes.smallest is None or magnitudes.smallest > smallest(narrow) / 2:
+    if magnitudes is None or magnitudes.smallest is None or magnitudes.smallest > smallest_positive(narrow) / 2:
         return ""
     return f"an element of '{value}' is {_number(magnitudes.smallest)}, which {type_name(narrow)} rounds to 0"
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptWide:
     """An operator on floats that stayed in float32, and a sentence that says why."""
 
     node: str
@@ -40,7 +40,7 @@ class PrecisionFacts:
     bound: int | None = None
     certified: bool = False
     inexact: str = ""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptWide, ...] = ()
     recorded: bool = False
     solved: SolvedCut | None = field(default=None, repr=False, compare=False)
 
@@ -50,14 +50,11 @@ class PrecisionFacts:
         casts = f"{self.casts:,} Cast{'' if self.casts == 1 else 's'}"
         text = f"{casts} between float32 and {self.type}, {self.bytes_converted:,} bytes read and written"
         if self.bound is not None:
+            operators = f"{self.choices:,} operator{'' if self.choices == 1 else 's'} that may run in either"
             reached = "exactly that" if self.certified else "more"
-            number = f"{self.choices:,} operator{'' if self.choices == 1 else 's'} that may run in either"
-            least = (
-                f"converts less than {self.bound:,} bytes"
-                if self.weigh == "bytes"
-                else f"needs fewer than {self.bound:,}"
-            )
-            text += f"; no choice for the {number} {least}, and this {reached}"
+            by_bytes = f"converts less than {self.bound:,} bytes, and this converts {reached}"
+            by_count = f"needs fewer than {self.bound:,} Casts, and this needs {reached}"
+            text += f"; no choice for the {operators} {by_bytes if self.weigh == 'bytes' else by_count}"
         elif self.inexact:
             text += f"; not proven minimal: {self.inexact}"
         unchecked = "" if self.recorded else "; values were not recorded, so that only constants were checked"

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node
+from workbench.layout.problem.cost_model import BYTES, DECIDES
 from workbench.precision.cast_cost import bytes_converted, casts_between
 from workbench.precision.element_types import (
     WIDE,
     FloatCall,
-    is_conversion,
+    is_type_cast,
     reads_rounded,
 )
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 
-BYTES, COUNT = "bytes", "count"
-DECIDES, _BREAKS_TIES = 2**96, 2**32  # as in costs of layouts: bytes, then Casts, then operators changed
+_BREAKS_TIES = 2**32  # as in costs of layouts: bytes, then Casts, then operators changed
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PrecisionProblem:
     inexact: str
 
 
-def side_of(dtype: DataType) -> int:
+def type_side(dtype: DataType) -> int:
     return FIRST_SIDE if dtype == WIDE else LAST_SIDE
 
 
@@ -76,14 +76,14 @@ class _Builder:
             if value not in self.graph.constants and self._side(value) is not None:
                 readers.setdefault(self._root(value), []).extend(self._readers(value))
         values = tuple(self._shared(root, tuple(result)) for root, result in readers.items())
-        others = [n for n in casts_between(self.graph, self.narrow) if not is_conversion(self.graph, n, self.narrow)]
+        others = [n for n in casts_between(self.graph, self.narrow) if not is_type_cast(self.graph, n, self.narrow)]
         inexact = next((self._inexact(node) for node in others if self._inexact(node)), "")
         always = sum(self._cost(node.inputs[0]) for node in others)
         problem = CutProblem(tuple(self.choices), values)
         return PrecisionProblem(problem, tuple(self.nodes), tuple(self.written), always, inexact)
 
     def _choose(self, node: Node, call: FloatCall, fixed: int | None) -> None:
-        written = side_of(call.dtype)
+        written = type_side(call.dtype)
         costs = [0, 0]
         costs[1 - written] = 1  # among equal costs, change the fewest operators
         choice = Choice((costs[0], costs[1]))
@@ -98,12 +98,12 @@ class _Builder:
 
     def _side(self, value: str) -> int | None:
         type_ = self.graph.tensor_type(value)
-        return side_of(type_.dtype) if type_ is not None and type_.dtype in (WIDE, self.narrow) else None
+        return type_side(type_.dtype) if type_ is not None and type_.dtype in (WIDE, self.narrow) else None
 
     def _root(self, value: str) -> str:
         """The value at which a chain of Casts between the two types starts."""
         producer = self.graph.producer(value)
-        while producer is not None and is_conversion(self.graph, producer, self.narrow):
+        while producer is not None and is_type_cast(self.graph, producer, self.narrow):
             value = producer.inputs[0]
             producer = self.graph.producer(value)
         return value
@@ -112,7 +112,7 @@ class _Builder:
         side = self._side(value)
         assert side is not None
         for user in self.graph.users(value):
-            if not is_conversion(self.graph, user, self.narrow):
+            if not is_type_cast(self.graph, user, self.narrow):
                 yield self.choice_of.get((user.name, value), side)
         if self.graph.is_output(value):
             yield side

@@ -11,7 +11,7 @@ from workbench.ir import Node
 from workbench.layout.profile import Profile
 from workbench.ops.channels_last import plain_op
 
-NARROW, FLOAT32 = "narrow", "float32"
+NARROW, WIDE_ONLY = "narrow", "float32"
 _NARROW_OPERATORS = (
     *("Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "PRelu"),
     *("RNN", "GRU", "LSTM", "Attention"),
@@ -22,12 +22,12 @@ _FLOAT32_OPERATORS = (
     *("LpNormalization", "CumSum", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum"),
     *("ReduceLogSumExp", "ReduceSumSquare", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"),
 )
-AUTOCAST = {**dict.fromkeys(_NARROW_OPERATORS, NARROW), **dict.fromkeys(_FLOAT32_OPERATORS, FLOAT32)}
+AUTOCAST = {**dict.fromkeys(_NARROW_OPERATORS, NARROW), **dict.fromkeys(_FLOAT32_OPERATORS, WIDE_ONLY)}
 
 
 def wanted_type(node: Node, target: Profile | None) -> tuple[str | None, str]:
-    """NARROW, FLOAT32 or None for a node, and who wants it, as a subject: "torch's autocast"."""
+    """NARROW, WIDE_ONLY or None for a node, and who wants it, as a subject: "torch's autocast"."""
     op = plain_op(node)
     if target is not None and op in target.precision:
-        return FLOAT32 if target.precision[op] == FLOAT32 else NARROW, f"the target '{target.name}'"
+        return WIDE_ONLY if target.precision[op] == WIDE_ONLY else NARROW, f"the target '{target.name}'"
     return AUTOCAST.get(op), "torch's autocast"

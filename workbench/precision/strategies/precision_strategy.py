@@ -10,9 +10,10 @@ from typing import ClassVar
 from workbench.errors import UserError
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import DataType, Graph, Node
+from workbench.layout.problem.cost_model import COUNT
 from workbench.layout.profile import Profile
 from workbench.precision.cast_cost import count_casts
-from workbench.precision.conversion import convert, operands_text, tidy_casts
+from workbench.precision.conversion import change_type, operands_text, tidy_casts
 from workbench.precision.element_types import (
     NARROW_TYPES,
     WIDE,
@@ -22,8 +23,8 @@ from workbench.precision.element_types import (
     type_name,
 )
 from workbench.precision.must_stay import reason_to_stay
-from workbench.precision.precision_facts import Kept, PrecisionFacts
-from workbench.precision.problem import COUNT, side_of
+from workbench.precision.precision_facts import KeptWide, PrecisionFacts
+from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder
 from workbench.precision.wanted_types import NARROW, wanted_type
 from workbench.rewrite.core.exactness import Exactness
@@ -49,7 +50,7 @@ class TypeChoices:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTypes:
     """The side of each operator that runs in both types. facts: what the choice proves, with its costs still 0."""
 
     sides: Mapping[str, int]
@@ -69,7 +70,7 @@ class PrecisionStrategy(Pass):
     keep: str = option("", "Patterns of names of nodes that stay in float32, separated by commas: /head/*,Pow_12.")
 
     @abstractmethod
-    def choose(self, choices: TypeChoices) -> Chosen:
+    def choose(self, choices: TypeChoices) -> ChosenTypes:
         """The type of each operator that runs in both."""
 
     def prepare(self, graph: Graph) -> bool:
@@ -84,10 +85,10 @@ class PrecisionStrategy(Pass):
         chosen = self.choose(choices)
         for name in [node.name for node in graph.nodes if node.name in choices.calls]:
             side = chosen.sides[name]
-            if side == side_of(choices.calls[name].dtype):
+            if side == type_side(choices.calls[name].dtype):
                 continue
             node, dtype = graph.node(name), narrow if side == LAST_SIDE else WIDE
-            conversion = convert(graph, node, dtype, narrow, self.shares_casts)
+            conversion = change_type(graph, node, dtype, narrow, self.shares_casts)
             reason = choices.reasons.get(name) or self.why_chosen(dtype)
             sentence = f"{node} runs in {type_name(dtype)}: {reason}; {operands_text(graph, conversion, dtype)}"
             yield Rewrite(conversion.edit, sentence, (name,))
@@ -114,10 +115,10 @@ class PrecisionStrategy(Pass):
     def _patterns(self) -> tuple[str, ...]:
         return tuple(filter(None, (one.strip() for one in self.keep.split(","))))
 
-    def _kept(self, graph: Graph, choices: TypeChoices, chosen: Chosen) -> Iterator[Kept]:
+    def _kept(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[KeptWide]:
         for node in graph.nodes:
             if _runs_in_float32(graph, node, choices):
-                yield Kept(node.name, choices.reasons.get(node.name) or self.why_chosen(WIDE))
+                yield KeptWide(node.name, choices.reasons.get(node.name) or self.why_chosen(WIDE))
 
 
 def type_choices(

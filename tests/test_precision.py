@@ -1,0 +1,286 @@
+"""The precision strategies on random graphs in mixed types, by brute force, on files, and what must stay in float32."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+from passes.precision.precision_optimal import PrecisionOptimal
+from passes.precision.precision_undo import PrecisionUndo
+from tests.conftest import ROOT
+from tests.precision_graphs import random_mixed_graph
+from tests.running import outputs, random_inputs, typed
+from workbench import api
+from workbench.ir import DataType, Graph
+from workbench.layout.problem.cost_model import BYTES, COUNT
+from workbench.layout.profile import Profile, ProfileError, load_profile
+from workbench.precision.cast_cost import count_casts
+from workbench.precision.conversion import change_type, tidy_casts
+from workbench.precision.element_types import WIDE, NotConvertible, float_call
+from workbench.precision.problem import type_side
+from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.precision.strategies.precision_strategy import type_choices
+from workbench.registry.pass_registry import library
+from workbench.registry.reading import precision_strategy
+from workbench.rewrite import PassContext, Step, run_pass, with_options
+from workbench.run.value_magnitudes import RunRecorder
+from workbench.verification.verifier import Verifier
+
+CPU = load_profile("cpu")
+FLOAT16 = DataType.FLOAT16
+STRATEGIES = tuple(library.precision_strategies())
+SAMPLE = ROOT / "sample_models" / "basic_pitch_nmp.onnx"
+
+
+def run(graph: Graph, strategy: str, context: PassContext | None = None, **options) -> Step:
+    return run_pass(precision_strategy(strategy, options), graph, context or PassContext(CPU))
+
+
+def close(graph: Graph, original: Graph, seed: int = 0) -> None:
+    inputs = random_inputs(original, seed)
+    expected, found = outputs(original, inputs), outputs(graph, inputs)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        error = np.abs(found[name].astype(float) - array.astype(float)).max()
+        assert error <= 2e-2 * np.abs(array.astype(float)).max() + 1e-2, name
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_graphs_in_mixed_types(seed):
+    """No strategy is wrong by more than float16 allows, none needs fewer bytes than the proven minimum."""
+    original = random_mixed_graph(seed)
+    steps = {}
+    for strategy in STRATEGIES:
+        graph = original.copy()
+        steps[strategy] = step = run(graph, strategy)
+        close(graph, original)
+        counts = count_casts(graph, FLOAT16)
+        assert (step.facts.casts, step.facts.bytes_converted) == (counts.casts, counts.bytes)
+    facts = steps["optimal"].facts
+    assert facts.bytes_converted == min(step.facts.bytes_converted for step in steps.values())
+    assert facts.bound is None or facts.bound <= facts.bytes_converted
+    assert facts.certified == (facts.bound == facts.bytes_converted)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_second_run_changes_nothing_and_the_way_back_leaves_no_cast(seed):
+    original = random_mixed_graph(seed)
+    graph = original.copy()
+    run(graph, "optimal")
+    casts = count_casts(graph, FLOAT16).casts
+    again = run(graph, "optimal")
+    assert not again.rewrites and count_casts(graph, FLOAT16).casts == casts
+    if any(graph.tensor_type(value).dtype == FLOAT16 for value in graph.outputs):
+        return  # an output in float16 keeps its Cast
+    run_pass(PrecisionUndo(), graph, PassContext(CPU))
+    close(graph, original)
+    rounded = [n for n in original.nodes_of(("Cast",)) if original.tensor_type(n.outputs[0]).dtype == WIDE]
+    assert rounded or not count_casts(graph, FLOAT16).casts
+
+
+@pytest.mark.parametrize("weigh", [BYTES, COUNT])
+@pytest.mark.parametrize("seed", range(8))
+def test_brute_force_finds_nothing_better(seed, weigh):
+    original = random_mixed_graph(seed + 100, nodes=7)
+    graph = original.copy()
+    step = run(graph, "optimal", weigh=weigh)
+    costs = [_cost(original, chosen, weigh) for chosen in _all_choices(original)]
+    facts = step.facts
+    assert (facts.bytes_converted if weigh == BYTES else facts.casts) == min(costs)
+    assert facts.bound is None or facts.bound == min(costs)
+
+
+def _all_choices(graph: Graph):
+    """Every choice of types for the operators that may run in either, as sides by node."""
+    graph = graph.copy()
+    for edit, _, _ in tidy_casts(graph, FLOAT16):
+        graph.apply(edit)
+    choices = type_choices(graph, FLOAT16, CPU, (), {})
+    free = [name for name in choices.calls if name not in choices.fixed]
+    assert len(free) <= 10
+    for sides in itertools.product((0, 1), repeat=len(free)):
+        yield {**choices.fixed, **dict(zip(free, sides, strict=True))}
+
+
+def _cost(original: Graph, sides, weigh: str) -> int:
+    """The cost of the graph in these types, made node by node and counted on it."""
+    graph = original.copy()
+    for edit, _, _ in tidy_casts(graph, FLOAT16):
+        graph.apply(edit)
+    for name in [node.name for node in graph.nodes if node.name in sides]:
+        node = graph.node(name)
+        if type_side(float_call(graph, node, FLOAT16).dtype) != sides[name]:
+            graph.apply(change_type(graph, node, FLOAT16 if sides[name] else WIDE, FLOAT16).edit)
+    for edit, _, _ in tidy_casts(graph, FLOAT16):
+        graph.apply(edit)
+    counts = count_casts(graph, FLOAT16)
+    return counts.bytes if weigh == BYTES else counts.casts
+
+
+def test_a_narrowing_pair_is_no_pair_that_cancels():
+    """What was rounded to float16 stays rounded: the Cast back gives other numbers than the value before."""
+    graph = typed("g (float[4] x) => (float[4] y) { a = Cast<to=10>(x)  b = Cast<to=1>(a)  y = Exp(b) }")
+    original = graph.copy()
+    step = run(graph, "optimal")
+    assert not step.rewrites
+    inputs = random_inputs(original)
+    np.testing.assert_array_equal(outputs(graph, inputs)["y"], outputs(original, inputs)["y"])
+
+
+# ---- what must stay -------------------------------------------------------------------
+
+
+class Recorded(ValueRecorder):
+    def __init__(self, **largest: float) -> None:
+        self.largest = largest
+
+    def record(self, graph, values):
+        return {value: Magnitudes(number, number) for value, number in self.largest.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "sentence"),
+    [
+        (
+            "g (float[4] x) => (float[4] y) <float c = {91204}> { y = Mul(x, c) }",
+            "Mul_y",
+            "'c' reaches 91,204; float16 ends at 65,504",
+        ),
+        (
+            "g (float[4] x) => (float[4] y) <float c = {1e-12}> { a = Relu(x)  y = Div(a, c) }",
+            "Div_y",
+            "no element of 'c' is above 1e-12; float16 begins at 5.96e-08, so all become 0",
+        ),
+        (
+            "g (float[4] x) => (float[4] y) <float[2] c = {1e-9, 1}> { a = Concat<axis=0>(c, c)  y = Div(x, a) }",
+            "Div_y",
+            "",
+        ),
+        (
+            "g (float[1,64,64] x) => (float[1,1,1] y) <int64[2] a = {1, 2}> { y = ReduceMean(x, a) }",
+            "ReduceMean_y",
+            "ReduceMean 'ReduceMean_y' adds 4,096 numbers; a sum in float16 loses ones from 2,048 on",
+        ),
+        (
+            "g (float[4] x) => (bool[4] y) <float c = {0.1}> { y = Greater(x, c) }",
+            "Greater_y",
+            "Greater 'Greater_y' compares with 0.1, which float16 rounds to 0.0999756",
+        ),
+        ("g (float[4] x) => (float[4] y) { y = Exp(x) }", "Exp_y", "torch's autocast runs Exp in float32"),
+        (
+            "g (float[4] x, float[4] z) => (int64[4] y) { y = Cast<to=7>(x) }",
+            "Cast_y",
+            "Cast 'Cast_y' states its element types itself",
+        ),
+    ],
+)
+def test_what_stays_in_float32_and_why(text, node, sentence):
+    graph = typed(text)
+    choices = type_choices(graph, FLOAT16, CPU, (), {})
+    assert choices.reasons.get(node, "") == sentence
+
+
+def test_a_recorded_value_beyond_the_range_keeps_its_producer_and_readers():
+    graph = typed("g (float[4] x) => (float[4] y) { a = Neg(x)  b = Abs(a)  c = Relu(b)  y = Sin(c) }")
+    step = run(graph, "record-then-insert", PassContext(CPU, Recorded(b=91204.0)))
+    kept = {kept.node: kept.why for kept in step.facts.kept}
+    assert kept == dict.fromkeys(("Abs_b", "Relu_c"), "'b' reaches 91,204; float16 ends at 65,504")
+
+
+def test_bfloat16_has_the_range_of_float32():
+    graph = typed("g (float[4] x) => (float[4] y) <float c = {91204}> { y = Mul(x, c) }")
+    assert not type_choices(graph, DataType.BFLOAT16, CPU, (), {}).reasons
+
+
+def test_patterns_of_names_stay():
+    graph = typed("g (float[4] x) => (float[4] y) { a = Neg(x)  y = Relu(a) }")
+    step = run(graph, "record-then-insert", keep="Neg_*")
+    assert [(kept.node, kept.why) for kept in step.facts.kept] == [
+        ("Neg_a", "Neg 'Neg_a' stays in float32, as 'Neg_*' asks")
+    ]
+
+
+def test_a_run_is_recorded_with_its_largest_and_its_smallest_number():
+    graph = typed("g (float[4] x) => (float[4] y) <float c = {3}> { a = Mul(x, c)  y = Relu(a) }")
+    recorder = RunRecorder(inputs_of=lambda graph: {"x": np.array([0, -2, 0.5, 0.25], np.float32)})
+    assert recorder.record(graph, ["a", "y"]) == {"a": Magnitudes(6.0, 0.75), "y": Magnitudes(1.5, 0.75)}
+
+
+def test_a_profile_states_types(tmp_path):
+    file = tmp_path / "own.toml"
+    head = 'title = "own"\nlayout = "NCHW"\nweights = "OIHW"\ndemands = []\n'
+    file.write_text(f'{head}[precision]\nExp = "float16"\nNeg = "float32"\n')
+    profile: Profile = load_profile(str(file))
+    graph = typed("g (float[4] x) => (float[4] y) { a = Exp(x)  y = Neg(a) }")
+    choices = type_choices(graph, FLOAT16, profile, (), {})
+    assert choices.fixed == {"Exp_a": 1, "Neg_y": 0}
+    assert choices.reasons["Neg_y"] == f"the target '{profile.name}' runs Neg in float32"
+    file.write_text(f'{head}[precision]\nExp = "half"\n')
+    with pytest.raises(ProfileError, match="the precision of Exp"):
+        load_profile(str(file))
+    file.write_text(head.replace("demands", "precision = 3\ndemands"))
+    with pytest.raises(ProfileError, match="precision"):
+        load_profile(str(file))
+
+
+def test_operators_without_the_type_are_refused():
+    graph = typed("g (float[4] x) => (float[4] y) { y = com.example.Own(x) }")
+    with pytest.raises(NotConvertible, match="is not an ONNX operator"):
+        float_call(graph, graph.nodes[0], FLOAT16)
+
+
+# ---- files ----------------------------------------------------------------------------
+
+
+def test_a_real_model_is_written_runs_and_reaches_the_bound_that_the_checker_confirms(tmp_path, run):
+    output, report, certificate = (tmp_path / name for name in ("half.onnx", "report.json", "certificate.json"))
+    code, said, _ = run(
+        "optimize", SAMPLE, "-o", output, "--precision", "optimal", "--report", report, "--certificate", certificate
+    )
+    assert code == 0 and "for float16" in said
+    onnx.checker.check_model(str(output), full_check=True)
+    [facts] = [step["precision"] for step in json.loads(report.read_text())["steps"] if "precision" in step]
+    assert facts["strategy"] == "optimal" and facts["type"] == "float16" and facts["certified"] and facts["recorded"]
+    model = onnx.load(output)
+    types = {init.name: init.data_type for init in model.graph.initializer}
+    assert DataType.FLOAT16.value in types.values()
+    casts = [node for node in model.graph.node if node.op_type == "Cast"]
+    assert len(casts) == facts["casts"] and facts["bytes_converted"] == facts["bound_bytes"] > 0
+    assert all(set(kept) == {"node", "why"} for kept in facts["kept"])
+    assert all(value.type.tensor_type.elem_type == 1 for value in (*model.graph.input, *model.graph.output))
+
+    code, said, _ = run("check", SAMPLE, output, certificate, "--run", 1)
+    assert code == 0
+    assert f"the output's own Casts make exactly {facts['bound_bytes']:,} bytes" in said
+
+    code, said, _ = run("optimize", output, "-o", tmp_path / "again.onnx", "--passes", "precision_undo")
+    assert code == 0
+    assert not [node for node in onnx.load(tmp_path / "again.onnx").graph.node if node.op_type == "Cast"]
+
+
+def test_types_and_patterns_on_the_command_line(tmp_path, run):
+    output, report = tmp_path / "half.onnx", tmp_path / "report.json"
+    arguments = ("optimize", SAMPLE, "-o", output, "--no-verify", "--report", report)
+    code, *_ = run(*arguments, "--precision", "greedy", "--precision-type", "bfloat16", "--keep-float32", "*Conv*")
+    assert code == 0
+    [facts] = [step["precision"] for step in json.loads(report.read_text())["steps"] if "precision" in step]
+    assert facts["type"] == "bfloat16" and any("as '*Conv*' asks" in kept["why"] for kept in facts["kept"])
+    code, _, error = run(*arguments, "--keep-float32", "x")
+    assert code != 0 and "need --precision" in error
+    code, _, error = run(*arguments, "--precision", "optimum")
+    assert code != 0 and "there is no precision strategy 'optimum'" in error and "optimal" in error
+
+
+def test_verification_takes_the_types_of_the_result_but_not_of_a_wrong_rewrite():
+    """An output that changes by 1 % is equal after a precision strategy, and not after another pass."""
+    graph = api.load(SAMPLE)
+    with Verifier(graph) as verifier:
+        history = api.optimize(graph, "", precision="optimal", verifier=verifier)
+        assert history[-1].verdict.ok and history[-1].verdict.tolerance.relative == 2e-2
+        assert verifier.check(history.graph).ok is False
+    assert with_options(PrecisionOptimal, {"weigh": COUNT}).exactness.runs_in("ieee")
+    assert not PrecisionOptimal.exactness.runs_in("exact")
