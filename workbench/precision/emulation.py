@@ -22,7 +22,7 @@ _PREFIX = "workbench_rounded"
 
 
 @dataclass(frozen=True)
-class Difference:
+class ErrorScalars:
     """Two scalars that compare a result with the float32 one. Elements that are equal, or both NaN, differ by 0.
 
     largest: the largest |a - b| of the elements that are not NaN in one alone; infinite if one alone is infinite.
@@ -43,8 +43,8 @@ class ComparedResult:
     """
 
     magnitude: str
-    alone: Difference
-    cumulative: Difference
+    alone: ErrorScalars
+    cumulative: ErrorScalars
 
 
 @dataclass(frozen=True)
@@ -135,13 +135,13 @@ class _Builder:
             self.rounded[value] = self.rounded[back] = back
         return self.rounded[value]
 
-    def _difference(self, first: str, second: str) -> Difference:
+    def _difference(self, first: str, second: str) -> ErrorScalars:
         both_nan = self._add("And", self._add("IsNaN", first), self._add("IsNaN", second))
         equal = self._add("Or", self._add("Equal", first, second), both_nan)
         difference = self._add("Where", equal, self.zero, self._add("Abs", self._add("Sub", first, second)))
         is_nan = self._add("IsNaN", difference)  # the largest number is found without them: it may pass over a NaN
         largest = self._largest(self._add("Where", is_nan, self.zero, difference))
-        return Difference(largest, self._largest(self._add("Cast", is_nan, to=WIDE.value)))
+        return ErrorScalars(largest, self._largest(self._add("Cast", is_nan, to=WIDE.value)))
 
     def _magnitude(self, value: str) -> str:
         is_finite = self._add("Equal", self._add("Sub", value, value), self.zero)

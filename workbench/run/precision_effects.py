@@ -16,7 +16,7 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
-from workbench.precision.emulation import ComparedResult, Difference, emulate
+from workbench.precision.emulation import ComparedResult, ErrorScalars, emulate
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
 from workbench.run.randomness import is_random, with_seeds
 from workbench.run.worker.client import Worker
@@ -98,7 +98,7 @@ def _effects(
         yield Effect(name, graph.node(name).op, alone, cumulative, max(magnitudes))
 
 
-def _relative(difference: Difference, magnitude: float, scalars: Mapping[str, np.ndarray]) -> float:
+def _relative(difference: ErrorScalars, magnitude: float, scalars: Mapping[str, np.ndarray]) -> float:
     if scalars[difference.has_nan] > 0:
         return math.nan
     largest = max(0.0, float(scalars[difference.largest]))  # of no elements it is minus infinity
