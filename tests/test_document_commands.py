@@ -77,7 +77,7 @@ SHORTENED = {
     "python -m workbench tune sample_models/ppocr_cls_v2.onnx --budget 10m -o best.toml": "--for size",
     "python -m workbench compare-tools sample_models/ppocr_cls_v2.onnx": "--no-measure --tools ort_optimizer:basic",
 }
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OF_OTHER_PROGRAMS = {"--models", "--run-slow"}  # python -m tests.fuzz, pytest
 # What differs from run to run, from machine to machine, or with each new pass, in output that a page shows.
 VARIES = re.compile(r"\d+(\.\d+)?e-\d+|\bseed \d+|\bpasses: \d+|\d+\.\d s$", re.MULTILINE)

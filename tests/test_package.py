@@ -113,6 +113,7 @@ def calls(sample):
         (("groups", sample), "greedy"),
         (("memory", sample), "certified"),
         (("streams", sample), "streams: 1"),
+        (("precision", sample), "loses most by itself"),
         (("lesson", "check", "why_a_transpose"), "5 stops, no fault"),
         (("reduce", sample, "--check", check, "-o", "small.onnx"), "wrote small.onnx"),
         (("extract", sample, "--to", "out", "-o", "part.onnx"), "wrote part.onnx"),

@@ -34,6 +34,7 @@ COMMANDS = (
     "optimize",
     "package",
     "report",
+    "precision",
     "layouts",
     "groups",
     "memory",

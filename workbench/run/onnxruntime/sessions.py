@@ -30,10 +30,12 @@ def open_session(
     memory_limit: int | None = None,
     profile_prefix: str | None = None,
     arena: bool = True,
+    reuse: bool = True,
     entries: Mapping[str, str] | None = None,
 ) -> Any:
     """An onnxruntime.InferenceSession of a file, or of its bytes. Raises BackendError, or TaskError of stage "load".
 
+    reuse: whether values share memory; planning that takes a time that grows with the square of the operators.
     entries: of the session's configuration.
     """
     import onnxruntime as ort
@@ -48,6 +50,7 @@ def open_session(
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     options.log_severity_level = 4  # errors come as exceptions
     options.enable_cpu_mem_arena = arena
+    options.enable_mem_reuse = reuse
     # Otherwise its threads spin after a run and slow down the next measurement (by a factor of 2).
     options.add_session_config_entry("session.force_spinning_stop", "1")
     for key, value in (entries or {}).items():
@@ -78,12 +81,12 @@ def session_of(model: str, level: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _session(model: str, changed: int, level: str) -> Any:
-    return fresh_session(model, level)
+    return open_session(model, level, arena=False)  # an arena would keep the peak memory
 
 
 def fresh_session(model: str, level: str) -> Any:
-    """A session of the file, for one run."""
-    return open_session(model, level, arena=False)  # an arena would keep the peak memory
+    """A session of the file, for one run, for which it is not worth while to plan memory."""
+    return open_session(model, level, arena=False, reuse=False)
 
 
 def run_session(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -171,8 +171,8 @@ class Worker:
 
         backend: "onnxruntime", whose optimizations are set by `level`
                  ("disabled", "basic", "all"), or "torch" (opset 23 files).
-        anew:    whether ONNX Runtime opens the file again even if it is open: the second run of a session draws
-                 other random numbers.
+        anew:    whether ONNX Runtime opens the file for this run alone: the second run of a session draws other random
+                 numbers, and a graph of thousands of operators opens in seconds if no memory is planned.
         """
         number = next(self._numbers)
         source, target = (self.folder / f"{name}{number}.npz" for name in ("inputs", "outputs"))

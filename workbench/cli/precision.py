@@ -1,0 +1,109 @@
+"""The command `precision`: which operator loses the accuracy in float16 or bfloat16."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from typing import TYPE_CHECKING
+
+from workbench.cli.arguments import input_arguments, load_chosen, model_arguments, verifier_of
+from workbench.cli.exit_codes import DONE
+from workbench.cli.printing import print_table, say, warn
+from workbench.io.dims import parse_dims
+from workbench.run.verdict_words import relative_error_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from workbench.ir import Graph
+    from workbench.run.precision_effects import Effect
+
+HELP = "say which operators lose the accuracy in float16 or bfloat16, each by itself and with all before it"
+_HEADER = ("node", "operator", "alone", "cumulative", "max |value|")
+_SHOWN = 20  # rows of the table
+_DESCRIPTION = """
+The model is measured as it is opened, without passes. "alone" is the error of an operator's results, relative to their
+largest magnitude, if only this operator runs in the type: its recorded operands and its constants are rounded, it
+computes in float32, and its results are rounded. "cumulative" is the same if all operators before it run so too.
+"max |value|" is of the run in float32.
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.description = _DESCRIPTION
+    model_arguments(command)
+    help_text = "the effect of each operator (the default, since the command has no other)"
+    command.add_argument("--explain", action="store_true", help=help_text)
+    command.add_argument("--type", choices=("float16", "bfloat16"), default="float16", help="(default: float16)")
+    input_arguments(command)
+    command.add_argument("--json", action="store_true", help="print all operators as JSON, in the order of the graph")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from workbench.run.precision_effects import precision_effects
+
+    graph = load_chosen(chosen)
+    with verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
+        effects = precision_effects(graph, chosen.type, inputs=verifier.inputs, worker=verifier.worker)
+        settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
+    if settled:
+        say(f"note: the model runs with {settled}, found by trying", sys.stderr)
+    if chosen.json:
+        print(json.dumps([effect.to_json() for effect in effects], indent=1))
+        return DONE
+    _print(graph, effects, chosen.type)
+    warn(graph.warnings)
+    return DONE
+
+
+def _print(graph: Graph, effects: Sequence[Effect], narrow: str) -> None:
+    ordered = sorted(effects, key=_lost_alone, reverse=True)
+    first = ordered[0]
+    error = _text(first.alone, first.max_abs)
+    loses = f"loses most by itself: {error}" if math.isfinite(first.alone) else f"by itself: {error}"
+    say(f"{first.op} '{first.node}' {loses}; {_outputs_text(graph, effects)} in {narrow}")
+    rows = [
+        (
+            effect.node,
+            effect.op,
+            _text(effect.alone, effect.max_abs),
+            _text(effect.cumulative, effect.max_abs),
+            f"{effect.max_abs:.3g}",
+        )
+        for effect in ordered[:_SHOWN]
+    ]
+    print_table([_HEADER, *rows], left=(0, 1))
+    if len(effects) > _SHOWN:
+        say(f"{len(effects) - _SHOWN:,} more operators lose less by themselves; --json prints all")
+    others = len(graph) - len(effects)
+    if others:
+        why = "they run in one type only, hold bodies, or give no floats"
+        say(f"{others:,} of {len(graph):,} operators have no row: {why}")
+
+
+def _lost_alone(effect: Effect) -> tuple[bool, float]:
+    """The key by which operators are sorted: one whose error is not finite loses more than any other."""
+    is_finite = math.isfinite(effect.alone)
+    return not is_finite, effect.alone if is_finite else 0.0
+
+
+def _outputs_text(graph: Graph, effects: Sequence[Effect]) -> str:
+    """The largest error of the outputs, as a clause."""
+    producers = {node.name for output in graph.outputs if (node := graph.producer(output)) is not None}
+    last = [effect for effect in effects if effect.node in producers]
+    if not last:
+        return "no output has a type to choose"
+    worst = max(last, key=lambda effect: (not math.isfinite(effect.cumulative), effect.cumulative))
+    error = _text(worst.cumulative, worst.max_abs)
+    return f"the output's error is {error}" if math.isfinite(worst.cumulative) else f"the output {error}"
+
+
+def _text(error: float, max_abs: float) -> str:
+    """A relative error for a table; what is not finite, in a word."""
+    if math.isnan(error):
+        return "NaN"
+    if math.isinf(error):
+        return "overflows" if max_abs else "not 0"
+    return relative_error_text(error)

@@ -1,0 +1,115 @@
+"""How much accuracy each operator of a model loses in a narrower type, by itself and with all before it: one run."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UserError
+from workbench.io.exporting import export_onnx
+from workbench.ir import Graph
+from workbench.opsets.written import NEWEST
+from workbench.precision.element_types import NARROW_TYPES
+from workbench.precision.emulation import ComparedResult, ErrorScalars, emulate
+from workbench.run.inputs import Tensors, dims_of, seed_inputs
+from workbench.run.randomness import is_random, with_seeds
+from workbench.run.worker.client import Worker
+from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits, weight_bytes
+
+_ACTIVATIONS = 3  # each value in float32, from the operator alone in the type, and from all in the type
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The errors of an operator's float results in a narrower type, relative to those of the run in float32.
+
+    Each is max|a - b| / max|a| over the elements of a result, of several results the largest. a is the result of the
+    run in float32, whose infinities do not count in max|a|.
+    alone:      only this operator runs in the type: its recorded operands and its constants are rounded, it computes
+                in float32, as most kernels of ONNX Runtime for float16 on a CPU do, and its results are rounded.
+    cumulative: all operators before it run so too. One that runs in float32 only does so in float32.
+    max_abs:    the largest finite magnitude of its results in the run in float32.
+    An error is infinite if the result overflows, or is not 0 where all of it is 0 in float32; NaN if a NaN arises.
+    """
+
+    node: str
+    op: str
+    alone: float
+    cumulative: float
+    max_abs: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields; an error that is infinite or NaN is None."""
+        return {name: None if _is_not_finite(value) else value for name, value in asdict(self).items()}
+
+
+def precision_effects(
+    graph: Graph,
+    narrow: str = "float16",
+    *,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    worker: Worker | None = None,
+) -> tuple[Effect, ...]:
+    """The effects of the operators that run in float32 and may run in `narrow`, in the order of the graph.
+
+    All come from one run in ONNX Runtime, without optimizations, of a graph that has every operator three times.
+    Random operators get one seed, so that they draw the same numbers each time.
+    narrow: "float16" or "bfloat16". inputs: seeded ones by default. worker: the process that runs it; its own if None.
+    Raises UserError if the graph does not run, needs more memory than is free, or has no such operator.
+    """
+    emulation = emulate(graph, NARROW_TYPES[narrow])
+    if not emulation.results:
+        raise UserError(f"no operator of '{graph.name}' runs in float32 and may run in {narrow}")
+    tensors = dict(inputs) if inputs is not None else seed_inputs(graph)
+    weights, dims = weight_bytes(graph), {**graph.dims, **dims_of(graph, tensors)}
+    need = weights + _ACTIVATIONS * (estimate_bytes(graph, dims) - weights)
+    refuse_unless_fits(need, f"'{graph.name}' in two types")
+    asked = worker or Worker()
+    try:
+        scalars = _run(emulation.graph, tensors, asked, need)
+    finally:
+        if worker is None:
+            asked.close()
+    return tuple(_effects(graph, emulation.results, scalars))
+
+
+def _run(graph: Graph, inputs: Tensors, worker: Worker, need: int) -> Mapping[str, np.ndarray]:
+    with tempfile.TemporaryDirectory(dir=worker.folder, prefix="effects-") as folder:
+        file = export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path
+        if is_random(graph):
+            file = with_seeds(file, Path(folder))
+        return worker.outputs(file, inputs, anew=True, need_bytes=need).tensors
+
+
+def _effects(
+    graph: Graph, results: Mapping[str, tuple[ComparedResult, ...]], scalars: Mapping[str, np.ndarray]
+) -> Iterator[Effect]:
+    for name, compared in results.items():
+        magnitudes = [max(0.0, float(scalars[result.magnitude])) for result in compared]
+        pairs = list(zip(compared, magnitudes, strict=True))
+        alone = _worst([_relative(result.alone, magnitude, scalars) for result, magnitude in pairs])
+        cumulative = _worst([_relative(result.cumulative, magnitude, scalars) for result, magnitude in pairs])
+        yield Effect(name, graph.node(name).op, alone, cumulative, max(magnitudes))
+
+
+def _relative(difference: ErrorScalars, magnitude: float, scalars: Mapping[str, np.ndarray]) -> float:
+    if scalars[difference.has_nan] > 0:
+        return math.nan
+    largest = max(0.0, float(scalars[difference.largest]))  # of no elements it is minus infinity
+    if largest == 0:
+        return 0.0
+    return largest / magnitude if magnitude else math.inf
+
+
+def _worst(errors: list[float]) -> float:
+    return math.nan if any(map(math.isnan, errors)) else max(errors)
+
+
+def _is_not_finite(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
