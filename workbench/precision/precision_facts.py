@@ -63,5 +63,7 @@ class PrecisionFacts:
         if self.fitted is not None:
             number = len(self.fitted.kept)
             kept = f"; {number:,} operator{'' if number == 1 else 's'} more in float32 for that" if number else ""
+            if number and self.fitted.needed:
+                kept += ", which cannot be left out" if number == 1 else ", none of which can be left out"
             text += f"; outputs are off by {self.fitted.error:.1e} at most{kept}"
         return text + (f"; only constants were checked, since {self.unrecorded}" if self.unrecorded else "")
