@@ -21,7 +21,7 @@ from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
 from workbench.precision.element_types import WIDE, NotConvertible, float_call
-from workbench.precision.fitting import MAX_RUNS, fit
+from workbench.precision.fitting import MAX_TRIALS, fit
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder
 from workbench.precision.strategies.precision_strategy import type_choices
@@ -315,7 +315,7 @@ def test_none_of_the_kept_operators_can_be_left_out(seed):
     limit = sum(losses.values()) * 0.4
     found = fitted(losses, limit, alone)
     assert found.error <= limit < found.error_before
-    assert found.runs <= MAX_RUNS + 1
+    assert found.runs <= MAX_TRIALS + 1
     if found.needed:
         assert all(found.error + losses[name] > limit for name in found.kept)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph
 
-MAX_RUNS = 60  # of the graph; what is kept then holds, and may be more than is needed
+MAX_TRIALS = 60  # of the graph; what is kept then holds, and may be more than is needed
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _without_unneeded(trials: _Trials, kept: list[str]) -> tuple[list[str], bool
     while True:
         before, position = len(kept), 0
         while position < len(kept) and len(kept) > 1:
-            if trials.runs >= MAX_RUNS:
+            if trials.runs >= MAX_TRIALS:
                 return kept, False
             rest = kept[:position] + kept[position + size :]
             if rest and trials.holds(rest):
