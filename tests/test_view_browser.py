@@ -156,7 +156,7 @@ def test_the_legend_names_every_colour_and_mark(narrow):
         assert words in said
 
 
-@pytest.mark.parametrize("colouring", ["Operator category", "Contract class", "Changed by pass", "Fused groups"])
+@pytest.mark.parametrize("colouring", ["Operator category", "Contract class", "Element type", "Changed by pass"])
 def test_other_colourings_have_a_legend_of_their_own(narrow, colouring):
     before = narrow.ask("hook => hook.legend()")
     narrow.page.get_by_label("Colour by").select_option(label=colouring)
@@ -169,7 +169,10 @@ def test_measured_latency_is_a_colouring_with_a_scale(page):
     open_sample(page, "conv_relu_conv_relu")
     go(page, "Optimize")
     expect(page.get_by_label("Colour by").locator("option")).to_have_text(
-        ["Layout", "Operator category", "Contract class", "Changed by pass", "Fused groups", "ONNX Runtime's provider…"]
+        [
+            *("Layout", "Operator category", "Contract class", "Element type", "Changed by pass", "Fused groups"),
+            "ONNX Runtime's provider…",
+        ]
     )
     go(page, "Measure")
     page.get_by_label("Repetitions", exact=True).fill("3")

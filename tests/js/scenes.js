@@ -34,6 +34,7 @@ export function chain(more = {}) {
     ],
     words: ["1x8 NCHW"],
     categories: ["elementwise", "convolution"],
+    types: ["float32"],
     classes: [],
     measured: null,
     ...more,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.inference.bound_shapes import bound_shape
-from workbench.ir import Graph, Node
+from workbench.ir import DataType, Graph, Node
 from workbench.ir.permutation import perm_of
 from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
 from workbench.layout.infer import TENSOR, is_cnn
@@ -20,6 +20,7 @@ from workbench.ops.blocked import block_of
 OWN, TARGET, PLAIN = 0, 1, 2  # kinds of layout: the model's own, the target's, Tensor
 NO_KIND = -1
 CLASSES = (LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY)
+_NAMED_TYPES = ("double", "float16", "bfloat16")  # on edges
 _OTHER = "other"  # category of an operator without a contract
 _MAX_NAME = 34  # characters of a name in a box; the inspector has the whole name
 
@@ -34,6 +35,7 @@ class NodeStyle:
     step:     the step that produced this version.
     fused:    the nodes from which it was fused, or the fused group that it is in, as text; or "".
     result_layout: of its first result, as text, such as "NCHW"; "" of what has no layout.
+    element_type: of its first result, such as "float16"; "" if unknown.
     """
 
     op: str
@@ -46,22 +48,25 @@ class NodeStyle:
     step: int = 0
     fused: str = ""
     result_layout: str = ""
+    element_type: str = ""
 
-    def report(self, categories: list[str]) -> dict[str, Any]:
-        """The style as sent to the browser. categories: its category is added if missing."""
-        if self.category not in categories:
-            categories.append(self.category)
+    def report(self, categories: list[str], types: list[str]) -> dict[str, Any]:
+        """The style as sent to the browser. categories, types: its category and element type are added if missing."""
+        for name, names in ((self.category, categories), (self.element_type, types)):
+            if name and name not in names:
+                names.append(name)
         return {
             "op": self.op,
             "name": self.name,
             "d": self.detail,
             "l": self.layout,
             "w": self.weights,
-            "k": categories.index(self.category),
+            "k": categories.index(self.category) if self.category else -1,
             "c": CLASSES.index(self.klass) if self.klass else -1,
             "p": self.step,
             "f": self.fused,
             "x": self.result_layout,
+            "t": types.index(self.element_type) if self.element_type else -1,
         }
 
 
@@ -90,6 +95,7 @@ def style_of(
         step=step,
         fused=group_text or fused,
         result_layout=layout,
+        element_type=element_type_text(graph, node.outputs[0]) if node.outputs else "",
     )
 
 
@@ -123,10 +129,22 @@ def is_of_weights(layout: str) -> bool:
 
 
 def value_text(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
-    """The label of an edge, such as "1x3x224x224 NCHW", with symbolic dims bound; an unknown size is "?"."""
+    """The label of an edge, such as "1x3x224x224 NCHW float16", with symbolic dims bound; an unknown size is "?".
+
+    An element type is named if it is a float other than float32, which is that of most values.
+    """
     layout = layouts.get(value, TENSOR)
-    shape = shape_text(graph, value)
-    return f"{shape} {layout}".strip() if is_cnn(layout) or is_of_weights(layout) else shape
+    named = layout if is_cnn(layout) or is_of_weights(layout) else ""
+    type_ = element_type_text(graph, value)
+    return " ".join(filter(None, (shape_text(graph, value), named, type_ if type_ in _NAMED_TYPES else "")))
+
+
+def element_type_text(graph: Graph, value: str) -> str:
+    """The value's element type as numpy names it: "float32", "bool"; "" if it is unknown."""
+    type_ = graph.tensor_type(value)
+    if type_ is None or type_.dtype == DataType.UNDEFINED:
+        return ""
+    return "float32" if type_.dtype == DataType.FLOAT else type_.dtype.name.lower()
 
 
 def shape_text(graph: Graph, value: str) -> str:
@@ -168,6 +186,8 @@ def _weights(graph: Graph, node: Node, layouts: Mapping[str, str]) -> str:
 def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mapping[str, str]) -> str:
     if node.op == "Transpose":
         return _transpose(graph, node, layout, layouts)
+    if node.op == "Cast":
+        return " to ".join(filter(None, (element_type_text(graph, v) for v in (node.inputs[0], node.outputs[0]))))
     if node.bodies:
         return f"{layout}, {sum(count_nodes(body) for body in node.bodies.values()):,} nodes inside"
     return f"{layout}, weights {weights}" if weights else layout

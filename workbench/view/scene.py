@@ -146,6 +146,7 @@ class _Writer:
         self.labels: dict[str, int] = {}
         self.is_own = starts_in_target(view.timeline)
         self.categories: list[str] = []
+        self.types: list[str] = []
         self.module_of = {name: modules[0] for name, modules in view.timeline.modules.items()}
         self.module_categories = module_categories(self.module_of.values())
         self.providers = sorted({costs.provider for of in view.costs for costs in of.values() if costs.provider})
@@ -166,6 +167,7 @@ class _Writer:
             "steps": steps_of(timeline),
             "rewrites": [self._rewrite(event) for event in timeline.events],
             "categories": self.categories,
+            "types": self.types,
             "classes": list(CLASSES),
             "modules": self.modules,
             "providers": self.providers,
@@ -254,7 +256,7 @@ class _Writer:
         }
         style = replace(style, layout=self._kind(style.layout), weights=self._kind(style.weights))
         times = {"us": costs.us, "us0": costs.us_at_first, "mb": costs.mb}
-        return {**style.report(self.categories), **numbers, **times}
+        return {**style.report(self.categories, self.types), **numbers, **times}
 
     def _kind(self, kind: int) -> int:
         """A kind of layout as it is coloured: a model in the target's layout has the colour of its own."""

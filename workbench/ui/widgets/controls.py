@@ -392,9 +392,9 @@ def _options(cls: type[Pass], key: str) -> dict[str, Any]:
             values[option] = st.checkbox(name, value=bool(default), **arguments)
         elif choices:
             values[option] = st.selectbox(name, choices, index=choices.index(default), **arguments)
-        elif hints[field.name] in (int, float):
-            minimum: Any = field.metadata.get("least")
-            values[option] = st.number_input(name, value=cast(Any, default), min_value=minimum, **arguments)
+        elif (kind := hints[field.name]) in (int, float):
+            bounds: Any = {"min_value": field.metadata.get("least"), "format": "%g" if kind is float else None}
+            values[option] = st.number_input(name, value=cast(Any, default), **bounds, **arguments)
         else:
             values[option] = st.text_input(name, value=str(default), **arguments)
     return values

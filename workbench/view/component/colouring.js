@@ -18,6 +18,7 @@ export function colouringsOf(scene) {
     ["layout", "Layout"],
     ["category", "Operator category"],
     ["class", "Contract class"],
+    ["type", "Element type"],
     ["pass", "Changed by pass"],
     ["fused", "Fused groups"],
   ]);
@@ -36,6 +37,8 @@ export function fillBy(colouring, scene, theme) {
       return (look) => paletteColour(look.k ?? -1);
     case "class":
       return (look) => paletteColour(look.c ?? -1);
+    case "type":
+      return (look) => paletteColour(look.t ?? -1);
     case "pass":
       return (look) => paletteColour((look.p ?? 0) - 1);
     case "fused":
@@ -76,6 +79,8 @@ export function legendOf(colouring, scene, theme) {
       return (scene.categories ?? []).map(paletteEntry);
     case "class":
       return (scene.classes ?? []).map(paletteEntry);
+    case "type":
+      return [...(scene.types ?? []).map(paletteEntry), { fill: theme.neutral, text: "type unknown" }];
     case "pass":
       return [{ fill: theme.neutral, text: "as loaded" }, ...stepsWithNodes(scene).map((step) => paletteEntry(scene.steps[step].title, step - 1))];
     case "fused":
@@ -126,6 +131,8 @@ export function colourText(colouring, look, scene) {
       return scene.categories?.[look.k] ?? "";
     case "class":
       return scene.classes?.[look.c] ?? "";
+    case "type":
+      return scene.types?.[look.t] ?? "type unknown";
     case "module":
       return scene.modules?.[look.m] ?? "";
     case "provider":

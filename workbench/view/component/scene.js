@@ -29,7 +29,7 @@ export function isFrame(box) {
 /** @type {RawScene} what a view has before its first scene */
 export const EMPTY = {
   id: "", title: "", T: 0, pair: 0, nodes: 0, width: 1, height: 1, target: "", own: false, measured: null,
-  steps: [], rewrites: [], looks: [], boxes: [], edges: [], words: [], categories: [], classes: [], modules: [], providers: [],
+  steps: [], rewrites: [], looks: [], boxes: [], edges: [], words: [], categories: [], types: [], classes: [], modules: [], providers: [],
 };
 
 export class Scene {

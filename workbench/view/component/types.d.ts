@@ -27,7 +27,7 @@ export interface Extent { left: number; top: number; right: number; bottom: numb
 export interface Rectangle { left: number; top: number; width: number; height: number }
 
 export interface Look {
-  op: string; name: string; d: string; f: string; x: string;
+  op: string; name: string; d: string; f: string; x: string; t: number;
   /** Numbers of its layout, its weights' layout, its category, its class, its module, its provider, and the step that inserted it. */
   l: number; w: number; k: number; c: number; m: number; e: number; p: number;
   us: number | null; us0: number | null; mb: number | null;
@@ -65,7 +65,7 @@ export interface Rewrite { s: string; c: string; b: number[]; g?: string; a?: st
 export interface RawScene {
   id: string; title: string; T: number; pair: number; nodes: number; width: number; height: number; target: string; own: boolean;
   steps: Step[]; rewrites: Rewrite[]; looks: Look[]; boxes: Box[]; edges: Edge[];
-  words: string[]; categories: string[]; classes: string[]; modules: string[]; providers: string[];
+  words: string[]; categories: string[]; types: string[]; classes: string[]; modules: string[]; providers: string[];
   measured: { us: number[]; mb: number[]; totals: (number | null)[]; backend: string } | null;
 }
 
