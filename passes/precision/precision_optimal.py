@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from workbench.ir import DataType
 from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import BYTES, COUNT, in_unit
+from workbench.precision.element_types import type_name
 from workbench.precision.precision_facts import PrecisionFacts
 from workbench.precision.problem import precision_problem
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -60,15 +61,16 @@ class PrecisionOptimal(PrecisionStrategy):
             sentences=(
                 "Conv 'Conv_a' runs in float16: torch's autocast runs Conv in float16; 'x' is cast, 32 elements; "
                 "1 constant is cast now",
-                "Relu 'Relu_b' runs in float16: then all Casts together cost least; 'a' exists in float16 already",
-                "GlobalMaxPool 'GlobalMaxPool_c' runs in float16: then all Casts together cost least; 'b' exists in "
+                "Relu 'Relu_b' runs in float16: all Casts together cost least with it in float16; 'a' exists in "
                 "float16 already",
+                "GlobalMaxPool 'GlobalMaxPool_c' runs in float16: all Casts together cost least with it in float16; "
+                "'b' exists in float16 already",
             ),
         ),
     )
 
     def why_chosen(self, dtype: DataType) -> str:
-        return "then all Casts together cost least"
+        return f"all Casts together cost least with it in {type_name(dtype)}"
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         stated = precision_problem(choices.graph, choices.calls, choices.fixed, choices.narrow, self.weigh)

@@ -13,7 +13,7 @@ from workbench.checker.tensors import ELEMENT_BITS
 from workbench.checker.transpose_traffic import computed_nodes
 from workbench.checker.types import PlainType, sizes_of
 
-NARROW_TYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
+CAST_TYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from workbench.checker.arena import ArenaChecked, checked_plan
-from workbench.checker.cast_traffic import NARROW_TYPES
+from workbench.checker.cast_traffic import CAST_TYPES
 from workbench.checker.flow import checked_flow
 from workbench.checker.groups import checked_groups
 from workbench.checker.linear_program_bound import LinearBound, checked_bound
@@ -131,7 +131,7 @@ def _types_claim(step: CompletedStep) -> Statement:
 
 def _reached_by_casts(record: Fields, step: CompletedStep, output: Output, cost: int) -> Iterator[Statement]:
     """Whether the Casts of the output cost what the solution costs. cost: of the solution."""
-    narrow = NARROW_TYPES.get(record.text("type"))
+    narrow = CAST_TYPES.get(record.text("type"))
     if narrow is None:
         raise Unreadable(f"the certificate's {record.where} has the type {in_quotes(record.text('type'))}")
     converted = output.converted(narrow)

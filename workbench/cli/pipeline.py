@@ -99,6 +99,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
     command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal")
     command.add_argument("--precision-type", choices=("float16", "bfloat16"), help="the type (default: float16)")
+    help_text = "the largest relative error of an output; operators that lose most stay in float32 until it holds"
+    command.add_argument("--max-error", type=positive, metavar="E", help=help_text)
     help_text = "a pattern of names of nodes that stay in float32; may be repeated"
     command.add_argument("--keep-float32", action="append", default=[], metavar="PATTERN", help=help_text)
     help_text = (
@@ -200,11 +202,13 @@ def _precision_options(chosen: argparse.Namespace) -> dict[str, str]:
     """--precision-type and --keep-float32 as options of the strategy's pass. Raises UserError if none is chosen."""
     from workbench.registry.reading import precision_strategy
 
-    given = {"type": chosen.precision_type, "keep": ",".join(chosen.keep_float32)}
-    options = {name: value for name, value in given.items() if value}
+    given = {"type": chosen.precision_type, "keep": ",".join(chosen.keep_float32), "max_error": chosen.max_error}
+    options = {name: str(value) for name, value in given.items() if value}
     if chosen.precision is None:
         if options:
-            raise UserError("--precision-type and --keep-float32 need --precision, such as --precision optimal")
+            raise UserError(
+                "--precision-type, --keep-float32 and --max-error need --precision, such as --precision optimal"
+            )
         return {}
     name = precision_strategy(chosen.precision).name
     return {f"{name}.{option}": value for option, value in options.items()}

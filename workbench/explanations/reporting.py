@@ -83,7 +83,8 @@ def _precision_report(facts: PrecisionFacts) -> dict[str, Any]:
         "bound_bytes": facts.bound if facts.weigh == "bytes" else None,
         "bound_casts": facts.bound if facts.weigh == "count" else None,
         "certified": facts.certified,
-        "recorded": facts.recorded,
+        "recorded": not facts.unrecorded,
+        "error": None if facts.fitted is None else facts.fitted.error,
         "kept": [asdict(kept) for kept in facts.kept],
     }
 

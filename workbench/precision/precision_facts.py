@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.layout.layout_facts import SolvedCut
+    from workbench.precision.fitting import Fitted
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class PrecisionFacts:
     bound:     no choice of types for these operators costs less; None if that was not proved.
     certified: whether the result costs exactly that.
     inexact:     why no bound holds, as a clause; "" if there is no such reason.
-    kept:        operators that stayed in float32. recorded: whether values of a run decided too.
+    kept:        operators that stayed in float32. unrecorded: why no values of a run decided too; "" if they did.
+    fitted:      what `max_error` asked for, and how it was reached; None if nothing was asked.
     solved:      the problem, of which a certificate keeps what its checker needs.
     """
 
@@ -41,7 +43,8 @@ class PrecisionFacts:
     certified: bool = False
     inexact: str = ""
     kept: tuple[KeptWide, ...] = ()
-    recorded: bool = False
+    unrecorded: str = ""
+    fitted: Fitted | None = None
     solved: SolvedCut | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -57,5 +60,10 @@ class PrecisionFacts:
             text += f"; no choice for the {operators} {by_bytes if self.weigh == 'bytes' else by_count}"
         elif self.inexact:
             text += f"; not proven minimal: {self.inexact}"
-        unchecked = "" if self.recorded else "; values were not recorded, so that only constants were checked"
-        return text + unchecked
+        if self.fitted is not None:
+            number = len(self.fitted.kept)
+            kept = f"; {number:,} operator{'' if number == 1 else 's'} more in float32 for that" if number else ""
+            if number and self.fitted.needed:
+                kept += ", which cannot be left out" if number == 1 else ", none of which can be left out"
+            text += f"; outputs are off by {self.fitted.error:.1e} at most{kept}"
+        return text + (f"; only constants were checked, since {self.unrecorded}" if self.unrecorded else "")

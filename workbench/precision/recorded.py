@@ -1,11 +1,16 @@
-"""What the values of a graph were in a run: the largest magnitude of each, and the smallest that is not 0."""
+"""What is asked of runs of a graph: the magnitudes of its values, what operators lose in a narrower type, errors."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from workbench.errors import UserError
 from workbench.ir import Graph
+
+
+class NotRecordedError(UserError):
+    """The graph does not run, or not here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +22,18 @@ class Magnitudes:
 
 
 class ValueRecorder:
-    """Runs a graph on the inputs of the session and keeps the magnitudes of its values; found in a PassContext."""
+    """Runs graphs on the inputs of the session; found in a PassContext. Each raises NotRecordedError if one does not
+    run."""
 
     def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
-        """The magnitudes of these values. Raises UserError if the graph does not run."""
+        """The magnitudes of these values."""
+        raise NotImplementedError
+
+    def errors_alone(self, graph: Graph, narrow: str) -> Mapping[str, float]:
+        """By node, the relative error of its results if it alone ran in the type; NaN if one arises."""
+        raise NotImplementedError
+
+    def output_error(self, graph: Graph) -> Callable[[Graph], float]:
+        """A function of another form of the graph: the largest relative error of an output; infinite if one differs in
+        shape or type, or is not finite elsewhere."""
         raise NotImplementedError

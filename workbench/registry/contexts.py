@@ -10,11 +10,11 @@ from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
-from workbench.run.inputs import Tensors, seed_inputs
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
-from workbench.run.value_magnitudes import RunRecorder
+from workbench.run.value_recording import RunRecorder
 
 if TYPE_CHECKING:
+    from workbench.run.inputs import Tensors
     from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.worker.client import Worker
 
@@ -35,7 +35,7 @@ def pass_context(
     graph is run to record its values; seeded ones if None.
     """
     timer = DeviceOperatorTimer(worker, on_progress)
-    recorder = RunRecorder(worker, inputs_of or seed_inputs)
+    recorder = RunRecorder(worker, inputs_of)
     return PassContext(load_profile(target), timer, recorder, ProcessToolRunner(on_progress), mode=mode, limits=limits)
 
 

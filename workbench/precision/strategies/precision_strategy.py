@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from workbench.errors import UserError
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import DataType, Graph, Node
 from workbench.layout.problem.cost_model import COUNT
@@ -22,10 +22,11 @@ from workbench.precision.element_types import (
     float_call,
     type_name,
 )
+from workbench.precision.fitting import Fitted, fit
 from workbench.precision.must_stay import reason_to_stay
 from workbench.precision.precision_facts import KeptWide, PrecisionFacts
 from workbench.precision.problem import type_side
-from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
 from workbench.precision.wanted_types import NARROW, wanted_type
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.pass_context import PassContext
@@ -48,6 +49,11 @@ class TypeChoices:
     fixed: Mapping[str, int]
     reasons: Mapping[str, str]
 
+    def keeping(self, reasons: Mapping[str, str]) -> TypeChoices:
+        """The same with these operators in float32, each for its reason."""
+        fixed = {**self.fixed, **dict.fromkeys(reasons, FIRST_SIDE)}
+        return replace(self, fixed=fixed, reasons={**self.reasons, **reasons})
+
 
 @dataclass(frozen=True)
 class ChosenTypes:
@@ -69,6 +75,8 @@ class PrecisionStrategy(Pass):
     type: str = option("float16", "The narrower type.", choices=tuple(NARROW_TYPES))
     keep: str = option("", "Patterns of names of nodes that stay in float32, separated by commas: /head/*,Pow_12.")
 
+    max_error: float = option(0.0, "The largest relative error of an output; 0: any that the type allows.", least=0)
+
     @abstractmethod
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         """The type of each operator that runs in both."""
@@ -82,7 +90,29 @@ class PrecisionStrategy(Pass):
         yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
         recorded, note = _recorded(graph, context, narrow)
         choices = type_choices(graph, narrow, context.find(Profile), self._patterns, recorded)
-        chosen = self.choose(choices)
+        chosen, fitted = self.choose(choices), None
+        if self.max_error:
+            fitted = self._fitted(choices, chosen, context.get(ValueRecorder))
+            choices = choices.keeping(self._reasons(graph, fitted))
+            chosen = self.choose(choices)
+        yield from self._conversions(graph, choices, chosen)
+        counts = count_casts(graph, narrow)
+        facts = replace(
+            chosen.facts,
+            casts=counts.casts,
+            bytes_converted=counts.bytes,
+            unrecorded=note,
+            kept=tuple(self._kept(graph, choices, chosen)),
+            fitted=fitted,
+        )
+        if counts.unknown:
+            return replace(facts, bound=None, inexact=f"the size of {counts.unknown:,} Casts is not known")
+        cost = counts.casts if facts.weigh == COUNT else counts.bytes
+        return replace(facts, certified=facts.bound is not None and facts.bound == cost)
+
+    def _conversions(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[Rewrite]:
+        """One for each operator that changes its type; each must be applied before the next is asked for."""
+        narrow = choices.narrow
         for name in [node.name for node in graph.nodes if node.name in choices.calls]:
             side = chosen.sides[name]
             if side == type_side(choices.calls[name].dtype):
@@ -94,18 +124,27 @@ class PrecisionStrategy(Pass):
             yield Rewrite(conversion.edit, sentence, (name,))
         if self.shares_casts:
             yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
-        counts = count_casts(graph, narrow)
-        facts = replace(
-            chosen.facts,
-            casts=counts.casts,
-            bytes_converted=counts.bytes,
-            recorded=note == "",
-            kept=tuple(self._kept(graph, choices, chosen)),
-        )
-        if counts.unknown:
-            return replace(facts, bound=None, inexact=f"the size of {counts.unknown:,} Casts is not known")
-        cost = counts.casts if facts.weigh == COUNT else counts.bytes
-        return replace(facts, certified=facts.bound is not None and facts.bound == cost)
+
+    def _fitted(self, choices: TypeChoices, chosen: ChosenTypes, recorder: ValueRecorder) -> Fitted:
+        """The operators that must stay in float32 for `max_error`."""
+
+        def convert(kept: Collection[str]) -> Graph:
+            trial, kept_choices = choices.graph.copy(), choices.keeping(dict.fromkeys(kept, "tried"))
+            for rewrite in self._conversions(trial, kept_choices, self.choose(kept_choices)):
+                trial.apply(rewrite.edit)
+            return trial
+
+        error_of = recorder.output_error(choices.graph)
+        narrow = [name for name, side in chosen.sides.items() if side == LAST_SIDE]
+        return fit(convert, error_of, lambda: recorder.errors_alone(choices.graph, self.type), narrow, self.max_error)
+
+    def _reasons(self, graph: Graph, fitted: Fitted) -> dict[str, str]:
+        """Why each of the operators that were fitted stays in float32."""
+        allowed = f"outputs may be off by {self.max_error:g}"
+        return {
+            name: f"{graph.node(name)} alone {_loss_text(error)} in {self.type}; {allowed}"
+            for name, error in fitted.kept.items()
+        }
 
     def why_chosen(self, dtype: DataType) -> str:
         """Why an operator without a reason of its own runs in that type, as a clause."""
@@ -148,15 +187,19 @@ def type_choices(
     return TypeChoices(graph, narrow, calls, fixed, reasons)
 
 
+def _loss_text(error: float) -> str:
+    return f"is off by {error:.1e}" if math.isfinite(error) else "overflows or gives NaN"
+
+
 def _recorded(graph: Graph, context: PassContext, narrow: DataType) -> tuple[Mapping[str, Magnitudes], str]:
     """The magnitudes of the graph's floats in a run, and why there are none, a sentence."""
     recorder = context.find(ValueRecorder)
     if recorder is None:
-        return {}, "no run was recorded"
+        return {}, "no values were recorded"
     values = [v for v in graph.values() if v not in graph.constants and _is_float(graph, v, narrow)]
     try:
         return recorder.record(graph, values), ""
-    except UserError as error:
+    except NotRecordedError as error:
         return {}, str(error)
 
 

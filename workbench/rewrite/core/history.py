@@ -159,9 +159,10 @@ class History:
         """Whether a result that is not bit-equal is a failure."""
         return self.mode == EXACT
 
-    def is_narrowed(self, step: int) -> bool:
-        """Whether a pass up to this step changed element types on purpose, to narrower ones or back."""
-        return any(r.exactness is Exactness.NARROWED for s in self.steps[: step + 1] for r in s.rewrites)
+    def is_narrowed(self, step: int | None = None) -> bool:
+        """Whether a pass up to this step, or any, changed element types on purpose, to narrower ones or back."""
+        steps = self.steps if step is None else self.steps[: step + 1]
+        return any(rewrite.exactness is Exactness.NARROWED for one in steps for rewrite in one.rewrites)
 
     @property
     def failed(self) -> Step | None:

@@ -132,7 +132,9 @@ def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], repo
 def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
     if spec == opened.spec and opened.history is not None:
         return opened.history
-    context = pass_context(spec.target, opened.verifier.worker, lambda keys, _: report(keys, None), mode=spec.mode)
+    verifier = opened.verifier
+    on_progress = lambda keys, _: report(keys, None)  # noqa: E731
+    context = pass_context(spec.target, verifier.worker, on_progress, mode=spec.mode, inputs_of=verifier.inputs_of)
     return pipeline.run_pipeline(
         opened.graph,
         spec.pipeline,

@@ -69,7 +69,9 @@ def try_on_model(cls: type[Pass], request: Mapping[str, Any]) -> Iterator[_Answe
         result = considered(history[-1], cls(), history.graph, context)
         yield {"progress": ["comparing with the original", 0.7]}
         inputs = read_inputs(Path(request["inputs"]), graph) if request["inputs"] else None
-        verdict = Verifier(graph, inputs, request["seed"], worker, request["given"]).check(history.graph)
+        verdict = Verifier(graph, inputs, request["seed"], worker, request["given"]).check(
+            history.graph, narrowed=history.is_narrowed()
+        )
     yield {
         "mode": mode,
         "considered": result.sentence,

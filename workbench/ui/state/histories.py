@@ -43,8 +43,14 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
             )
             on_progress = _with_share(report, index / len(planned))
             leave_out = pipeline.left_out_of(planned[index], spec.left_out)
+            verifier = opened.verifier
             context = pass_context(
-                spec.target, opened.verifier.worker, on_progress, mode=spec.mode, limits=history.limits
+                spec.target,
+                verifier.worker,
+                on_progress,
+                mode=spec.mode,
+                inputs_of=verifier.inputs_of,
+                limits=history.limits,
             )
             pipeline.extend(history, pass_, context, on_rewrite, leave_out=leave_out, label=label)
     except (Stopped, CancelledError):

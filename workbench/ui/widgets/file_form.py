@@ -66,7 +66,7 @@ def history_in_form(opened: Opened, history: History, spec: Spec, form: FileForm
         result = history_at_opset(history, spec.pipeline, form.opset)
         if verified:
             report("comparing the file with the original", None)
-            verdict = opened.verifier.with_form(form).check(result.graph, result.is_exact)
+            verdict = opened.verifier.with_form(form).check(result.graph, result.is_exact, result.is_narrowed())
             if verdict.ok is False:
                 raise OpsetError(f"in this form, the file is not equal to the original: {verdict.sentence}")
         return result

@@ -1,0 +1,132 @@
+"""Casts by every precision strategy and by other converters: `python benchmarks/precision.py [MODEL.onnx ...]`.
+
+One row per model and converter. Each model is simplified first, so that all of them get the same file; ours run on
+seeded inputs, from which they know what must stay. The converters of others are measured where they are installed:
+onnxconverter-common (float16, auto_mixed_precision) and ONNX Runtime's transformers package. Counted are the Casts
+between float32 and float16 of what is written, and the bytes that they read and write in one run. The error is the
+largest of any output, relative to its largest element, in ONNX Runtime on a CPU, which computes float16 operators in
+float32 between Casts. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+SAMPLES = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow")
+STRATEGIES = ("autocast", "greedy", "record-then-insert", "optimal")
+COLUMNS = ("model", "by", "nodes", "Casts", "MB cast", "bound", "stay in float32", "error")
+
+
+def main() -> None:
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
+    models = [Path(argument) for argument in sys.argv[1:]]
+    for model in models or [ROOT / "sample_models" / f"{name}.onnx" for name in SAMPLES]:
+        for row in _rows(model):
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+def _rows(model: Path) -> Iterator[tuple[str, ...]]:
+    import workbench as wb
+    from workbench.verification.verifier import Verifier
+
+    with tempfile.TemporaryDirectory() as scratch, Verifier(wb.load(model)) as original:
+        simple = wb.optimize(original.original).graph
+        file = Path(scratch) / "simple.onnx"
+        wb.export(simple, file)
+        for strategy in STRATEGIES:
+            history = wb.optimize(simple, "", precision=strategy, verifier=original, verify="end")
+            facts, verdict = history.steps[-1].facts, history[-1].verdict
+            bound = (
+                "-" if facts.bound is None else f"{facts.bound / 1e6:.2f}, {'reached' if facts.certified else 'not'}"
+            )
+            yield (
+                *(model.stem, strategy, f"{len(history.graph):,}", f"{facts.casts:,}"),
+                *(f"{facts.bytes_converted / 1e6:.2f}", bound, f"{len(facts.kept):,}", _error(verdict.max_rel_error)),
+            )
+        for name, convert in _others(original).items():
+            yield (model.stem, name, *_converted(convert, file, Path(scratch) / "converted.onnx", original))
+
+
+def _converted(convert: Callable[[Any], Any], file: Path, target: Path, original: Any) -> tuple[str, ...]:
+    """The row of another converter: what it wrote, or why it wrote nothing that runs."""
+    import workbench as wb
+    from workbench.ir import DataType
+    from workbench.precision.cast_cost import count_casts
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # one of them prints its attempts
+            onnx.save(convert(onnx.load(file)), target)
+    except Exception as error:  # of whatever kind: it is the result of that converter
+        return ("-", "-", "-", "-", "-", f"fails: {_one_line(error)}")
+    try:
+        onnx.checker.check_model(str(target), full_check=True)
+        graph = wb.load(target)
+    except Exception as error:
+        return ("-", "-", "-", "-", "-", f"its file is invalid: {_one_line(error)}")
+    counts = count_casts(graph, DataType.FLOAT16)
+    wide = sum(
+        any((type_ := graph.tensor_type(value)) is not None and type_.dtype == DataType.FLOAT for value in node.outputs)
+        for node in graph.nodes
+        if node.op != "Cast"
+    )
+    megabytes = f"{counts.bytes / 1e6:.2f}" + (f", {counts.unknown} unknown" if counts.unknown else "")
+    return (f"{len(graph):,}", f"{counts.casts:,}", megabytes, "-", f"{wide:,}", _error_of(target, original))
+
+
+def _error_of(file: Path, original: Any) -> str:
+    """The largest relative error of what another converter wrote, or what is wrong with its outputs."""
+    try:
+        found = original.worker.outputs(file, original.inputs).tensors
+    except Exception as error:
+        return f"does not run: {_one_line(error)}"
+    errors = []
+    for name, expected in original.reference.items():
+        array = found[name].astype(np.float64)
+        if not np.isfinite(array).all():
+            return "NaN or infinity"
+        errors.append(np.abs(array - expected).max(initial=0) / max(np.abs(expected).max(initial=0), 1e-30))
+    return _error(max(errors))
+
+
+def _others(original: Any) -> dict[str, Callable[[Any], Any]]:
+    found: dict[str, Callable[[Any], Any]] = {}
+    try:
+        from onnxconverter_common import auto_mixed_precision, float16
+
+        found["onnxconverter-common float16"] = lambda m: float16.convert_float_to_float16(m, keep_io_types=True)
+        found["onnxconverter-common auto_mixed_precision"] = lambda m: (
+            auto_mixed_precision.auto_convert_mixed_precision(
+                m, dict(original.inputs), rtol=0.02, atol=0.001, keep_io_types=True
+            )
+        )
+    except ImportError:
+        print("onnxconverter-common is not installed: it is not measured", file=sys.stderr)
+    from onnxruntime.transformers import float16 as of_onnxruntime
+
+    found["ONNX Runtime transformers float16"] = lambda m: of_onnxruntime.convert_float_to_float16(
+        m, keep_io_types=True
+    )
+    return found
+
+
+def _error(error: float | None) -> str:
+    return "-" if error is None else f"{error:.1e}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).replace("|", "/").split())[:120]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What precision strategies ask of runs: magnitudes of values, errors of operators and of outputs.
+
+For the magnitudes, reductions are added to the file of the graph, so that one run is enough and no value is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from workbench.errors import UserError
+from workbench.io.exporting import export_onnx
+from workbench.ir import Graph
+from workbench.opsets.written import NEWEST
+from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
+from workbench.run.compare import compare
+
+if TYPE_CHECKING:
+    from workbench.run.inputs import Tensors
+    from workbench.run.worker.client import Worker
+
+_PREFIX = "workbench_magnitude"
+
+
+class RunRecorder(ValueRecorder):
+    """Runs graphs in ONNX Runtime, without optimizations.
+
+    worker: the process that runs it; a new one if None. inputs_of: the inputs of a graph; seeded ones if None.
+    """
+
+    def __init__(self, worker: Worker | None = None, inputs_of: Callable[[Graph], Tensors] | None = None) -> None:
+        self._worker, self._inputs_of = worker, inputs_of
+
+    def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
+        with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
+            file = _exported(graph, folder)
+            measured = add_magnitudes(file, values)
+            tensors = worker.outputs(file, inputs).tensors
+        pairs = ((tensors[f"{_PREFIX}_{i}_largest"], tensors[f"{_PREFIX}_{i}_smallest"]) for i in range(len(measured)))
+        return {value: _magnitudes(*pair) for value, pair in zip(measured, pairs, strict=True)}
+
+    def errors_alone(self, graph: Graph, narrow: str) -> Mapping[str, float]:
+        from workbench.run.precision_effects import precision_effects
+
+        with self._running(graph) as (worker, inputs):
+            return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs, worker=worker)}
+
+    def output_error(self, graph: Graph) -> Callable[[Graph], float]:
+        expected = self._outputs(graph)
+
+        def error(other: Graph) -> float:
+            found = compare(expected, self._outputs(other))
+            comparable = all(output.max_rel is not None for output in found.outputs)
+            return (found.max_rel_error or 0.0) if comparable else math.inf
+
+        return error
+
+    def _outputs(self, graph: Graph) -> Tensors:
+        with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
+            return worker.outputs(_exported(graph, folder), inputs, anew=True).tensors
+
+    @contextmanager
+    def _running(self, graph: Graph) -> Iterator[tuple[Worker, Tensors]]:
+        """The process that runs a graph, and its inputs. A UserError in the block becomes a NotRecordedError."""
+        from workbench.run.inputs import seed_inputs  # other passes need neither of these
+        from workbench.run.worker.client import Worker
+        from workbench.run.worker.process import CancelledError
+
+        worker = self._worker or Worker()
+        try:
+            yield worker, (self._inputs_of or seed_inputs)(graph)
+        except CancelledError:
+            raise
+        except UserError as error:
+            raise NotRecordedError(str(error)) from error
+        finally:
+            if self._worker is None:
+                worker.close()
+
+
+def _exported(graph: Graph, folder: str) -> Path:
+    return Path(export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path)
+
+
+def add_magnitudes(file: Path, values: Collection[str]) -> list[str]:
+    """Replace the outputs of a model's file by two scalars for each of these values that it has, which are returned.
+
+    Its weights stay where they are.
+    """
+    model = onnx.load(file, load_external_data=False)
+    graph = model.graph
+    computed = {value for node in graph.node for value in node.output} | {value.name for value in graph.input}
+    measured = [value for value in values if value in computed]
+    infinity = helper.make_tensor(f"{_PREFIX}_infinity", TensorProto.FLOAT, (), [np.inf])
+    zero = helper.make_tensor(f"{_PREFIX}_zero", TensorProto.FLOAT, (), [0.0])
+    graph.initializer.extend([infinity, zero])
+    del graph.output[:]
+    for index, value in enumerate(measured):
+        graph.node.extend(_reductions(value, f"{_PREFIX}_{index}"))
+        names = (f"{_PREFIX}_{index}_largest", f"{_PREFIX}_{index}_smallest")
+        graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, ()) for name in names)
+    onnx.save(model, file)
+    return measured
+
+
+def _reductions(value: str, name: str) -> Iterator[onnx.NodeProto]:
+    yield helper.make_node("Cast", [value], [f"{name}_float"], to=TensorProto.FLOAT)
+    yield helper.make_node("Abs", [f"{name}_float"], [f"{name}_abs"])
+    yield helper.make_node("ReduceMax", [f"{name}_abs"], [f"{name}_largest"], keepdims=0)
+    yield helper.make_node("Greater", [f"{name}_abs", f"{_PREFIX}_zero"], [f"{name}_positive"])
+    positive = [f"{name}_positive", f"{name}_abs", f"{_PREFIX}_infinity"]
+    yield helper.make_node("Where", positive, [f"{name}_of_positive"])
+    yield helper.make_node("ReduceMin", [f"{name}_of_positive"], [f"{name}_smallest"], keepdims=0)
+
+
+def _magnitudes(largest: np.ndarray, smallest: np.ndarray) -> Magnitudes:
+    return Magnitudes(float(largest), float(smallest) if np.isfinite(smallest) else None)
