@@ -12,6 +12,7 @@ channels-last forms too, and it renames what bodies capture. Weights stay where 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,32 +20,21 @@ from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.precision.element_types import WIDE, FloatCall, NotConvertible, float_call
 
 _PREFIX = "workbench_rounded"
-
-
-@dataclass(frozen=True)
-class ErrorScalars:
-    """Two scalars that compare a result with the float32 one. Elements that are equal, or both NaN, differ by 0.
-
-    largest: the largest |a - b| of the elements that are not NaN in one alone; infinite if one alone is infinite.
-    has_nan: 1 if an element is NaN in one alone, else 0.
-    Without elements, both are minus infinity.
-    """
-
-    largest: str
-    has_nan: str
+_SCALAR = TensorType(WIDE, ())
 
 
 @dataclass(frozen=True)
 class ComparedResult:
-    """The names of the scalars about one float result of an operator.
+    """The names of the scalars about one float result of an operator; without elements, each is minus infinity.
 
     magnitude: the largest magnitude of its finite elements in float32.
-    alone, cumulative: the difference where this operator runs in the type, and where all before it do too.
+    alone, cumulative: the largest |a - b| of its elements in float32, and where this operator runs in the type, or all
+               before it do too. Equal elements differ by 0, and so do two NaN; NaN if an element is NaN in one alone.
     """
 
     magnitude: str
-    alone: ErrorScalars
-    cumulative: ErrorScalars
+    alone: str
+    cumulative: str
 
 
 @dataclass(frozen=True)
@@ -63,18 +53,29 @@ def emulate(graph: Graph, narrow: DataType) -> Emulation:
     return _Builder(graph, narrow).build()
 
 
-class _Builder:
-    def __init__(self, graph: Graph, narrow: DataType) -> None:
-        self.graph, self.narrow = graph, narrow
+class _Nodes:
+    """New nodes, in order, each with one result."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
         self.nodes: list[Node] = []
+
+    def add(self, op: str, *inputs: str, **attributes: int | float | Graph) -> str:
+        name = f"{self.prefix}_{len(self.nodes)}"
+        self.nodes.append(Node(op, inputs, (name,), attributes, name=name))
+        return name
+
+
+class _Builder(_Nodes):
+    def __init__(self, graph: Graph, narrow: DataType) -> None:
+        super().__init__(_PREFIX)
+        self.graph, self.narrow = graph, narrow
         self.rounded: dict[str, str] = {}  # by value: the value rounded to the type, in float32
         self.chain: dict[str, str] = {}  # by value of the graph: the value in the second chain, if it is another
-        self.zero = ""
         self.scalars: list[str] = []
 
     def build(self) -> Emulation:
         results: dict[str, tuple[ComparedResult, ...]] = {}
-        self.zero = self._add("Constant", value_float=0.0)
         for node in self.graph.nodes:
             self.nodes.append(node)
             call = self._call(node)
@@ -85,7 +86,7 @@ class _Builder:
             compared = self._compare_copies(node, call)
             if compared:
                 results[node.name] = compared
-        types = {**self.graph.types, **dict.fromkeys(self.scalars, TensorType(WIDE, ()))}
+        types = {**self.graph.types, **dict.fromkeys(self.scalars, _SCALAR)}
         replaced = {"nodes": self.nodes, "outputs": self.scalars, "types": types}
         return Emulation(Graph(**self.graph.constructor_arguments | replaced), results)
 
@@ -98,6 +99,7 @@ class _Builder:
         return call if call.dtype == WIDE else None
 
     def _compare_copies(self, node: Node, call: FloatCall) -> tuple[ComparedResult, ...]:
+        """Add both copies of the operator; where they read the same values, they are one."""
         own = self._operands(node.inputs, call)
         of_chain = self._operands([self.chain.get(value, value) for value in node.inputs], call)
         alone = self._in_type(node, call, own)
@@ -131,28 +133,56 @@ class _Builder:
 
     def _round(self, value: str) -> str:
         if value not in self.rounded:
-            back = self._add("Cast", self._add("Cast", value, to=self.narrow.value), to=WIDE.value)
+            back = self.add("Cast", self.add("Cast", value, to=self.narrow.value), to=WIDE.value)
             self.rounded[value] = self.rounded[back] = back
         return self.rounded[value]
 
-    def _difference(self, first: str, second: str) -> ErrorScalars:
-        both_nan = self._add("And", self._add("IsNaN", first), self._add("IsNaN", second))
-        equal = self._add("Or", self._add("Equal", first, second), both_nan)
-        difference = self._add("Where", equal, self.zero, self._add("Abs", self._add("Sub", first, second)))
-        is_nan = self._add("IsNaN", difference)  # the largest number is found without them: it may pass over a NaN
-        largest = self._largest(self._add("Where", is_nan, self.zero, difference))
-        return ErrorScalars(largest, self._largest(self._add("Cast", is_nan, to=WIDE.value)))
+    def _difference(self, first: str, second: str) -> str:
+        difference = self.add("Sub", first, second)
+        total = self.add("ReduceSum", difference, keepdims=0)
+        return self._largest(difference, total, _Branch().difference(first, second))
 
     def _magnitude(self, value: str) -> str:
-        is_finite = self._add("Equal", self._add("Sub", value, value), self.zero)
-        return self._largest(self._add("Where", is_finite, self._add("Abs", value), self.zero))
+        total = self.add("ReduceSum", value, keepdims=0)
+        return self._largest(value, self.add("Sub", total, total), _Branch().magnitude(value))
 
-    def _largest(self, value: str) -> str:
-        scalar = self._add("ReduceMax", value, keepdims=0)
-        self.scalars.append(scalar)
-        return scalar
+    def _largest(self, value: str, total: str, exact: Graph) -> str:
+        """The largest magnitude of a value; what `exact` gives if the scalar is NaN, as the sum of such elements is."""
+        plain = _Branch()
+        quick = plain.add("Max", plain.reduce("ReduceMax", value), plain.add("Neg", plain.reduce("ReduceMin", value)))
+        branches = {"then_branch": exact, "else_branch": plain.body(quick)}
+        self.scalars.append(self.add("If", self.add("IsNaN", total), **branches))
+        return self.scalars[-1]
 
-    def _add(self, op: str, *inputs: str, **attributes: int | float) -> str:
-        name = f"{_PREFIX}_{len(self.nodes)}"
-        self.nodes.append(Node(op, inputs, (name,), attributes, name=name))
-        return name
+
+class _Branch(_Nodes):
+    """The body of a branch, which captures the values that it reads.
+
+    A maximum may pass over a NaN, so it is found without them. That takes several times as long as a plain maximum.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(f"{_PREFIX}_inner")
+
+    def difference(self, first: str, second: str) -> Graph:
+        both_nan = self.add("And", self.add("IsNaN", first), self.add("IsNaN", second))
+        equal = self.add("Or", self.add("Equal", first, second), both_nan)
+        zero = self.add("Constant", value_float=0.0)
+        difference = self.add("Where", equal, zero, self.add("Abs", self.add("Sub", first, second)))
+        is_nan = self.add("IsNaN", difference)
+        largest = self.reduce("ReduceMax", self.add("Where", is_nan, zero, difference))
+        has_nan = self.reduce("ReduceMax", self.add("Cast", is_nan, to=WIDE.value))
+        nan = self.add("Constant", value_float=math.nan)
+        return self.body(self.add("Where", self.add("Greater", has_nan, zero), nan, largest))
+
+    def magnitude(self, value: str) -> Graph:
+        zero = self.add("Constant", value_float=0.0)
+        is_finite = self.add("Equal", self.add("Sub", value, value), zero)
+        finite = self.add("Where", is_finite, self.add("Abs", value), zero)
+        return self.body(self.reduce("ReduceMax", finite))
+
+    def reduce(self, op: str, value: str) -> str:
+        return self.add(op, value, keepdims=0)
+
+    def body(self, output: str) -> Graph:
+        return Graph(nodes=self.nodes, outputs=(output,), types={output: _SCALAR})

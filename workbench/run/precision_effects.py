@@ -16,7 +16,7 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
-from workbench.precision.emulation import ComparedResult, ErrorScalars, emulate
+from workbench.precision.emulation import ComparedResult, emulate
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
 from workbench.run.randomness import is_random, with_seeds
 from workbench.run.worker.client import Worker
@@ -93,18 +93,16 @@ def _effects(
     for name, compared in results.items():
         magnitudes = [max(0.0, float(scalars[result.magnitude])) for result in compared]
         pairs = list(zip(compared, magnitudes, strict=True))
-        alone = _worst([_relative(result.alone, magnitude, scalars) for result, magnitude in pairs])
-        cumulative = _worst([_relative(result.cumulative, magnitude, scalars) for result, magnitude in pairs])
+        alone = _worst([_relative(scalars[result.alone], magnitude) for result, magnitude in pairs])
+        cumulative = _worst([_relative(scalars[result.cumulative], magnitude) for result, magnitude in pairs])
         yield Effect(name, graph.node(name).op, alone, cumulative, max(magnitudes))
 
 
-def _relative(difference: ErrorScalars, magnitude: float, scalars: Mapping[str, np.ndarray]) -> float:
-    if scalars[difference.has_nan] > 0:
-        return math.nan
-    largest = max(0.0, float(scalars[difference.largest]))  # of no elements it is minus infinity
-    if largest == 0:
+def _relative(difference: np.ndarray, magnitude: float) -> float:
+    largest = float(difference)
+    if largest <= 0:  # of no elements it is minus infinity
         return 0.0
-    return largest / magnitude if magnitude else math.inf
+    return largest / magnitude if magnitude else largest * math.inf
 
 
 def _worst(errors: list[float]) -> float:
