@@ -20,10 +20,11 @@ from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
-from workbench.precision.element_types import WIDE, NotConvertible, float_call
+from workbench.precision.element_types import WIDE, NotConvertible, float_call, type_name
 from workbench.precision.fitting import MAX_TRIALS, fit
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.precision.rounding_everywhere import rounded_everywhere
 from workbench.precision.strategies.precision_strategy import type_choices
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import precision_strategy
@@ -335,3 +336,25 @@ def test_a_real_model_within_an_error_on_the_command_line(tmp_path, run):
     assert step["precision"]["error"] <= 6e-3 and step["max_rel_error"] <= 6e-3
     assert any("outputs may be off by 0.006" in kept["why"] for kept in step["precision"]["kept"])
     assert step["precision"]["casts"] > 0
+
+
+@pytest.mark.parametrize("narrow", [FLOAT16, DataType.BFLOAT16])
+def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
+    """ONNX Runtime on a CPU leaves out the Casts between two operators in float16, whose results are then not rounded."""
+    original = typed(
+        "g (float[64] x, float[64] z) => (float[64] y) { a = Mul(x, z)  b = Add(a, z)  c = Mul(b, b)  y = Sub(c, a) }"
+    )
+    graph = original.copy()
+    run_pass(precision_strategy("record-then-insert", {"type": type_name(narrow)}), graph, PassContext(CPU))
+    inputs = random_inputs(original)
+    x, z = (inputs[name].astype(narrow.numpy()) for name in ("x", "z"))
+    a = x * z
+    b = a + z
+    expected = (b * b - a).astype(np.float32)
+    np.testing.assert_array_equal(outputs(rounded_everywhere(graph, narrow), inputs)["y"], expected)
+    if narrow == FLOAT16:
+        assert (outputs(graph, inputs)["y"] != expected).any()
+    recorder = RunRecorder(inputs_of=lambda graph: inputs)
+    exact = outputs(original, inputs)["y"]
+    error = recorder.output_error(original, type_name(narrow))(graph)
+    assert error == pytest.approx(np.abs(exact - expected).max() / np.abs(exact).max(), rel=1e-6)

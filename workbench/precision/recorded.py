@@ -33,7 +33,7 @@ class ValueRecorder:
         """By node, the relative error of its results if it alone ran in the type; NaN if one arises."""
         raise NotImplementedError
 
-    def output_error(self, graph: Graph) -> Callable[[Graph], float]:
-        """A function of another form of the graph: the largest relative error of an output; infinite if one differs in
-        shape or type, or is not finite elsewhere."""
+    def output_error(self, graph: Graph, narrow: str) -> Callable[[Graph], float]:
+        """A function of another form of the graph: the largest relative error of an output, if each result of an
+        operator in the type is rounded; infinite if an output differs in shape or type, or is not finite elsewhere."""
         raise NotImplementedError

@@ -74,8 +74,15 @@ def allowed_in(graph: Graph, narrowed: Graph | None = None) -> Allowed:
     if narrowed is None:
         return Allowed(of_each, loosest)
     others = tolerances_for(narrowed)
-    of_both = {value: looser(one, others.get(value, one)) for value, one in of_each.items()}
-    return Allowed(of_both, looser(loosest, tolerance_for(narrowed)))
+    of_both = {value: _as_emulated(looser(one, others.get(value, one))) for value, one in of_each.items()}
+    return Allowed(of_both, _as_emulated(looser(loosest, tolerance_for(narrowed))))
+
+
+def _as_emulated(tolerance: Tolerance) -> Tolerance:
+    """The tolerance with a word on how ONNX Runtime runs narrower types on a CPU, where comparisons run."""
+    if tolerance not in (FLOAT16, BFLOAT16):
+        return tolerance
+    return replace(tolerance, reason=f"{tolerance.reason}, which this CPU run computes in float32 between Casts")
 
 
 def _within_a_step(graph: Graph, value: str, tolerance: Tolerance) -> Tolerance:

@@ -20,7 +20,9 @@ from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
+from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
+from workbench.precision.rounding_everywhere import rounded_everywhere
 from workbench.run.compare import compare
 
 if TYPE_CHECKING:
@@ -53,11 +55,11 @@ class RunRecorder(ValueRecorder):
         with self._running(graph) as (worker, inputs):
             return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs, worker=worker)}
 
-    def output_error(self, graph: Graph) -> Callable[[Graph], float]:
+    def output_error(self, graph: Graph, narrow: str) -> Callable[[Graph], float]:
         expected = self._outputs(graph)
 
         def error(other: Graph) -> float:
-            found = compare(expected, self._outputs(other))
+            found = compare(expected, self._outputs(rounded_everywhere(other, NARROW_TYPES[narrow])))
             comparable = all(output.max_rel is not None for output in found.outputs)
             return (found.max_rel_error or 0.0) if comparable else math.inf
 

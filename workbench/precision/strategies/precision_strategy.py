@@ -134,7 +134,7 @@ class PrecisionStrategy(Pass):
                 trial.apply(rewrite.edit)
             return trial
 
-        error_of = recorder.output_error(choices.graph)
+        error_of = recorder.output_error(choices.graph, self.type)
         narrow = [name for name, side in chosen.sides.items() if side == LAST_SIDE]
         return fit(convert, error_of, lambda: recorder.errors_alone(choices.graph, self.type), narrow, self.max_error)
 
