@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations
 
 import numpy as np
 import onnx
@@ -87,7 +87,7 @@ def test_float16_is_computed_in_float_by_the_operators_that_are_said_to_be(op, t
     assert bool(casts) == (op in NO_FLOAT16)
 
 
-@pytest.mark.parametrize(("source", "wide"), list(product(TYPES, TYPES)), ids=lambda dtype: name(DataType(dtype)))
+@pytest.mark.parametrize(("source", "wide"), list(permutations(TYPES, 2)), ids=lambda dtype: name(DataType(dtype)))
 def test_a_pair_around_an_operator_goes_only_if_the_type_between_represents_every_number(source, wide):
     before = typed(f"""g ({name(source)}[2,3] x) => ({name(source)}[3,2] y) {{
         a = Cast<to={wide.value}>(x)  t = Transpose<perm=[1,0]>(a)  y = Cast<to={source.value}>(t)

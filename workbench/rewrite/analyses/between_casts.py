@@ -12,6 +12,7 @@ from workbench.rewrite.analyses.casts import (
     common_source,
     is_one_cast,
     keeps_numbers,
+    require_change,
     require_plain,
     target_of,
     type_name,
@@ -71,6 +72,8 @@ def across_operators(graph: Graph, node: Node, rounds_float16: bool) -> Rewrite:
     wide, target = require_plain(graph, node.inputs[0]), target_of(node)
     casts, unread = list(region.casts.values()), region.unread_casts
     source = common_source(graph, node, casts) if casts else target
+    for cast in casts:
+        require_change(cast, source)
     if casts and not keeps_numbers(source, wide):
         raise NoMatch(f"{type_name(wide)}, to which {casts[0]} casts, does not represent every {type_name(source)}")
     if source != target and not (unread and is_one_cast(source, wide, target)):

@@ -89,6 +89,12 @@ def common_source(graph: Graph, node: Node, casts: Sequence[Node]) -> DataType:
     return first
 
 
+def require_change(cast: Node, source: DataType) -> None:
+    """Raises NoMatch if the Cast is from this type to itself: another pass removes it."""
+    if target_of(cast) == source:
+        raise NoMatch(f"{cast} casts {type_name(source)} to itself")
+
+
 def target_of(cast: Node) -> DataType:
     return DataType(cast.attr("to"))
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from workbench.ir import DataType, Edit, Graph, Node, TensorType
-from workbench.rewrite.analyses.casts import common_source, keeps_numbers, require_plain, target_of, type_name
+from workbench.rewrite.analyses.casts import (
+    common_source,
+    keeps_numbers,
+    require_change,
+    require_plain,
+    target_of,
+    type_name,
+)
 from workbench.rewrite.analyses.element_types import (
     parameters,
     repetition,
@@ -48,6 +55,7 @@ def after_siblings(graph: Graph, node: Node, rounds_float16: bool) -> Rewrite:
     if len(casts) < 2 or len(casts) < len(producers):
         raise NoMatch(f"{node} does not combine the results of two or more Casts alone")
     source, wide = common_source(graph, node, casts), target_of(casts[0])
+    require_change(casts[0], source)
     for cast in casts:
         require_no_other_users(graph, cast, (node,))
     require_no_larger(node, source, wide)
@@ -77,6 +85,7 @@ def before_pieces(graph: Graph, node: Node, rounds_float16: bool) -> Rewrite:
     require_runs_in(graph, node, target, rounds_float16)
     first = next(iter(casts.values()))
     require_plain(graph, first.outputs[0])
+    require_change(first, source)
     if not rounds_float16 or not target.is_floating_point():
         _require_no_cast_above(graph, first, node.inputs[0])
     if not rounds_float16:
@@ -109,6 +118,7 @@ def before_repeating(graph: Graph, node: Node, rounds_float16: bool) -> Rewrite:
     once = repeating.inputs[0]
     source, target = require_plain(graph, once), target_of(node)
     require_plain(graph, node.outputs[0])
+    require_change(node, source)
     times = repetition(graph, repeating)
     if times <= 1:
         raise NoMatch(f"{repeating} is not known to give more elements than it reads")
