@@ -62,8 +62,8 @@ def _follows_mover(graph: Graph, node: Node) -> bool:
 
 @dataclass(frozen=True)
 class PushCasts(Pass):
-    """Transpose, Reshape, Slice, Gather, Concat, Where, Pad and the like move elements of any type alike. Abs and Neg of
-    floats, Relu, and Max and Min of integers give the same in each type that represents them. Five cases:
+    """Transpose, Reshape, Slice, Gather, Concat, Where, Pad and the like move elements of any type alike. Abs and Neg
+    of floats, Relu, and Max and Min of integers give the same in each type that represents them. Five cases:
 
     - a Cast to a type that represents every number, such operators, and a Cast back: the operators run on the first
       type, both Casts vanish, and constants are stored in that type; if the last Cast is to a third type, one is left;
