@@ -37,7 +37,7 @@ _BLOCKS = frozenset(
     }
 )
 # Operator -> the types for which ONNX Runtime's CPU provider does not run it, although ONNX allows them.
-# Found with ONNX Runtime 1.31; `tests/test_push_casts.py` tries it, and the next list.
+# Found with ONNX Runtime 1.31; `tests/test_element_types.py` tries it, and the next list.
 NO_KERNEL: Mapping[str, frozenset[DataType]] = {
     **dict.fromkeys(("Abs", "Neg", "Expand", "Tile"), _BFLOAT16),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _BLOCKS),
