@@ -75,7 +75,7 @@ def test_a_quick_look_misses_no_match(seed):
     every = [cls() for cls in passes.all_passes().values()]
     rules = [(pass_, rule) for pass_ in every for rule in pass_.rules if rule.may_match is not None]
     draw, found, skipped = random.Random(seed), 0, 0
-    for pass_, rule in draw.sample(rules, 24):
+    for pass_, rule in draw.sample(rules, 32):
         graph = random_graph(draw.randrange(1_000), [rule.example.before])
         for node in (node for node in graph.nodes if not {node.op, "*"}.isdisjoint(rule.operators)):
             try:
