@@ -20,7 +20,7 @@ from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
-from workbench.precision.element_types import WIDE, NotConvertible, float_call, type_name
+from workbench.precision.element_types import WIDE, NotConvertible, float_call, numpy_name
 from workbench.precision.fitting import MAX_TRIALS, fit
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder
@@ -345,7 +345,7 @@ def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
         "g (float[64] x, float[64] z) => (float[64] y) { a = Mul(x, z)  b = Add(a, z)  c = Mul(b, b)  y = Sub(c, a) }"
     )
     graph = original.copy()
-    run_pass(precision_strategy("record-then-insert", {"type": type_name(narrow)}), graph, PassContext(CPU))
+    run_pass(precision_strategy("record-then-insert", {"type": numpy_name(narrow)}), graph, PassContext(CPU))
     inputs = random_inputs(original)
     x, z = (inputs[name].astype(narrow.numpy()) for name in ("x", "z"))
     a = x * z
@@ -356,5 +356,5 @@ def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
         assert (outputs(graph, inputs)["y"] != expected).any()
     recorder = RunRecorder(inputs_of=lambda graph: inputs)
     exact = outputs(original, inputs)["y"]
-    error = recorder.output_error(original, type_name(narrow))(graph)
+    error = recorder.output_error(original, numpy_name(narrow))(graph)
     assert error == pytest.approx(np.abs(exact - expected).max() / np.abs(exact).max(), rel=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph
-from workbench.precision.element_types import type_name
+from workbench.precision.element_types import numpy_name
 from workbench.precision.precision_facts import PrecisionFacts
 from workbench.precision.problem import type_side
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -62,7 +62,7 @@ class PrecisionAutocast(PrecisionStrategy):
     )
 
     def why_chosen(self, dtype: DataType) -> str:
-        return f"{'its operands are' if dtype != DataType.FLOAT else 'one of its operands is'} in {type_name(dtype)}"
+        return f"{'its operands are' if dtype != DataType.FLOAT else 'one of its operands is'} in {numpy_name(dtype)}"
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         number = len(choices.calls) - len(choices.fixed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph
 from workbench.precision.cast_cost import bytes_converted
-from workbench.precision.element_types import type_name
+from workbench.precision.element_types import numpy_name
 from workbench.precision.precision_facts import PrecisionFacts
 from workbench.precision.problem import type_side
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -63,7 +63,7 @@ class PrecisionGreedy(PrecisionStrategy):
 
     def why_chosen(self, dtype: DataType) -> str:
         fewer = "no more" if dtype == DataType.FLOAT else "fewer"
-        return f"{fewer} bytes of its operands are cast with it in {type_name(dtype)}"
+        return f"{fewer} bytes of its operands are cast with it in {numpy_name(dtype)}"
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         number = len(choices.calls) - len(choices.fixed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.ir import DataType
 from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import BYTES, COUNT, in_unit
-from workbench.precision.element_types import type_name
+from workbench.precision.element_types import numpy_name
 from workbench.precision.precision_facts import PrecisionFacts
 from workbench.precision.problem import precision_problem
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -70,7 +70,7 @@ class PrecisionOptimal(PrecisionStrategy):
     )
 
     def why_chosen(self, dtype: DataType) -> str:
-        return f"all Casts together cost least with it in {type_name(dtype)}"
+        return f"all Casts together cost least with it in {numpy_name(dtype)}"
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         stated = precision_problem(choices.graph, choices.calls, choices.fixed, choices.narrow, self.weigh)

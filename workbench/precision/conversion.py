@@ -10,7 +10,7 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.ir.types import Constant, TensorType, ValueType
 from workbench.metrics.transpose_cost import elements
-from workbench.precision.element_types import cast_constant, float_call, is_type_cast, type_name
+from workbench.precision.element_types import cast_constant, float_call, is_type_cast, numpy_name
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def change_type(graph: Graph, node: Node, dtype: DataType, narrow: DataType, sha
     Raises NotConvertible with a sentence if the operator cannot run in `dtype`.
     """
     call = float_call(graph, node, narrow)
-    suffix = type_name(dtype)
+    suffix = numpy_name(dtype)
     taken: set[str] = set()
     names: dict[str, str] = {}
     before: list[Node] = []
@@ -75,7 +75,7 @@ def change_type(graph: Graph, node: Node, dtype: DataType, narrow: DataType, sha
         casts = [user for user in graph.users(value) if is_type_cast(graph, user, narrow)]
         casts_of_results += casts
         if len(casts) < len(graph.users(value)) or graph.is_output(value):
-            after.append(_cast(names[value], value, call.dtype, fresh(f"to_{type_name(call.dtype)}_{value}")))
+            after.append(_cast(names[value], value, call.dtype, fresh(f"to_{numpy_name(call.dtype)}_{value}")))
         of_type(value, dtype)
     inputs = [names[value] if index in call.inputs else value for index, value in enumerate(node.inputs)]
     outputs = [names[value] if index in call.outputs else value for index, value in enumerate(node.outputs)]
@@ -135,7 +135,7 @@ def operands_text(graph: Graph, conversion: TypeChange, dtype: DataType) -> str:
         parts.append(f"'{value}' is cast, {elements(_elements(graph, value))}")
     if conversion.reused:
         names = " and ".join(f"'{value}'" for value in conversion.reused)
-        parts.append(f"{names} {'exists' if len(conversion.reused) == 1 else 'exist'} in {type_name(dtype)} already")
+        parts.append(f"{names} {'exists' if len(conversion.reused) == 1 else 'exist'} in {numpy_name(dtype)} already")
     if conversion.weights:
         number = f"{conversion.weights:,} constant{'' if conversion.weights == 1 else 's'}"
         parts.append(f"{number} {'is' if conversion.weights == 1 else 'are'} cast now")

@@ -36,7 +36,7 @@ class FloatCall:
     outputs: tuple[int, ...]
 
 
-def type_name(dtype: DataType) -> str:
+def numpy_name(dtype: DataType) -> str:
     """ "float32", "float16" or "bfloat16", as numpy and torch name them."""
     return "float32" if dtype == WIDE else dtype.name.lower()
 
@@ -81,7 +81,7 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
         if formal.type_str not in letters:
             raise NotConvertible(f"{node} gives '{node.outputs[index]}' in a type that no operand decides")
     if not any(node.inputs[index] not in graph.constants for index in inputs):
-        raise NotConvertible(f"{node} reads no computed float that may be {type_name(narrow)} by its schema")
+        raise NotConvertible(f"{node} reads no computed float that may be {numpy_name(narrow)} by its schema")
     values = (*(node.inputs[index] for index in inputs), *(node.outputs[index] for index in outputs))
     dtypes = {_dtype(graph, value) for value in values}
     if len(dtypes) != 1:

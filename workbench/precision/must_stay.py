@@ -11,7 +11,7 @@ import numpy as np
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.layout.profile import Profile
-from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest_positive, type_name
+from workbench.precision.element_types import FloatCall, largest, largest_sum, numpy_name, smallest_positive
 from workbench.precision.recorded import Magnitudes
 from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
 from workbench.rewrite.analyses.reductions import reduced_axes
@@ -61,7 +61,7 @@ def _out_of_range(graph: Graph, value: str, narrow: DataType, recorded: Mapping[
         return f"'{value}' reaches {_number(magnitudes.largest)}; {_ends_at(narrow)}"
     if 0 < magnitudes.largest <= smallest_positive(narrow) / 2:
         return (
-            f"no element of '{value}' is above {_number(magnitudes.largest)}; {type_name(narrow)} begins at "
+            f"no element of '{value}' is above {_number(magnitudes.largest)}; {numpy_name(narrow)} begins at "
             f"{_number(smallest_positive(narrow))}, so all become 0"
         )
     return ""
@@ -76,7 +76,7 @@ def _becomes_zero(graph: Graph, node: Node, narrow: DataType, recorded: Mapping[
     magnitudes = _magnitudes(graph, value, recorded)
     if magnitudes is None or magnitudes.smallest is None or magnitudes.smallest > smallest_positive(narrow) / 2:
         return ""
-    return f"an element of '{value}' is {_number(magnitudes.smallest)}, which {type_name(narrow)} rounds to 0"
+    return f"an element of '{value}' is {_number(magnitudes.smallest)}, which {numpy_name(narrow)} rounds to 0"
 
 
 def _long_sum(graph: Graph, node: Node, narrow: DataType) -> str:
@@ -94,7 +94,7 @@ def _long_sum(graph: Graph, node: Node, narrow: DataType) -> str:
         return ""
     if count <= largest_sum(narrow):
         return ""
-    return f"{node} adds {count:,} numbers; a sum in {type_name(narrow)} loses ones from {largest_sum(narrow):,} on"
+    return f"{node} adds {count:,} numbers; a sum in {numpy_name(narrow)} loses ones from {largest_sum(narrow):,} on"
 
 
 def _inexact(graph: Graph, node: Node, narrow: DataType) -> str:
@@ -111,7 +111,7 @@ def _inexact(graph: Graph, node: Node, narrow: DataType) -> str:
         if (rounded != array).any():
             index = int(np.argmax(rounded != array))
             number, other = array.flat[index], rounded.flat[index]
-            return f"{node} compares with {number:.6g}, which {type_name(narrow)} rounds to {other:.6g}"
+            return f"{node} compares with {number:.6g}, which {numpy_name(narrow)} rounds to {other:.6g}"
     return ""
 
 
@@ -127,7 +127,7 @@ def _magnitudes(graph: Graph, value: str, recorded: Mapping[str, Magnitudes]) ->
 
 
 def _ends_at(narrow: DataType) -> str:
-    return f"{type_name(narrow)} ends at {_number(largest(narrow))}"
+    return f"{numpy_name(narrow)} ends at {_number(largest(narrow))}"
 
 
 def _number(number: float) -> str:

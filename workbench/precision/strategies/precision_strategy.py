@@ -20,7 +20,7 @@ from workbench.precision.element_types import (
     FloatCall,
     NotConvertible,
     float_call,
-    type_name,
+    numpy_name,
 )
 from workbench.precision.fitting import Fitted, fit
 from workbench.precision.must_stay import reason_to_stay
@@ -120,7 +120,7 @@ class PrecisionStrategy(Pass):
             node, dtype = graph.node(name), narrow if side == LAST_SIDE else WIDE
             conversion = change_type(graph, node, dtype, narrow, self.shares_casts)
             reason = choices.reasons.get(name) or self.why_chosen(dtype)
-            sentence = f"{node} runs in {type_name(dtype)}: {reason}; {operands_text(graph, conversion, dtype)}"
+            sentence = f"{node} runs in {numpy_name(dtype)}: {reason}; {operands_text(graph, conversion, dtype)}"
             yield Rewrite(conversion.edit, sentence, (name,))
         if self.shares_casts:
             yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
@@ -148,7 +148,7 @@ class PrecisionStrategy(Pass):
 
     def why_chosen(self, dtype: DataType) -> str:
         """Why an operator without a reason of its own runs in that type, as a clause."""
-        return f"its operands are in {type_name(dtype)}"
+        return f"its operands are in {numpy_name(dtype)}"
 
     @property
     def _patterns(self) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def type_choices(
         if why:
             fixed[node.name], reasons[node.name] = FIRST_SIDE, why
         elif wanted == NARROW:
-            fixed[node.name], reasons[node.name] = LAST_SIDE, f"{by} runs {node.op} in {type_name(narrow)}"
+            fixed[node.name], reasons[node.name] = LAST_SIDE, f"{by} runs {node.op} in {numpy_name(narrow)}"
     return TypeChoices(graph, narrow, calls, fixed, reasons)
 
 
