@@ -134,6 +134,10 @@ def minimum(command_line: CommandLine) -> Content:
     return [counts, growth_of_times, times]
 
 
+def precision(command_line: CommandLine) -> Content:
+    return _samples_and_real(command_line, "precision.py")
+
+
 def saturation(command_line: CommandLine) -> Content:
     return _samples_and_real(command_line, "saturation.py")
 
@@ -241,6 +245,7 @@ PARTS = (
     rounding,
     strategies,
     minimum,
+    precision,
     saturation,
     fusion,
     layouts,
