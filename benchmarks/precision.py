@@ -128,7 +128,7 @@ def _error(error: float) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).replace("|", "/").split())[:120]
+    return " ".join(str(error).replace("|", "/").split())[:120].strip()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Magnitudes:
 
 
 class ValueRecorder:
-    """Runs graphs on the inputs of the session; found in a PassContext. Each raises NotRecordedError if one does not
+    """Runs graphs on the inputs of the run; found in a PassContext. Each raises NotRecordedError if one does not
     run."""
 
     def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
