@@ -190,7 +190,7 @@ def page_link(page, name: str) -> Any:
 
 
 PART_OF = {
-    **dict.fromkeys(("Layouts", "Tune", "Extract", "Workshop"), "Optimize"),
+    **dict.fromkeys(("Layouts", "Precision", "Tune", "Extract", "Workshop"), "Optimize"),
     **dict.fromkeys(("Compare tools", "Matrix", "Runs"), "Measure"),
     "Lockstep": "Compare",
     "Streams": "Memory",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from workbench.cli.arguments import input_arguments, load_chosen, model_argument
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say, warn
 from workbench.io.dims import parse_dims
-from workbench.run.verdict_words import relative_error_text
+from workbench.run.precision_effects import WITHOUT_EFFECT, by_loss, loss_sentence, loss_text, precision_effects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +41,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.run.precision_effects import precision_effects
-
     graph = load_chosen(chosen)
     with verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
         effects = precision_effects(graph, chosen.type, inputs=verifier.inputs, worker=verifier.worker)
@@ -59,17 +56,14 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _print(graph: Graph, effects: Sequence[Effect], narrow: str) -> None:
-    ordered = sorted(effects, key=_lost_alone, reverse=True)
-    first = ordered[0]
-    error = _text(first.alone, first.max_abs)
-    loses = f"loses most by itself: {error}" if math.isfinite(first.alone) else f"by itself: {error}"
-    say(f"{first.op} '{first.node}' {loses}; {_outputs_text(graph, effects)} in {narrow}")
+    ordered = by_loss(effects)
+    say(loss_sentence(graph, effects, narrow))
     rows = [
         (
             effect.node,
             effect.op,
-            _text(effect.alone, effect.max_abs),
-            _text(effect.cumulative, effect.max_abs),
+            loss_text(effect.alone, effect.max_abs),
+            loss_text(effect.cumulative, effect.max_abs),
             f"{effect.max_abs:.3g}",
         )
         for effect in ordered[:_SHOWN]
@@ -79,31 +73,4 @@ def _print(graph: Graph, effects: Sequence[Effect], narrow: str) -> None:
         say(f"{len(effects) - _SHOWN:,} more operators lose less by themselves; --json prints all")
     others = len(graph) - len(effects)
     if others:
-        why = "they run in one type only, hold bodies, or give no floats"
-        say(f"{others:,} of {len(graph):,} operators have no row: {why}")
-
-
-def _lost_alone(effect: Effect) -> tuple[bool, float]:
-    """The key by which operators are sorted: one whose error is not finite loses more than any other."""
-    is_finite = math.isfinite(effect.alone)
-    return not is_finite, effect.alone if is_finite else 0.0
-
-
-def _outputs_text(graph: Graph, effects: Sequence[Effect]) -> str:
-    """The largest error of the outputs, as a clause."""
-    producers = {node.name for output in graph.outputs if (node := graph.producer(output)) is not None}
-    last = [effect for effect in effects if effect.node in producers]
-    if not last:
-        return "no output has a type to choose"
-    worst = max(last, key=lambda effect: (not math.isfinite(effect.cumulative), effect.cumulative))
-    error = _text(worst.cumulative, worst.max_abs)
-    return f"the output's error is {error}" if math.isfinite(worst.cumulative) else f"the output {error}"
-
-
-def _text(error: float, max_abs: float) -> str:
-    """A relative error for a table; what is not finite, in a word."""
-    if math.isnan(error):
-        return "NaN"
-    if math.isinf(error):
-        return "overflows" if max_abs else "not 0"
-    return relative_error_text(error)
+        say(f"{others:,} of {len(graph):,} operators have no row: {WITHOUT_EFFECT}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.emulation import ComparedResult, emulate
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
 from workbench.run.randomness import is_random, with_seeds
+from workbench.run.verdict_words import relative_error_text
 from workbench.run.worker.client import Worker
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits, weight_bytes
 
+WITHOUT_EFFECT = "they run in one type only, hold bodies, or give no floats"  # of other operators, why
 _ACTIVATIONS = 3  # each value in float32, from the operator alone in the type, and from all in the type
 
 
@@ -111,3 +113,43 @@ def _worst(errors: list[float]) -> float:
 
 def _is_not_finite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
+
+
+# ---- in words ------------------------------------------------------------------------------
+
+
+def by_loss(effects: Iterable[Effect]) -> list[Effect]:
+    """The effects, those first that lose most by themselves; an error that is not finite is the largest."""
+    return sorted(effects, key=lambda effect: _size(effect.alone), reverse=True)
+
+
+def loss_sentence(graph: Graph, effects: Sequence[Effect], narrow: str) -> str:
+    """Which operator loses most by itself, and the largest error of the outputs."""
+    first = by_loss(effects)[0]
+    error = loss_text(first.alone, first.max_abs)
+    loses = f"loses most by itself: {error}" if math.isfinite(first.alone) else f"by itself: {error}"
+    return f"{first.op} '{first.node}' {loses}; {_outputs_text(graph, effects)} in {narrow}"
+
+
+def loss_text(error: float, max_abs: float) -> str:
+    """A relative error for a table; what is not finite, in a word."""
+    if math.isnan(error):
+        return "NaN"
+    if math.isinf(error):
+        return "overflows" if max_abs else "not 0"
+    return relative_error_text(error)
+
+
+def _outputs_text(graph: Graph, effects: Sequence[Effect]) -> str:
+    """The largest error of the outputs, as a clause."""
+    producers = {node.name for output in graph.outputs if (node := graph.producer(output)) is not None}
+    last = [effect for effect in effects if effect.node in producers]
+    if not last:
+        return "no output has a type to choose"
+    worst = max(last, key=lambda effect: _size(effect.cumulative))
+    error = loss_text(worst.cumulative, worst.max_abs)
+    return f"the output's error is {error}" if math.isfinite(worst.cumulative) else f"the output {error}"
+
+
+def _size(error: float) -> float:
+    return error if math.isfinite(error) else math.inf

@@ -17,6 +17,7 @@ from workbench.ui.screens.matrix_page import matrix_page
 from workbench.ui.screens.memory_page import memory_page
 from workbench.ui.screens.open_page import open_page
 from workbench.ui.screens.optimize_page import optimize_page
+from workbench.ui.screens.precision_page import precision_page
 from workbench.ui.screens.run_page import run_page
 from workbench.ui.screens.runs_page import runs_page
 from workbench.ui.screens.streams_page import streams_page
@@ -40,9 +41,10 @@ def _part(script: Callable[[], None], title: str, url_path: str) -> Page:
 
 
 _optimize = st.Page(
-    lambda: optimize_page(_tune, (_layouts, _extract, _workshop)), title="2 Optimize", url_path="optimize"
+    lambda: optimize_page(_tune, (_layouts, _precision, _extract, _workshop)), title="2 Optimize", url_path="optimize"
 )
 _layouts: Page = _part(layouts_page, "Layouts", "layouts")
+_precision: Page = _part(precision_page, "Precision", "precision")
 _tune: Page = _part(lambda: tune_page(_optimize), "Tune", "tune")
 _extract: Page = _part(lambda: extract_page(_optimize), "Extract", "extract")
 _workshop: Page = _part(lambda: workshop_page(_optimize), "Workshop", "workshop")
@@ -59,7 +61,14 @@ _open = st.Page(
 )
 _stages = [_open, _optimize, _measure, st.Page(lambda: export_page(_optimize), title="4 Export", url_path="export")]
 _groups = [
-    {"Pipeline": _optimize, "Layouts": _layouts, "Tune": _tune, "Extract": _extract, "Workshop": _workshop},
+    {
+        "Pipeline": _optimize,
+        "Layouts": _layouts,
+        "Precision": _precision,
+        "Tune": _tune,
+        "Extract": _extract,
+        "Workshop": _workshop,
+    },
     {
         "Latency": _measure,
         "Compare tools": _part(lambda: compare_tools_page(_compare), "Compare tools", "rivals"),

@@ -1,0 +1,27 @@
+"""The page Precision in a browser: the way there, the run, and the way from its table to the graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser import GraphView, go, open_sample, settle
+
+_HEAD, _ROW = 34, 26  # pixels of the table
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def test_a_row_of_the_table_leads_to_its_node(page):
+    open_sample(page, "ppocr_cls_v2")
+    go(page, "Precision")
+    page.get_by_role("button", name="Run in both types").click()
+    sentence = page.get_by_text("loses most by itself")
+    sentence.wait_for()
+    settle(page)
+    first = sentence.inner_text().split("'")[1]
+    table = page.get_by_test_id("stDataFrame").bounding_box()
+    page.mouse.click(table["x"] + 60, table["y"] + _HEAD + _ROW / 2)
+    settle(page)
+    view = GraphView(page)
+    view.wait(f"hook => hook.state().selected === {first!r}")
+    assert page.get_by_role("alert").count() == 0

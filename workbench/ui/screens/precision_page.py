@@ -1,0 +1,113 @@
+"""The page Precision: which operators lose the accuracy in float16 or bfloat16, beside the graph."""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from workbench.errors import UserError
+from workbench.ir import Graph
+from workbench.precision.element_types import NARROW_TYPES
+from workbench.run.precision_effects import (
+    WITHOUT_EFFECT,
+    Effect,
+    by_loss,
+    loss_sentence,
+    loss_text,
+    precision_effects,
+)
+from workbench.ui.screens.memory_page import graphs_of
+from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Job, Report
+from workbench.ui.widgets.graph_view import graph_view
+from workbench.ui.widgets.numbers import download_button, shown_csv
+from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.progress import result_if_any
+from workbench.ui.widgets.tables import table
+
+_GRAPH = 520  # pixels of height
+_ROWS = 16
+_COLUMNS = {
+    "alone": st.column_config.TextColumn(
+        alignment="right",
+        help="Error of its results, relative to their largest magnitude, if this operator alone runs in the type.",
+    ),
+    "cumulative": st.column_config.TextColumn(
+        alignment="right", help="The same if all operators before it run in the type too."
+    ),
+    "max |value|": st.column_config.NumberColumn(
+        format="%.3g", help="Largest magnitude of its results in float32; float16 ends at 65,504."
+    ),
+}
+
+
+def precision_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    header(opened)
+    graphs = graphs_of(opened)
+    of, narrow_column, press = st.columns([4, 2, 2], vertical_alignment="bottom")
+    name = of.selectbox("Graph", list(graphs), key=f"precision_of_{opened.number}")
+    narrow = narrow_column.selectbox("Type", list(NARROW_TYPES), key="precision_type", persist_state="session")
+    graph = graphs[name]
+    if press.button("Run in both types", type="primary", width="stretch", key="precision_run"):
+        opened.jobs.start("precision", _job(opened, name, graph, narrow))
+    try:
+        result_if_any(opened.jobs, "precision", "The run was cancelled; earlier results stay.")
+    except UserError as error:
+        show_error(error)
+    measured, effects = opened.effects.get((name, narrow), (None, ()))
+    if measured is not graph:
+        st.caption("One run says what each operator loses in the type, by itself and with all before it.")
+        graph_view(_key(opened, name), shown_graph(opened, name, graph, opened.profile), _GRAPH)
+        return
+    st.markdown(markdown_escaped(f"{loss_sentence(graph, effects, narrow)}."))
+    left, right = st.columns([5, 7], gap="medium")
+    with left:
+        _table(opened, name, graph, by_loss(effects), narrow)
+    with right:
+        graph_view(_key(opened, name), shown_graph(opened, name, graph, opened.profile), _GRAPH)
+
+
+def _job(opened: Opened, name: str, graph: Graph, narrow: str) -> Job:
+    def work(report: Report) -> None:
+        report(f"running each operator in float32 and in {narrow}", None)
+        verifier = opened.verifier
+        effects = precision_effects(graph, narrow, inputs=verifier.inputs_of(graph), worker=verifier.worker)
+        opened.effects[name, narrow] = graph, effects
+
+    return Job(work, worker(), title=f"Accuracy of {opened.title} in {narrow}")
+
+
+def _table(opened: Opened, name: str, graph: Graph, effects: list[Effect], narrow: str) -> None:
+    """Draw the operators, those first that lose most by themselves; a click on a row shows its node in the graph."""
+    rows = [
+        {
+            "alone": loss_text(effect.alone, effect.max_abs),
+            "cumulative": loss_text(effect.cumulative, effect.max_abs),
+            "max |value|": effect.max_abs,
+            "operator": effect.op,
+            "node": effect.node,
+        }
+        for effect in effects
+    ]
+
+    def show(row: int) -> None:
+        shown_graph(opened, name, graph, opened.profile).reveal({"id": effects[row].node})
+
+    key = f"precision_table_{opened.number}_{name}_{narrow}"
+    table(rows, _COLUMNS, max_rows=_ROWS, key=key, on_click=show)
+    text, as_csv, as_json = st.columns([6, 2, 2], vertical_alignment="center")
+    others = len(graph) - len(effects)
+    text.caption(f"{others:,} of {len(graph):,} operators have no row: {WITHOUT_EFFECT}." if others else "")
+    download_button(as_csv, "CSV", shown_csv(rows), "precision.csv", "precision_csv")
+    listed = json.dumps([effect.to_json() for effect in effects], indent=1)
+    download_button(as_json, "JSON", listed, "precision.json", "precision_json")
+
+
+def _key(opened: Opened, name: str) -> str:
+    return f"precision_graph_{opened.number}_{name}"
