@@ -73,7 +73,7 @@ def precision_page() -> None:
         graph_view(_key(opened, name), shown_graph(opened, name, graph, opened.profile), _GRAPH)
 
 
-def _job(opened: Opened, name: str, graph: Graph, narrow: str) -> Job:
+def _job(opened: Opened, name: str, graph: Graph, narrow: str) -> Job[None]:
     def work(report: Report) -> None:
         report(f"running each operator in float32 and in {narrow}", None)
         verifier = opened.verifier
