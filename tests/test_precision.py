@@ -20,7 +20,7 @@ from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
-from workbench.precision.element_types import WIDE, NotConvertible, float_call, numpy_name
+from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call, numpy_name
 from workbench.precision.fitting import MAX_TRIALS, fit
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder
@@ -68,13 +68,14 @@ def test_random_graphs_in_mixed_types(seed):
     assert facts.certified == (facts.bound == facts.bytes_converted)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_a_second_run_changes_nothing_and_the_way_back_leaves_no_cast(seed):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_second_run_changes_nothing_and_the_way_back_leaves_no_cast(seed, strategy):
     original = random_mixed_graph(seed)
     graph = original.copy()
-    run(graph, "optimal")
+    run(graph, strategy)
     casts = count_casts(graph, FLOAT16).casts
-    again = run(graph, "optimal")
+    again = run(graph, strategy)
     assert not again.rewrites and count_casts(graph, FLOAT16).casts == casts
     if any(graph.tensor_type(value).dtype == FLOAT16 for value in graph.outputs):
         return  # an output in float16 keeps its Cast
@@ -131,6 +132,23 @@ def test_a_narrowing_pair_is_no_pair_that_cancels():
     assert not step.rewrites
     inputs = random_inputs(original)
     np.testing.assert_array_equal(outputs(graph, inputs)["y"], outputs(original, inputs)["y"])
+
+
+def test_what_constants_alone_decide_is_cast_before_the_run_and_costs_nothing():
+    graph = typed(
+        "g (float[2,2] x) => (float[2,2] y) <float[2,2] c = {1, 2, 3, 4}> { e = Exp(c)  f = Neg(e)  y = MatMul(x, f) }"
+    )
+    facts = run(graph, "optimal").facts
+    assert facts.certified and facts.bound == facts.bytes_converted == 2 * 4 * (4 + 2) and facts.casts == 2
+
+
+def test_a_channels_last_form_takes_the_types_of_its_files_opset(tmp_path):
+    """Its body is written at that opset, 17 here, at which a Conv has no bfloat16."""
+    sample = ROOT / "sample_models" / "tvm_two_convs_nhwc.onnx"
+    for dtype in NARROW_TYPES:
+        history = api.optimize(api.load(sample), "", precision="optimal", options={"precision_optimal.type": dtype})
+        api.export(history.graph, tmp_path / f"{dtype}.onnx")
+        assert bool(history.steps[-1].rewrites) == (dtype == "float16")
 
 
 # ---- what must stay -------------------------------------------------------------------

@@ -128,10 +128,15 @@ def cast_constant(tensor: Constant, dtype: DataType) -> Constant:
 
 
 def _schema(graph: Graph, node: Node) -> defs.OpSchema | None:
-    """The schema of the operator; of a channels-last form that of the channels-first one, whose types are the same."""
+    """The schema of the operator; of a channels-last form that of the channels-first one, whose types are the same.
+
+    The body of such a form is written at the opset of the file, which its types do not raise.
+    """
     op = plain_op(node)
     domain, _, op_type = op.rpartition(".")
     version = graph.opset_imports.get(domain, 0)
+    if op != node.op and graph.file_opset is not None:
+        version = min(version, graph.file_opset)
     return defs.get_schema(op_type, version, domain) if version and defs.has(op_type, version, domain) else None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node
 from workbench.layout.problem.cost_model import BYTES, DECIDES
+from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.precision.cast_cost import bytes_converted, casts_between
 from workbench.precision.element_types import (
     WIDE,
@@ -62,6 +63,7 @@ class _Builder:
         self, graph: Graph, calls: Mapping[str, FloatCall], fixed: Mapping[str, int], narrow: DataType, weigh: str
     ) -> None:
         self.graph, self.calls, self.narrow, self.weigh = graph, calls, narrow, weigh
+        self.free = computed_from_constants(graph)  # computed before the run
         self.choices = [Choice((0, None)), Choice((None, 0))]  # what has one type only, by side
         self.nodes: list[str | None] = [None, None]
         self.written = [FIRST_SIDE, LAST_SIDE]
@@ -124,6 +126,8 @@ class _Builder:
         return SharedValue(choice, readers, self._cost(root))
 
     def _cost(self, value: str) -> int:
+        if value in self.free:
+            return 0
         size = bytes_converted(self.graph, value, self.narrow) or 0
         decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
         return decides * DECIDES + breaks_ties * _BREAKS_TIES

@@ -87,7 +87,8 @@ class PrecisionStrategy(Pass):
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, PrecisionFacts]:
         narrow = NARROW_TYPES[self.type]
-        yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
+        if self.shares_casts:
+            yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
         recorded, note = _recorded(graph, context, narrow)
         choices = type_choices(graph, narrow, context.find(Profile), self._patterns, recorded)
         chosen, fitted = self.choose(choices), None
