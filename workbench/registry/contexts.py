@@ -31,11 +31,11 @@ def pass_context(
     """The context of passes: the target of that name, an operator timer and a tool runner.
 
     worker:   the process in which operators are timed; a new one if None. on_progress: is called with the progress of
-    timing and tools, a text and the fraction done, from 0 to 1; may raise to stop. inputs_of: the inputs on which a
+    timing, trials and tools, a text and the fraction done, from 0 to 1; may raise to stop. inputs_of: the inputs on which a
     graph is run to record its values; seeded ones if None.
     """
     timer = DeviceOperatorTimer(worker, on_progress)
-    recorder = RunRecorder(worker, inputs_of)
+    recorder = RunRecorder(worker, inputs_of, on_progress)
     return PassContext(load_profile(target), timer, recorder, ProcessToolRunner(on_progress), mode=mode, limits=limits)
 
 

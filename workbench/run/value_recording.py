@@ -5,6 +5,7 @@ For the magnitudes, reductions are added to the file of the graph, so that one r
 
 from __future__ import annotations
 
+import itertools
 import math
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,12 +22,14 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
+from workbench.precision.fitting import MAX_TRIALS
 from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
 from workbench.precision.rounding_everywhere import rounded_everywhere
 from workbench.run.compare import compare
 
 if TYPE_CHECKING:
     from workbench.run.inputs import Tensors
+    from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.worker.client import Worker
 
 _PREFIX = "workbench_magnitude"
@@ -36,10 +39,16 @@ class RunRecorder(ValueRecorder):
     """Runs graphs in ONNX Runtime, without optimizations.
 
     worker: the process that runs it; a new one if None. inputs_of: the inputs of a graph; seeded ones if None.
+    on_progress: called before each trial of an error; may raise to stop.
     """
 
-    def __init__(self, worker: Worker | None = None, inputs_of: Callable[[Graph], Tensors] | None = None) -> None:
-        self._worker, self._inputs_of = worker, inputs_of
+    def __init__(
+        self,
+        worker: Worker | None = None,
+        inputs_of: Callable[[Graph], Tensors] | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> None:
+        self._worker, self._inputs_of, self._on_progress = worker, inputs_of, on_progress
 
     def record(self, graph: Graph, values: Collection[str]) -> Mapping[str, Magnitudes]:
         with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
@@ -56,9 +65,13 @@ class RunRecorder(ValueRecorder):
             return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs, worker=worker)}
 
     def output_error(self, graph: Graph, narrow: str) -> Callable[[Graph], float]:
-        expected = self._outputs(graph)
+        expected, numbers = self._outputs(graph), itertools.count(1)
 
         def error(other: Graph) -> float:
+            number = next(numbers)
+            if self._on_progress is not None:
+                text = f"run {number} of at most {MAX_TRIALS}, with other operators in float32"
+                self._on_progress(text, min(number / MAX_TRIALS, 1.0))
             found = compare(expected, self._outputs(rounded_everywhere(other, NARROW_TYPES[narrow])))
             comparable = all(output.max_rel is not None for output in found.outputs)
             return (found.max_rel_error or 0.0) if comparable else math.inf
