@@ -31,8 +31,8 @@ def pass_context(
     """The context of passes: the target of that name, an operator timer and a tool runner.
 
     worker:   the process in which operators are timed; a new one if None. on_progress: is called with the progress of
-    timing, trials and tools, a text and the fraction done, from 0 to 1; may raise to stop. inputs_of: the inputs on which a
-    graph is run to record its values; seeded ones if None.
+    timing, trials and tools, a text and the fraction done, from 0 to 1; may raise to stop. inputs_of: the inputs on
+    which a graph is run to record its values; seeded ones if None.
     """
     timer = DeviceOperatorTimer(worker, on_progress)
     recorder = RunRecorder(worker, inputs_of, on_progress)
