@@ -74,7 +74,6 @@ class PrecisionStrategy(Pass):
 
     type: str = option("float16", "The narrower type.", choices=tuple(NARROW_TYPES))
     keep: str = option("", "Patterns of names of nodes that stay in float32, separated by commas: /head/*,Pow_12.")
-
     max_error: float = option(0.0, "The largest relative error of an output; 0: any that the type allows.", least=0.0)
 
     @abstractmethod
