@@ -10,7 +10,7 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.ir.types import Constant, TensorType, ValueType
 from workbench.metrics.transpose_cost import elements
-from workbench.precision.element_types import cast_constant, float_call, is_type_cast, numpy_name
+from workbench.precision.element_types import WIDE, cast_constant, float_call, is_type_cast, numpy_name
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,13 @@ def tidy_casts(graph: Graph, narrow: DataType) -> Iterator[tuple[Edit, str, tupl
             continue
         value, result = node.inputs[0], node.outputs[0]
         producer = graph.producer(value)
-        if producer is not None and is_type_cast(graph, producer, narrow) and node.attr("to") == narrow.value:
+        widened = producer is not None and producer.attr("to") == WIDE.value
+        if (
+            producer is not None
+            and widened
+            and is_type_cast(graph, producer, narrow)
+            and node.attr("to") == narrow.value
+        ):
             source = producer.inputs[0]
             unread = (producer.name,) if graph.users(value) == (node,) and not graph.is_output(value) else ()
             edit = Edit(remove=(name, *unread), replace={result: source})
