@@ -21,11 +21,12 @@ from workbench.checker.output import Output
 from workbench.checker.plain import PlainConstant, PlainModel, PlainNode
 from workbench.checker.rebuilding import node_proto
 from workbench.checker.replay import LoggedEdit, Replay
-from workbench.checker.running import NARROWED, ROUNDING, Array, cpu_session, largest_difference, random_array
+from workbench.checker.running import ROUNDING, Array, cpu_session, largest_difference, random_array
 from workbench.checker.types import PlainType, sizes_of
 
 _MAX_REWRITES = 1_000  # the most rewrites that are evaluated
 _STEPS_AROUND = 8  # producers that are followed to operands that both sides read
+_NARROWED = 5e-2  # the largest difference by one operator in a narrower type, as a part of the largest element
 _LARGEST = 2**22  # elements of all operands of one rewrite
 _FEW, _DRAWS = 64, 16  # operands of fewer elements are drawn so often: few numbers may all have one sign
 
@@ -133,7 +134,7 @@ class _Evaluation:
                     (str(results[v].dtype), largest_difference([results[v]], [other_results[v]]))
                     for v in rewrite.results
                 ]
-                coarse = max(NARROWED.values()) if rewrite.narrowed else 0.0
+                coarse = _NARROWED if rewrite.narrowed else 0.0
                 equal = all(d <= max(ROUNDING[kind], coarse) if kind in ROUNDING else not d for kind, d in differences)
                 if not equal:
                     break
