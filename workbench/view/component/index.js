@@ -1,7 +1,7 @@
 // @ts-check
 // The entry for Streamlit (Components v2), which calls `mount` first and at every rerun.
 
-import { putHook, removeHook } from "./test_api.js";
+import { putHook } from "./test_api.js";
 import { PLAYER } from "./keys.js";
 import { remember } from "./memory.js";
 import { View } from "./view.js";
@@ -20,7 +20,7 @@ export default function mount(component) {
     mounted = { component };
     mounted.view = new View(parentElement, streamlit(mounted), memories.get(key));
     views.set(parentElement, mounted);
-    putHook(key, mounted.view);
+    mounted.removeHook = putHook(key, mounted.view);
   }
   mounted.view.root.classList.toggle(PLAYER, Boolean(data?.player));
   mounted.component = component; // its functions belong to this rerun
@@ -31,7 +31,7 @@ export default function mount(component) {
     clearTimeout(toWrite.timer); // the address is that of another page now
     toWrite.timer = 0;
     views.delete(parentElement);
-    removeHook(key);
+    mounted.removeHook();
   };
 }
 

@@ -3,7 +3,7 @@
 
 import { elementOf } from "./dom.js";
 import { Offline } from "./offline.js";
-import { putHook, removeHook } from "./test_api.js";
+import { putHook } from "./test_api.js";
 
 /** @import { Tables } from "./offline.js" */
 
@@ -22,6 +22,7 @@ class LessonPage {
     this.sections = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("section[data-stop]")]);
     this.pane = elementOf("graph-workbench");
     this.offline = /** @type {Offline | null} */ (null);
+    this.removeHook = () => {};
     this.history = -1; // index of the one in the view, -1 before the first
     this.back = this.#button("back", () => this.show(this.shown - 1));
     this.next = this.#button("next", () => this.goOn());
@@ -94,12 +95,12 @@ class LessonPage {
   /** @param {number} history */
   #mount(history) {
     if (this.offline) {
-      removeHook(HOOK);
+      this.removeHook();
       this.offline.view.destroy();
     }
     this.history = history;
     this.offline = new Offline(this.histories[history], this.pane, { height: "100%", hash: false, player: true });
-    putHook(HOOK, this.offline.view);
+    this.removeHook = putHook(HOOK, this.offline.view);
   }
 
   /** @param {KeyboardEvent} event */

@@ -5,10 +5,10 @@ import { ABSENT, SIGNS } from "./comparison.js";
 
 /** @import { View } from "./types.js" */
 
-/** @param {string} key @param {View} view */
+/** Puts the hook of a view under its key; returns a function that takes it away. A view that is drawn elsewhere on the
+ * page is mounted there before it is unmounted here, so only its own hook is taken. @param {string} key @param {View} view */
 export function putHook(key, view) {
-  window.graphWorkbench = window.graphWorkbench || {};
-  window.graphWorkbench[key] = {
+  const hook = {
     state: () => stateOf(view),
     box: (/** @type {string} */ id) => boxOf(view, id),
     boxes: () => view.scene.boxes.map((box) => box.id),
@@ -28,11 +28,12 @@ export function putHook(key, view) {
     report: () => view.selectionSync.now(),
     legend: () => view.legend.element.textContent,
   };
-}
-
-/** @param {string} key */
-export function removeHook(key) {
-  if (window.graphWorkbench) delete window.graphWorkbench[key];
+  const hooks = (window.graphWorkbench ??= {});
+  delete hooks[key]; // the newest is the last
+  hooks[key] = hook;
+  return () => {
+    if (hooks[key] === hook) delete hooks[key];
+  };
 }
 
 /** @param {View} view */
