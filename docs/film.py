@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import re
 import shutil
 import subprocess
 import time
@@ -18,6 +19,7 @@ SCREEN = {"width": 1280, "height": 800}  # so that the graph view of Optimize fi
 CAPTION_HEIGHT = 64  # pixels at the bottom, which the app leaves free
 FRAMES_A_SECOND = 20
 IDLE_PERCENT = 12  # of all processors; an app and a browser at rest use less
+DRAWN_S = 20.0  # until the browser has drawn what the page holds
 POINTER_S = 0.6  # of the pointer's way to where it clicks
 # Playwright's mouse jumps; the drawn pointer glides after it. A clipped app cannot be scrolled by a focus.
 SCENE = f"""addEventListener("DOMContentLoaded", () => {{
@@ -159,6 +161,24 @@ def wait_until_idle(page: Any, limit_s: float) -> None:
     while idle < 3 and time.monotonic() < deadline:
         page.wait_for_timeout(1000)
         idle = idle + 1 if psutil.cpu_percent() < IDLE_PERCENT else 0
+
+
+def texts_of(place: Any) -> list[str]:
+    """The texts of a locator's elements, once the first is there: a chart or a table is drawn after its page."""
+    place.first.wait_for(state="attached")
+    return place.all_text_contents()
+
+
+def text_on(page: Any, place: Any, pattern: str) -> re.Match[str]:
+    """The first match in the text of a locator's element. Raises LookupError if there is none within DRAWN_S."""
+    deadline = time.monotonic() + DRAWN_S
+    while True:
+        text = place.inner_text()
+        if found := re.search(pattern, text):
+            return found
+        if time.monotonic() > deadline:
+            raise LookupError(f"the page has no text like {pattern!r}: {text[:500]}")
+        page.wait_for_timeout(100)
 
 
 def encoder() -> str:

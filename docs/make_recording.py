@@ -11,7 +11,6 @@ import os
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from film import POINTER_S, SCENE, SCREEN, Cue, Film, encoder, wait_until_idle  # noqa: E402
+from film import POINTER_S, SCENE, SCREEN, Cue, Film, encoder, text_on, texts_of, wait_until_idle  # noqa: E402
 
 SAMPLE = "ppocr_cls_v2"  # of all samples the one with the clearest gain in ONNX Runtime: docs/results.md
 REPETITIONS = "60"
 LIMIT_MS = 300_000  # of a measurement on a busy machine
-DRAWN_S = 20.0  # until the browser has drawn what the page holds
 WAITING = re.compile("not measured|measuring|waiting")
 
 
@@ -369,21 +367,8 @@ class Story:
         return page_link(self.page, name)
 
     def read(self, pattern: str) -> re.Match[str]:
-        """The first place on the page with this pattern. Raises LookupError if there is none within DRAWN_S."""
-        deadline = time.monotonic() + DRAWN_S
-        while True:
-            text = self.page.get_by_test_id("stMain").inner_text()
-            if found := re.search(pattern, text):
-                return found
-            if time.monotonic() > deadline:
-                raise LookupError(f"the page has no text like {pattern!r}: {text[:500]}")
-            self.page.wait_for_timeout(100)
-
-
-def texts_of(place: Any) -> list[str]:
-    """The texts of a locator's elements, once the first is there: a chart or a table is drawn after its page."""
-    place.first.wait_for(state="attached")
-    return place.all_text_contents()
+        """The first place on the page with this pattern. Raises LookupError if there is none."""
+        return text_on(self.page, self.page.get_by_test_id("stMain"), pattern)
 
 
 def removed_by(step: str) -> str:

@@ -16,11 +16,12 @@ from tests.precision_graphs import random_mixed_graph
 from tests.running import outputs, random_inputs, typed
 from workbench import api
 from workbench.ir import DataType, Graph
+from workbench.ir.types import numpy_name
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
-from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call, numpy_name
+from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call
 from workbench.precision.fitting import MAX_TRIALS, fit
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder

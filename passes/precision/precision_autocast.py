@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import DataType, Graph
-from workbench.precision.element_types import numpy_name
-from workbench.precision.precision_facts import PrecisionFacts
-from workbench.precision.problem import type_side
+from workbench.ir import DataType
+from workbench.ir.types import numpy_name
+from workbench.precision.problem import written_side
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
-from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
+from workbench.solvers.minimum_cut import FIRST_SIDE
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,7 @@ class PrecisionAutocast(PrecisionStrategy):
         return f"{'its operands are' if dtype != DataType.FLOAT else 'one of its operands is'} in {numpy_name(dtype)}"
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
-        number = len(choices.calls) - len(choices.fixed)
-        inexact = "it decides operator by operator"
-        return ChosenTypes(_sides(choices), PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
+        return ChosenTypes(_sides(choices), inexact="it decides operator by operator")
 
 
 def _sides(choices: TypeChoices) -> dict[str, int]:
@@ -78,13 +75,8 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
         if call is None:
             continue
         computed = [node.inputs[index] for index in call.inputs if node.inputs[index] not in graph.constants]
-        operands = [side_of_value.get(value, _written(graph, value)) for value in computed]
+        operands = [side_of_value.get(value, written_side(graph, value)) for value in computed]
         side = choices.fixed.get(node.name, min(operands, default=FIRST_SIDE))
         sides[node.name] = side
         side_of_value.update({node.outputs[index]: side for index in call.outputs})
     return sides
-
-
-def _written(graph: Graph, value: str) -> int:
-    type_ = graph.tensor_type(value)
-    return LAST_SIDE if type_ is None else type_side(type_.dtype)

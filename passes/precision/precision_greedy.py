@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import DataType, Graph
+from workbench.ir import DataType
+from workbench.ir.types import numpy_name
 from workbench.precision.cast_cost import bytes_converted
-from workbench.precision.element_types import numpy_name
-from workbench.precision.precision_facts import PrecisionFacts
-from workbench.precision.problem import type_side
+from workbench.precision.problem import written_side
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
@@ -66,9 +65,7 @@ class PrecisionGreedy(PrecisionStrategy):
         return f"{fewer} bytes of its operands are cast with it in {numpy_name(dtype)}"
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
-        number = len(choices.calls) - len(choices.fixed)
-        inexact = "it decides operator by operator"
-        return ChosenTypes(_sides(choices), PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
+        return ChosenTypes(_sides(choices), inexact="it decides operator by operator")
 
 
 def _sides(choices: TypeChoices) -> dict[str, int]:
@@ -81,7 +78,7 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
             continue
         operands = [node.inputs[index] for index in call.inputs if node.inputs[index] not in graph.constants]
         for value in operands:
-            exists.setdefault(value, {_written(graph, value)})
+            exists.setdefault(value, {written_side(graph, value)})
         costs = [
             sum(bytes_converted(graph, value, narrow) or 0 for value in set(operands) if side not in exists[value])
             for side in (FIRST_SIDE, LAST_SIDE)
@@ -92,8 +89,3 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
             exists[value].add(side)
         exists.update({node.outputs[index]: {side} for index in call.outputs})
     return sides
-
-
-def _written(graph: Graph, value: str) -> int:
-    type_ = graph.tensor_type(value)
-    return FIRST_SIDE if type_ is None else type_side(type_.dtype)

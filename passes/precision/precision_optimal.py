@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import DataType
+from workbench.ir.types import numpy_name
 from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import BYTES, COUNT, in_unit
-from workbench.precision.element_types import numpy_name
-from workbench.precision.precision_facts import PrecisionFacts
 from workbench.precision.problem import precision_problem
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example, option
@@ -76,17 +75,6 @@ class PrecisionOptimal(PrecisionStrategy):
         stated = precision_problem(choices.graph, choices.calls, choices.fixed, choices.narrow, self.weigh)
         solution = solve_cut(stated.problem)
         sides = {name: side for name, side in zip(stated.nodes, solution.sides, strict=True) if name is not None}
-        bound = in_unit(solution.lower_bound + stated.always)
-        proved = not stated.inexact
-        facts = PrecisionFacts(
-            self.strategy,
-            self.type,
-            0,
-            0,
-            len(choices.calls) - len(choices.fixed),
-            self.weigh,
-            bound if proved else None,
-            inexact=stated.inexact,
-            solved=SolvedCut(stated.problem, stated.nodes, stated.always),
-        )
-        return ChosenTypes(sides, facts)
+        bound = None if stated.inexact else in_unit(solution.lower_bound + stated.always)
+        solved = SolvedCut(stated.problem, stated.nodes, stated.always)
+        return ChosenTypes(sides, stated.inexact, self.weigh, bound, solved)

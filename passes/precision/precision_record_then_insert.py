@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import DataType
-from workbench.precision.precision_facts import PrecisionFacts
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
 from workbench.solvers.minimum_cut import LAST_SIDE
@@ -53,6 +52,4 @@ class PrecisionRecordThenInsert(PrecisionStrategy):
 
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         sides = {name: choices.fixed.get(name, LAST_SIDE) for name in choices.calls}
-        number = len(choices.calls) - len(choices.fixed)
-        inexact = "it records types first and does not weigh Casts"
-        return ChosenTypes(sides, PrecisionFacts(self.strategy, self.type, 0, 0, number, inexact=inexact))
+        return ChosenTypes(sides, inexact="it records types first and does not weigh Casts")

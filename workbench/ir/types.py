@@ -84,6 +84,11 @@ class OpaqueType:
 ValueType: TypeAlias = TensorType | OpaqueType
 
 
+def numpy_name(dtype: DataType) -> str:
+    """The type as numpy calls it: "float32", "float16", "double", "bool"."""
+    return "float32" if dtype == DataType.FLOAT else dtype.name.lower()
+
+
 def constant(array: np.ndarray, name: str | None = None) -> Constant:
     """A constant with the elements of `array`."""
     return onnx_ir.Tensor(np.asarray(array), name=name)

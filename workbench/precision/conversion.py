@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Edit, Graph, Node
-from workbench.ir.types import Constant, TensorType, ValueType
+from workbench.ir.types import Constant, TensorType, ValueType, numpy_name
+from workbench.layout.conversion.convert import is_only_reader
 from workbench.metrics.transpose_cost import elements
-from workbench.precision.element_types import WIDE, cast_constant, float_call, is_type_cast, numpy_name
+from workbench.precision.element_types import WIDE, cast_constant, float_call, is_type_cast
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def change_type(graph: Graph, node: Node, dtype: DataType, narrow: DataType, sha
             reused.append(value)
         else:
             names[value] = fresh(f"{value}_{suffix}")
-            before.append(_cast(value, names[value], dtype, fresh(f"to_{suffix}_{value}")))
+            before.append(cast_node(value, names[value], dtype, fresh(f"to_{suffix}_{value}")))
             of_type(value, dtype)
             cast.append(value)
     after, casts_of_results = [], []
@@ -75,16 +76,14 @@ def change_type(graph: Graph, node: Node, dtype: DataType, narrow: DataType, sha
         casts = [user for user in graph.users(value) if is_type_cast(graph, user, narrow)]
         casts_of_results += casts
         if len(casts) < len(graph.users(value)) or graph.is_output(value):
-            after.append(_cast(names[value], value, call.dtype, fresh(f"to_{numpy_name(call.dtype)}_{value}")))
+            after.append(cast_node(names[value], value, call.dtype, fresh(f"to_{numpy_name(call.dtype)}_{value}")))
         of_type(value, dtype)
     inputs = [names[value] if index in call.inputs else value for index, value in enumerate(node.inputs)]
     outputs = [names[value] if index in call.outputs else value for index, value in enumerate(node.outputs)]
     moved = node.replace(inputs=tuple(inputs), outputs=tuple(outputs))
-    removed = dict.fromkeys(
-        (node.name, *_unread(graph, node, reused, narrow), *(cast.name for cast in casts_of_results))
-    )
+    unread = (*_unread(graph, node, reused, narrow), *(user.name for user in casts_of_results))
     edit = Edit(
-        remove=tuple(removed),
+        remove=(node.name, *dict.fromkeys(unread)),
         insert=(*before, moved, *after),
         replace={user.outputs[0]: names[user.inputs[0]] for user in casts_of_results},
         constants=constants,
@@ -95,9 +94,9 @@ def change_type(graph: Graph, node: Node, dtype: DataType, narrow: DataType, sha
 
 def in_type(graph: Graph, value: str, dtype: DataType, narrow: DataType, share: bool = True) -> str | None:
     """An existing value that is `value` in the other type; None if there is none."""
-    producer = graph.producer(value)
-    if producer is not None and is_type_cast(graph, producer, narrow):
-        return producer.inputs[0]
+    before = _cast_before(graph, value, narrow)
+    if before is not None:
+        return before.inputs[0]
     if not share:
         return None
     casts = (user for user in graph.users(value) if user.op == "Cast" and user.attr("to") == dtype.value)
@@ -114,24 +113,24 @@ def tidy_casts(graph: Graph, narrow: DataType) -> Iterator[tuple[Edit, str, tupl
         if node is None or node.inputs[0] in graph.constants:
             continue
         value, result = node.inputs[0], node.outputs[0]
-        producer = graph.producer(value)
-        widened = producer is not None and producer.attr("to") == WIDE.value
-        if (
-            producer is not None
-            and widened
-            and is_type_cast(graph, producer, narrow)
-            and node.attr("to") == narrow.value
-        ):
-            source = producer.inputs[0]
-            unread = (producer.name,) if graph.users(value) == (node,) and not graph.is_output(value) else ()
+        widening = _cast_before(graph, value, narrow)
+        if widening is not None and (widening.attr("to"), node.attr("to")) == (WIDE.value, narrow.value):
+            source = widening.inputs[0]
+            unread = (widening.name,) if is_only_reader(graph, node, value) else ()
             edit = Edit(remove=(name, *unread), replace={result: source})
-            yield edit, f"{node} gives '{source}' again, which was cast to float32 only", (name, producer.name)
+            yield edit, f"{node} gives '{source}' again, which was cast to float32 only", (name, widening.name)
             continue
         alike = (user for user in graph.users(value) if user.op == "Cast" and user.attr("to") == node.attr("to"))
         first = next(alike)
         if first.name != name and not (graph.is_output(result) and graph.is_output(first.outputs[0])):
             edit = Edit(remove=(name,), replace={result: first.outputs[0]})
             yield edit, f"{node} casts '{value}' as {first} does, whose result is read instead", (name, first.name)
+
+
+def _cast_before(graph: Graph, value: str, narrow: DataType) -> Node | None:
+    """The Cast between the two types whose result the value is; None if it comes of another operator."""
+    producer = graph.producer(value)
+    return producer if producer is not None and is_type_cast(graph, producer, narrow) else None
 
 
 def operands_text(graph: Graph, conversion: TypeChange, dtype: DataType) -> str:
@@ -153,7 +152,8 @@ def _elements(graph: Graph, value: str) -> int | None:
     return None if shape is None else math.prod(shape)
 
 
-def _cast(source: str, result: str, dtype: DataType, name: str) -> Node:
+def cast_node(source: str, result: str, dtype: DataType, name: str) -> Node:
+    """A Cast of `source` to the type."""
     return Node("Cast", (source,), (result,), {"to": dtype.value}, name=name)
 
 
@@ -168,8 +168,6 @@ def _is_cast_of(known: Constant | None, tensor: Constant, dtype: DataType) -> bo
 def _unread(graph: Graph, node: Node, reused: list[str], narrow: DataType) -> Iterator[str]:
     """The Casts whose results the node alone read, and reads no more."""
     for value in reused:
-        producer = graph.producer(value)
-        if producer is None or not is_type_cast(graph, producer, narrow):
-            continue
-        if graph.users(value) == (node,) and not graph.is_output(value):
-            yield producer.name
+        before = _cast_before(graph, value, narrow)
+        if before is not None and is_only_reader(graph, node, value):
+            yield before.name

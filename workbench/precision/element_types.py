@@ -8,7 +8,7 @@ import numpy as np
 from onnx import defs
 
 from workbench.ir import DataType, Graph, Node
-from workbench.ir.types import Constant, constant_shape, lazy_constant
+from workbench.ir.types import Constant, constant_shape, lazy_constant, numpy_name
 from workbench.ops.channels_last import plain_op
 
 WIDE = DataType.FLOAT
@@ -34,11 +34,6 @@ class FloatCall:
     dtype: DataType
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-
-
-def numpy_name(dtype: DataType) -> str:
-    """ "float32", "float16" or "bfloat16", as numpy and torch name them."""
-    return "float32" if dtype == WIDE else dtype.name.lower()
 
 
 def largest(dtype: DataType) -> float:
@@ -72,10 +67,10 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
     inputs, letters = [], set()
     for index, value in enumerate(node.inputs):
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-        if value and _is_float(graph, value, narrow) and name in formal.types:
+        if value and is_float(graph, value, narrow) and name in formal.types:
             inputs.append(index)
             letters.add(formal.type_str)
-    outputs = [i for i, value in enumerate(node.outputs) if value and _is_float(graph, value, narrow)]
+    outputs = [i for i, value in enumerate(node.outputs) if value and is_float(graph, value, narrow)]
     for index in outputs:
         formal = schema.outputs[min(index, len(schema.outputs) - 1)]
         if formal.type_str not in letters:
@@ -145,5 +140,6 @@ def _dtype(graph: Graph, value: str) -> DataType | None:
     return None if type_ is None else type_.dtype
 
 
-def _is_float(graph: Graph, value: str, narrow: DataType) -> bool:
+def is_float(graph: Graph, value: str, narrow: DataType) -> bool:
+    """Whether the value is in float32 or in `narrow`."""
     return _dtype(graph, value) in (WIDE, narrow)

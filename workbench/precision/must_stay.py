@@ -10,8 +10,9 @@ import numpy as np
 
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
+from workbench.ir.types import numpy_name
 from workbench.layout.profile import Profile
-from workbench.precision.element_types import FloatCall, largest, largest_sum, numpy_name, smallest_positive
+from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest_positive
 from workbench.precision.recorded import Magnitudes
 from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
 from workbench.rewrite.analyses.reductions import reduced_axes

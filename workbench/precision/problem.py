@@ -12,14 +12,10 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node
 from workbench.layout.problem.cost_model import BYTES, DECIDES
+from workbench.layout.problem.two_layouts import start_of_chain
 from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.precision.cast_cost import bytes_converted, casts_between
-from workbench.precision.element_types import (
-    WIDE,
-    FloatCall,
-    is_type_cast,
-    reads_rounded,
-)
+from workbench.precision.element_types import WIDE, FloatCall, is_float, is_type_cast, reads_rounded
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 
 _BREAKS_TIES = 2**32  # as in costs of layouts: bytes, then Casts, then operators changed
@@ -44,6 +40,13 @@ class PrecisionProblem:
 
 def type_side(dtype: DataType) -> int:
     return FIRST_SIDE if dtype == WIDE else LAST_SIDE
+
+
+def written_side(graph: Graph, value: str) -> int:
+    """The side of a value in float32 or the narrower type, as the graph is written."""
+    type_ = graph.tensor_type(value)
+    assert type_ is not None  # otherwise it is no operand that changes its type
+    return type_side(type_.dtype)
 
 
 def precision_problem(
@@ -79,7 +82,7 @@ class _Builder:
                 readers.setdefault(self._root(value), []).extend(self._readers(value))
         values = tuple(self._shared(root, tuple(result)) for root, result in readers.items())
         others = [n for n in casts_between(self.graph, self.narrow) if not is_type_cast(self.graph, n, self.narrow)]
-        inexact = next((self._inexact(node) for node in others if self._inexact(node)), "")
+        inexact = next(filter(None, map(self._inexact, others)), "")
         always = sum(self._cost(node.inputs[0]) for node in others)
         problem = CutProblem(tuple(self.choices), values)
         return PrecisionProblem(problem, tuple(self.nodes), tuple(self.written), always, inexact)
@@ -99,16 +102,11 @@ class _Builder:
         self.choice_of.update({(node.name, value): index for value in values})
 
     def _side(self, value: str) -> int | None:
-        type_ = self.graph.tensor_type(value)
-        return type_side(type_.dtype) if type_ is not None and type_.dtype in (WIDE, self.narrow) else None
+        return written_side(self.graph, value) if is_float(self.graph, value, self.narrow) else None
 
     def _root(self, value: str) -> str:
         """The value at which a chain of Casts between the two types starts."""
-        producer = self.graph.producer(value)
-        while producer is not None and is_type_cast(self.graph, producer, self.narrow):
-            value = producer.inputs[0]
-            producer = self.graph.producer(value)
-        return value
+        return start_of_chain(self.graph, value, lambda node: is_type_cast(self.graph, node, self.narrow))
 
     def _readers(self, value: str) -> Iterator[int]:
         side = self._side(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from workbench.ir import DataType, Edit, Graph, Node, TensorType
 from workbench.ir.types import Constant, ValueType
+from workbench.precision.conversion import cast_node
 from workbench.precision.element_types import WIDE, FloatCall, NotConvertible, cast_constant, float_call
 
 
@@ -39,9 +40,6 @@ def _in_float32(graph: Graph, node: Node, call: FloatCall, narrow: DataType, wid
         taken.add(name)
         return name
 
-    def cast(source: str, result: str, dtype: DataType) -> Node:
-        return Node("Cast", (source,), (result,), {"to": dtype.value}, name=fresh(f"cast_{result}"))
-
     def in_float32(value: str) -> str:
         name = fresh(f"{value}_in_float32")
         type_ = graph.tensor_type(value)
@@ -54,11 +52,11 @@ def _in_float32(graph: Graph, node: Node, call: FloatCall, narrow: DataType, wid
         wide[value] = in_float32(value)
         tensor = graph.constant(value)
         if tensor is None:
-            nodes.append(cast(value, wide[value], WIDE))
+            nodes.append(cast_node(value, wide[value], WIDE, fresh(f"cast_{wide[value]}")))
         else:
             constants[wide[value]] = cast_constant(tensor, WIDE)
     exact = {node.outputs[index]: in_float32(node.outputs[index]) for index in call.outputs}
     inputs = [wide[value] if index in call.inputs else value for index, value in enumerate(node.inputs)]
     nodes.append(node.replace(inputs=tuple(inputs), outputs=tuple(exact.get(value, value) for value in node.outputs)))
-    nodes += [cast(result, value, narrow) for value, result in exact.items()]
+    nodes += [cast_node(result, value, narrow, fresh(f"cast_{value}")) for value, result in exact.items()]
     return Edit(remove=(node.name,), insert=tuple(nodes), constants=constants, types=types)

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.permutation import perm_of
+from workbench.ir.types import numpy_name
 from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
@@ -142,9 +143,7 @@ def value_text(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
 def element_type_text(graph: Graph, value: str) -> str:
     """The value's element type as numpy names it: "float32", "bool"; "" if it is unknown."""
     type_ = graph.tensor_type(value)
-    if type_ is None or type_.dtype == DataType.UNDEFINED:
-        return ""
-    return "float32" if type_.dtype == DataType.FLOAT else type_.dtype.name.lower()
+    return "" if type_ is None or type_.dtype == DataType.UNDEFINED else numpy_name(type_.dtype)
 
 
 def shape_text(graph: Graph, value: str) -> str:

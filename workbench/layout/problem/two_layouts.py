@@ -10,7 +10,7 @@ run in either. If the cost is measured time, the target's demands are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
@@ -76,6 +76,15 @@ def converts_layout(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
         return False
     sides = side_of(layouts.get(node.inputs[0])), side_of(layouts.get(node.outputs[0]))
     return None not in sides and sides[0] != sides[1]
+
+
+def start_of_chain(graph: Graph, value: str, converts: Callable[[Node], bool]) -> str:
+    """The value from which a chain of nodes that convert it, each with one operand, leads to `value`."""
+    producer = graph.producer(value)
+    while producer is not None and converts(producer):
+        value = producer.inputs[0]
+        producer = graph.producer(value)
+    return value
 
 
 def layout_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str = BYTES) -> LayoutProblem:
@@ -227,11 +236,7 @@ class _Builder:
 
     def _root(self, value: str) -> str:
         """The value at which a chain of Transposes between the two layouts starts."""
-        producer = self.graph.producer(value)
-        while producer is not None and converts_layout(self.graph, producer, self.layouts):
-            value = producer.inputs[0]
-            producer = self.graph.producer(value)
-        return value
+        return start_of_chain(self.graph, value, lambda node: converts_layout(self.graph, node, self.layouts))
 
     def _readers(self, value: str) -> Iterator[int]:
         side = self._side(value)

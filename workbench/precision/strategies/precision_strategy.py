@@ -10,18 +10,13 @@ from typing import ClassVar
 
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import DataType, Graph, Node
+from workbench.ir.types import numpy_name
+from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import COUNT
 from workbench.layout.profile import Profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, operands_text, tidy_casts
-from workbench.precision.element_types import (
-    NARROW_TYPES,
-    WIDE,
-    FloatCall,
-    NotConvertible,
-    float_call,
-    numpy_name,
-)
+from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call, is_float
 from workbench.precision.fitting import Fitted, fit
 from workbench.precision.must_stay import reason_to_stay
 from workbench.precision.precision_facts import KeptWide, PrecisionFacts
@@ -57,10 +52,13 @@ class TypeChoices:
 
 @dataclass(frozen=True)
 class ChosenTypes:
-    """The side of each operator that runs in both types. facts: what the choice proves, with its costs still 0."""
+    """The side of each operator that runs in both types, and what the choice proves, as in `PrecisionFacts`."""
 
     sides: Mapping[str, int]
-    facts: PrecisionFacts
+    inexact: str = ""
+    weigh: str | None = None
+    bound: int | None = None
+    solved: SolvedCut | None = None
 
 
 @dataclass(frozen=True)
@@ -96,19 +94,31 @@ class PrecisionStrategy(Pass):
             choices = choices.keeping(self._reasons(graph, fitted))
             chosen = self.choose(choices)
         yield from self._conversions(graph, choices, chosen)
-        counts = count_casts(graph, narrow)
-        facts = replace(
-            chosen.facts,
+        return self._facts(graph, choices, chosen, fitted, note)
+
+    def _facts(
+        self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes, fitted: Fitted | None, unrecorded: str
+    ) -> PrecisionFacts:
+        """What the strategy states of its result."""
+        counts = count_casts(graph, choices.narrow)
+        cost = counts.casts if chosen.weigh == COUNT else counts.bytes
+        unknown = f"the size of {counts.unknown:,} Casts is not known" if counts.unknown else ""
+        bound = None if unknown else chosen.bound
+        return PrecisionFacts(
+            strategy=self.strategy,
+            type=self.type,
             casts=counts.casts,
             bytes_converted=counts.bytes,
-            unrecorded=note,
+            choices=len(choices.calls) - len(choices.fixed),
+            weigh=chosen.weigh,
+            bound=bound,
+            certified=bound is not None and bound == cost,
+            inexact=unknown or chosen.inexact,
             kept=tuple(self._kept(graph, choices, chosen)),
+            unrecorded=unrecorded,
             fitted=fitted,
+            solved=chosen.solved,
         )
-        if counts.unknown:
-            return replace(facts, bound=None, inexact=f"the size of {counts.unknown:,} Casts is not known")
-        cost = counts.casts if facts.weigh == COUNT else counts.bytes
-        return replace(facts, certified=facts.bound is not None and facts.bound == cost)
 
     def _conversions(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[Rewrite]:
         """One for each operator that changes its type; each must be applied before the next is asked for."""
@@ -196,16 +206,11 @@ def _recorded(graph: Graph, context: PassContext, narrow: DataType) -> tuple[Map
     recorder = context.find(ValueRecorder)
     if recorder is None:
         return {}, "no values were recorded"
-    values = [v for v in graph.values() if v not in graph.constants and _is_float(graph, v, narrow)]
+    values = [v for v in graph.values() if v not in graph.constants and is_float(graph, v, narrow)]
     try:
         return recorder.record(graph, values), ""
     except NotRecordedError as error:
         return {}, str(error)
-
-
-def _is_float(graph: Graph, value: str, narrow: DataType) -> bool:
-    type_ = graph.tensor_type(value)
-    return type_ is not None and type_.dtype in (WIDE, narrow)
 
 
 def _runs_in_float32(graph: Graph, node: Node, choices: TypeChoices) -> bool:
