@@ -25,3 +25,15 @@ def test_a_row_of_the_table_leads_to_its_node(page):
     view = GraphView(page)
     view.wait(f"hook => hook.state().selected === {first!r}")
     assert page.get_by_role("alert").count() == 0
+
+
+def test_the_links_to_parts_are_readable_beside_the_controls(page):
+    open_sample(page, "ppocr_cls_v2")
+    go(page, "Optimize")
+    links = page.locator(".st-key-part_links a p")
+    assert links.all_inner_texts() == ["Layouts", "Precision", "Extract", "Workshop"]
+    assert links.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth).length") == 0
+    sidebar = page.get_by_test_id("stSidebar").bounding_box()
+    for link in links.all():
+        place = link.bounding_box()
+        assert place["x"] + place["width"] <= sidebar["x"] + sidebar["width"]

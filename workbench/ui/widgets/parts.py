@@ -48,7 +48,8 @@ _STYLE = """<style>
 .wb-card {display: flex; flex-wrap: wrap; gap: 0.1rem 1.6rem; line-height: 1.25;}
 .wb-card b {display: block; font-size: 1.02rem; font-weight: 650;}
 .wb-card span {font-size: 0.78rem; opacity: 0.85;}
-.st-key-part_links {gap: 0.2rem; margin-top: -0.5rem;}
+.st-key-part_links {gap: 0.2rem; margin-top: -0.5rem; flex-wrap: wrap;}
+.st-key-part_links > * {flex: 0 0 auto; width: auto; min-width: max-content;}
 .st-key-part_links a {padding: 0.1rem 0.5rem; min-height: 0;}
 .st-key-step_strip [data-testid="stButtonGroup"] {overflow-x: auto; scrollbar-width: thin;}
 .st-key-step_strip button {min-height: 1.7rem; padding: 0 0.55rem;}
