@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = [
@@ -34,6 +35,7 @@ FOUND_ON_PATH = ("chromium", "chromium-browser", "google-chrome")
 SCREEN = {"width": 1366, "height": 768}
 START_LIMIT_S = 60
 POLL_MS = 40  # not at every animation frame: without a GPU each costs a processor
+TRIES, OPENING_MS = 5, 6000  # of a select box
 FIRST_BYTE_OF_RERUN = 0x5A  # of a message that asks for a run of the page's script: field 11 of Streamlit's BackMsg
 WATCH_RUNS = f"""
 window.scriptRuns = {{ touched: -Infinity, asked: -Infinity, heard: 0, calm: 0 }};
@@ -219,11 +221,25 @@ def choose_strategy(page, name: str) -> None:
     open_advanced(page)
     target = page.locator(".st-key-target input")
     if target.input_value() == "cpu":
-        target.click()
-        page.get_by_role("option", name="cuda", exact=True).click()
-        settle(page)
+        select(page, target, "cuda")
     page.locator(".st-key-strategy").get_by_text(name, exact=True).click()
     settle(page)
+
+
+def select(page, box: Any, option: str) -> None:
+    """Choose an option of a select box. A box that opens while the page below it grows closes again: open it again.
+
+    Errors: AssertionError, where the option is in none of the lists that open.
+    """
+    wanted = page.get_by_role("option", name=option).first
+    for _ in range(TRIES):
+        box.click()
+        with contextlib.suppress(PlaywrightTimeoutError):
+            wanted.click(timeout=OPENING_MS)
+            settle(page)
+            return
+        page.keyboard.press("Escape")
+    raise AssertionError(f"no option {option!r}")
 
 
 def press_more(page, name: str) -> None:

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.browser import guarded, running_app, settle
+from tests.browser import guarded, running_app, select, settle
 from tests.conftest import ROOT
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from workbench.registry.pass_choice import choose
@@ -80,8 +80,7 @@ def test_the_recipe_is_shown_rewrite_by_rewrite(browser):
     with running_app() as (address, _), guarded(browser, address) as tab:
         tab.goto(f"{address}/tune?model={ROOT / 'sample_models' / 'resnet50_narrow.onnx'}")
         settle(tab)
-        tab.get_by_role("combobox", name="Best for").click()
-        tab.get_by_role("option", name="size").click()
+        select(tab, tab.get_by_role("combobox", name="Best for"), "size")
         tab.get_by_role("button", name="Tune", exact=True).click()
         tab.get_by_text("Best for size on").wait_for(timeout=LIMIT_S * 1000)
         settle(tab)

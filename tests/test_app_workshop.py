@@ -4,7 +4,7 @@ import pytest
 from streamlit import config
 
 import passes
-from tests.browser import guarded, running_app, settle
+from tests.browser import guarded, running_app, select, settle
 from tests.conftest import ROOT
 from tests.pages import fine, history, opened_file, page, words
 from workbench.errors import UserError
@@ -263,9 +263,7 @@ def test_in_a_browser_a_file_that_another_editor_saves_is_shown_by_itself(browse
         tab.goto(f"{address}/workshop?model=sample_models/conv_relu_conv_relu.onnx")
         settle(tab)
         tab.get_by_text("checks passed").wait_for()
-        tab.locator(".st-key-workshop_file").click()
-        tab.get_by_role("option", name="mine").click()
-        settle(tab)
+        select(tab, tab.locator(".st-key-workshop_file"), "mine")
         file.write_text(file.read_text().replace("relu(relu(x)) == relu(x)", "relu(relu(x)) == x"))
         tab.get_by_text("checks failed").wait_for()
         assert "relu(relu(x)) == x" in tab.locator(".st-key-workshop_text textarea").input_value()

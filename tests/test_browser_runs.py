@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.browser import choose_strategy, go, open_sample, settle
+from tests.browser import choose_strategy, go, open_sample, select, settle
 from workbench.io.samples import FOLDER
 from workbench.run.records.store import file_hash
 
@@ -25,10 +25,8 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     page.get_by_role("button", name="Measure", exact=True).click()
     settle(page)
     page.get_by_role("tab", name="Operators").click()
-    settle(page)  # a box that opens while the tab is drawn closes again
-    page.get_by_label("Variant").locator("visible=true").click()
-    page.get_by_role("option", name="layout_greedy").first.click()
     settle(page)
+    select(page, page.get_by_label("Variant").locator("visible=true"), "layout_greedy")
     page.get_by_text("All operators, the slowest first").wait_for(state="visible")  # the tab stays
     go(page, "Runs")
     page.locator(".js-plotly-plot").nth(1).wait_for()
