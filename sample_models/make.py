@@ -342,6 +342,21 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {},
     ),
+    # Preprocessing and a head that enlarges, on an NPU that runs Resize in NHWC too: layout and type decide together.
+    "precision/resize_conv_resize.onnx": (
+        """
+        resize_conv_resize (float[1,3,40,40] x) => (float[1,4,42,42] y) {
+            small = Constant <value_ints = [1, 3, 28, 28]> ()
+            large = Constant <value_ints = [1, 4, 42, 42]> ()
+            resized = Resize <mode = "linear"> (x, , , small)
+            conv1 = Conv <pads = [1, 1, 1, 1]> (resized, w1)
+            relu1 = Relu (conv1)
+            conv2 = Conv <pads = [1, 1, 1, 1]> (relu1, w2)
+            y = Resize <mode = "linear"> (conv2, , , large)
+        }
+        """,
+        {"w1": (8, 3, 3, 3), "w2": (4, 8, 3, 3)},
+    ),
 }
 # by file: layouts of inputs that cannot be inferred from the operators
 DECLARED_LAYOUTS = {"npu_three_inputs.onnx": {"input2": "HWOI", "input3": "NCHW"}}

@@ -60,3 +60,38 @@ def random_mixed_graph(seed: int, nodes: int = 12) -> Graph:
         f" int64[1] starts = {{0}}, int64[1] ends = {{{_ROWS}}}> {{\n"
     )
     return typed(head + "".join(f"  {line}\n" for line in lines) + ends + "}")
+
+
+def random_image_graph(seed: int, nodes: int = 10) -> Graph:
+    """A graph of so many operators on images of 1x4x6x6, in NCHW and some in NHWC, in float32 and float16."""
+    random = np.random.default_rng(seed)
+    values = {"x": ("nchw", "float"), "z": ("nhwc", "float")}
+    lines: list[str] = []
+    while len(lines) < nodes:
+        value = str(random.choice(list(values)[-5:]))
+        order, dtype = values[value]
+        alike = [other for other, known in values.items() if known == (order, dtype)]
+        result, kind = f"v{len(lines)}", random.integers(7)
+        if kind == 0 and order == "nchw" and dtype == "float":
+            lines.append(f"{result} = Conv<pads=[1,1,1,1]>({value}, w)")
+        elif kind == 1:
+            perm, order = ("[0,2,3,1]", "nhwc") if order == "nchw" else ("[0,3,1,2]", "nchw")
+            lines.append(f"{result} = Transpose<perm={perm}>({value})")
+        elif kind == 2:
+            to, dtype = (10, "float16") if dtype == "float" else (1, "float")
+            lines += [f"c{result} = Cast<to={to}>({value})", f"{result} = Tanh(c{result})"]
+        elif kind == 3 and order == "nchw":
+            lines.append(f"{result} = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>({value})")
+        elif kind == 4:
+            lines.append(f"{result} = Add({value}, {random.choice(alike)})")
+        elif kind == 5 and dtype == "float":
+            lines.append(f"{result} = Softplus({value})")
+        else:
+            lines.append(f"{result} = {random.choice(('Relu', 'Tanh', 'Neg'))}({value})")
+        values[result] = order, dtype
+    shapes = {"nchw": "1,4,6,6", "nhwc": "1,6,6,4"}
+    outputs = list(dict.fromkeys([list(values)[-1], str(random.choice(list(values)[2:]))]))
+    declared = ", ".join(f"{values[v][1]}[{shapes[values[v][0]]}] {v}" for v in outputs)
+    weights = (random.standard_normal(4 * 4 * 9) / 6).round(3)
+    head = f"g (float[1,4,6,6] x, float[1,6,6,4] z) => ({declared}) <float[4,4,3,3] w = {{{', '.join(map(str, weights))}}}>"
+    return typed(f"{head} {{\n" + "".join(f"  {line}\n" for line in lines) + "}")

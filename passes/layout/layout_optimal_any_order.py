@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, permuted
-from workbench.layout.conversion.convert import convert, store_weights, why_there
+from workbench.ir import Graph
+from workbench.layout.conversion.convert import store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
+from workbench.layout.infer import infer_layouts
 from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
 from workbench.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.order_conversions import order_conversions
 from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 from workbench.solvers.integer_program import solve_integer_program
@@ -97,17 +97,9 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
         layouts = infer_layouts(graph, through_reshapes=True)
         problem = order_problem(graph, layouts, target, self.weigh)
         solution = solve_integer_program(problem.problem, self.seconds)
-        for name, perms, form in zip(problem.nodes, problem.perms, solution.forms, strict=True):
-            perm = perms[form]
-            if name is None or perm is None:
-                continue
-            node = graph.node(name)
-            case = case_of(node, layouts)
-            layout = _layout_name(node, perm, layouts)
-            conversion = convert(graph, node, perm, layout or "".join(map(str, perm)), target)
-            where = f"on axes {list(perm)}" if layout is None else f"in {layout}"
-            reason = why_there(node, where, target)
-            yield Rewrite(conversion.edit, f"{case}: {node} {reason}; {conversion.operands_text()}", (name,), case)
+        chosen = zip(problem.nodes, problem.perms, solution.forms, strict=True)
+        perms = {name: perm for name, forms, form in chosen if name and (perm := forms[form]) is not None}
+        yield from order_conversions(graph, perms, layouts, target)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
         yield from rewrite_each(tidy_transposes(graph), "tidied")
@@ -118,10 +110,3 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
             over="no choice among the orders of axes that the graph's Transposes and the target name",
             incomplete="" if problem.complete else "some value may have more orders of axes than are searched",
         )
-
-
-def _layout_name(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:
-    """The layout of the permuted operands, "NHWC"; None if they are Tensors."""
-    operand_layouts = (layouts.get(value, TENSOR) for value in (*node.inputs, *node.outputs))
-    image_layout = next((layout for layout in operand_layouts if is_cnn(layout) and len(layout) == len(perm)), None)
-    return None if image_layout is None else "".join(permuted(image_layout, perm))

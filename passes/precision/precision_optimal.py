@@ -75,6 +75,6 @@ class PrecisionOptimal(PrecisionStrategy):
         stated = precision_problem(choices.graph, choices.calls, choices.fixed, choices.narrow, self.weigh)
         solution = solve_cut(stated.problem)
         sides = {name: side for name, side in zip(stated.nodes, solution.sides, strict=True) if name is not None}
-        bound = None if stated.inexact else in_unit(solution.lower_bound + stated.always)
+        bound = in_unit(solution.lower_bound + stated.always)
         solved = SolvedCut(stated.problem, stated.nodes, stated.always)
-        return ChosenTypes(sides, stated.inexact, self.weigh, bound, solved)
+        return ChosenTypes(sides, weigh=self.weigh, bound=bound, solved=solved)

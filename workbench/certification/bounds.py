@@ -34,9 +34,7 @@ def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
     if isinstance(facts, LayoutFacts) and facts.solved is not None:
         result = _layout(facts)
     elif isinstance(facts, PrecisionFacts) and facts.solved is not None and facts.bound is not None:
-        weigh = "cast bytes" if facts.weigh == "bytes" else "casts"
-        result = {**_cut(facts.solved), "weigh": weigh, "type": facts.type, "bound": facts.bound}
-        result |= {"certified": facts.certified}
+        result = _precision(facts)
     elif isinstance(facts, FusionFacts) and facts.traffic.bound_bytes is not None:
         result = _grouping(step, facts, before)
     elif isinstance(facts, OrderFacts) and facts.after_bytes is not None:
@@ -57,6 +55,15 @@ def _layout(facts: LayoutFacts) -> Json | None:
     if result is None:
         return None
     return {**result, "weigh": facts.weigh, "bound": facts.lower_bound, "certified": bool(facts.certified)}
+
+
+def _precision(facts: PrecisionFacts) -> Json | None:
+    solved = facts.solved
+    result = _cut(solved) if isinstance(solved, SolvedCut) else _layout_program(solved)
+    if result is None:
+        return None
+    weigh = {"bytes": "cast bytes", "count": "casts"}.get(str(facts.weigh), facts.weigh)
+    return {**result, "weigh": weigh, "type": facts.type, "bound": facts.bound, "certified": facts.certified}
 
 
 def _cut(solved: SolvedCut) -> Json:

@@ -47,7 +47,7 @@ _PROGRAM = _fields(
 )
 _EVIDENCE: dict[str, _Form] = {
     "minimum cut": _fields("kind vertices edges first_side always unit weigh type bound certified"),
-    "layout program": _PROGRAM | _fields("weigh certified"),
+    "layout program": _PROGRAM | _fields("weigh type certified"),
     "grouping program": _PROGRAM | _fields("operators together"),
     "order": _fields("kind peak bound", operators=_fields("node over", sizes={ANY: None})),
     "plan": _fields("kind planner steps total bound certified", values=_fields("name bytes offset born dies block")),

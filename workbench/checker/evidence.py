@@ -24,6 +24,7 @@ UNITS = {
     "time": "nanoseconds",
     "cast bytes": "bytes",
     "casts": "Casts",
+    "traffic": "bytes",
 }
 
 
@@ -106,6 +107,9 @@ def _cut(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked
 def _layout_program(record: Fields, step: CompletedStep, output: Output) -> EvidenceChecked:
     linear_bound = checked_bound(record)
     bound = _bound_statement(record, step.name, linear_bound, _unit(record))
+    if record.text("weigh") == "traffic":
+        reached = _reached_by_traffic(record, step, output, linear_bound.cost)
+        return EvidenceChecked([bound, _types_claim(step), *reached])
     return EvidenceChecked([bound, _cost_claim(step), *_reached(record, step, output, linear_bound.cost)])
 
 
@@ -129,12 +133,25 @@ def _types_claim(step: CompletedStep) -> Statement:
     return Statement(f"{step.name}: that the certificate minimizes the cost of this graph's Casts", proven=False)
 
 
-def _reached_by_casts(record: Fields, step: CompletedStep, output: Output, cost: int) -> Iterator[Statement]:
-    """Whether the Casts of the output cost what the solution costs. cost: of the solution."""
+def _reached_by_traffic(record: Fields, step: CompletedStep, output: Output, cost: int) -> Iterator[Statement]:
+    """Whether the Casts and Transposes of the output read and write together what the solution costs."""
+    converted, moved = output.converted(_narrow(record)), output.moved
+    known = not (converted.why or converted.unknown or moved.unknown)
+    result = converted.bytes + 2 * moved.bytes
+    yield from _compared(record, step, output, cost, result if known else None, "Casts and Transposes", _unit(record))
+
+
+def _narrow(record: Fields) -> int:
+    """The element type that the certificate names."""
     narrow = CAST_TYPES.get(record.text("type"))
     if narrow is None:
         raise Unreadable(f"the certificate's {record.where} has the type {in_quotes(record.text('type'))}")
-    converted = output.converted(narrow)
+    return narrow
+
+
+def _reached_by_casts(record: Fields, step: CompletedStep, output: Output, cost: int) -> Iterator[Statement]:
+    """Whether the Casts of the output cost what the solution costs. cost: of the solution."""
+    converted = output.converted(_narrow(record))
     result = converted.bytes if record.text("weigh") == "cast bytes" else converted.casts
     known = not (converted.why or converted.unknown)
     yield from _compared(record, step, output, cost, result if known else None, "Casts", _unit(record))

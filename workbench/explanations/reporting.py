@@ -12,7 +12,7 @@ from workbench.fusion.fusion_facts import FusionFacts
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.memory.order_facts import OrderFacts
-from workbench.precision.precision_facts import PrecisionFacts
+from workbench.precision.precision_facts import TRAFFIC, PrecisionFacts
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.history import StepVerdict
 from workbench.saturation.saturation_facts import SaturationFacts
@@ -82,6 +82,8 @@ def _precision_report(facts: PrecisionFacts) -> dict[str, Any]:
         "bytes_converted": facts.bytes_converted,
         "bound_bytes": facts.bound if facts.weigh == "bytes" else None,
         "bound_casts": facts.bound if facts.weigh == "count" else None,
+        "bytes_transposed": 2 * facts.transposes.bytes_moved,
+        "bound_bytes_with_transposes": facts.bound if facts.weigh == TRAFFIC else None,
         "certified": facts.certified,
         "recorded": not facts.unrecorded,
         "error": None if facts.fitted is None else facts.fitted.error,

@@ -113,8 +113,8 @@ def tidy_casts(graph: Graph, narrow: DataType) -> Iterator[tuple[Edit, str, tupl
         if node is None or node.inputs[0] in graph.constants:
             continue
         value, result = node.inputs[0], node.outputs[0]
-        widening = _cast_before(graph, value, narrow)
-        if widening is not None and (widening.attr("to"), node.attr("to")) == (WIDE.value, narrow.value):
+        widening = graph.producer(value)
+        if widening is not None and node.attr("to") == narrow.value and _widens(graph, widening, narrow):
             source = widening.inputs[0]
             unread = (widening.name,) if is_only_reader(graph, node, value) else ()
             edit = Edit(remove=(name, *unread), replace={result: source})
@@ -131,6 +131,12 @@ def _cast_before(graph: Graph, value: str, narrow: DataType) -> Node | None:
     """The Cast between the two types whose result the value is; None if it comes of another operator."""
     producer = graph.producer(value)
     return producer if producer is not None and is_type_cast(graph, producer, narrow) else None
+
+
+def _widens(graph: Graph, node: Node, narrow: DataType) -> bool:
+    """Whether the node is a Cast from the narrower type to float32, of rounded numbers or not."""
+    type_ = graph.tensor_type(node.inputs[0]) if node.op == "Cast" else None
+    return type_ is not None and type_.dtype == narrow and node.attr("to") == WIDE.value
 
 
 def operands_text(graph: Graph, conversion: TypeChange, dtype: DataType) -> str:

@@ -12,6 +12,7 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.types import numpy_name
 from workbench.layout.profile import Profile
+from workbench.ops.channels_last import plain_op
 from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest_positive
 from workbench.precision.recorded import Magnitudes
 from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
@@ -84,8 +85,8 @@ def _long_sum(graph: Graph, node: Node, narrow: DataType) -> str:
     shape = bound_shape(graph, node.inputs[0]) if node.inputs else None
     if shape is None:
         return ""
-    if node.op == "GlobalAveragePool":
-        count = math.prod(shape[2:])
+    if plain_op(node) == "GlobalAveragePool":
+        count = math.prod(shape[2:] if plain_op(node) == node.op else shape[1:-1])
     elif node.op in _SUMS:
         try:
             count = math.prod(shape[axis] for axis in reduced_axes(graph, node))

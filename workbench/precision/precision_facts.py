@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.layout.layout_facts import SolvedCut
+    from workbench.layout.layout_facts import SolvedCut, SolvedProgram
+    from workbench.metrics.transpose_cost import Counts
     from workbench.precision.fitting import Fitted
+
+TRAFFIC = "traffic"  # bytes that Casts and Transposes read and write
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,11 @@ class KeptWide:
 class PrecisionFacts:
     """strategy, type: as in the options: "optimal", "float16".
 
-    casts, bytes_converted: of the result, between float32 and the type.
+    casts, bytes_converted: of the result, between float32 and the type. transposes: of the result.
     choices:   the number of operators that may run in either type.
-    weigh:     what was minimized, "bytes" or "count" (of Casts); None if nothing was.
-    bound:     no choice of types for these operators costs less; None if that was not proved.
+    weigh:     what was minimized, "bytes" or "count" of Casts, or TRAFFIC; None if nothing was.
+    bound:     no choice of types for these operators costs less, with TRAFFIC no choice of types and orders of axes;
+               None if that was not proved.
     certified: whether the result costs exactly that.
     inexact:     why no bound holds, as a clause; "" if there is no such reason.
     kept:        operators that stayed in float32. unrecorded: why no values of a run decided too; "" if they did.
@@ -37,6 +41,7 @@ class PrecisionFacts:
     type: str
     casts: int
     bytes_converted: int
+    transposes: Counts
     choices: int = 0
     weigh: str | None = None
     bound: int | None = None
@@ -45,19 +50,24 @@ class PrecisionFacts:
     kept: tuple[KeptWide, ...] = ()
     unrecorded: str = ""
     fitted: Fitted | None = None
-    solved: SolvedCut | None = field(default=None, repr=False, compare=False)
+    solved: SolvedCut | SolvedProgram | None = field(default=None, repr=False, compare=False)
 
     @property
     def sentence(self) -> str:
         """The Casts, and what was proved about them."""
         casts = f"{self.casts:,} Cast{'' if self.casts == 1 else 's'}"
         text = f"{casts} between float32 and {self.type}, {self.bytes_converted:,} bytes read and written"
+        if self.weigh == TRAFFIC:
+            transposes = f"{self.transposes.transposes:,} Transpose{'' if self.transposes.transposes == 1 else 's'}"
+            text += f"; {transposes}, {2 * self.transposes.bytes_moved:,} bytes read and written"
         if self.bound is not None:
             operators = f"{self.choices:,} operator{'' if self.choices == 1 else 's'} that may run in either"
             reached = "exactly that" if self.certified else "more"
             by_bytes = f"converts less than {self.bound:,} bytes, and this converts {reached}"
             by_count = f"needs fewer than {self.bound:,} Casts, and this needs {reached}"
-            text += f"; no choice for the {operators} {by_bytes if self.weigh == 'bytes' else by_count}"
+            by_traffic = f"and of orders of axes reads and writes less than {self.bound:,} bytes, and this {reached}"
+            claim = {"bytes": by_bytes, "count": by_count, TRAFFIC: by_traffic}[str(self.weigh)]
+            text += f"; no choice for the {operators} {claim}"
         elif self.inexact:
             text += f"; not proven minimal: {self.inexact}"
         if self.fitted is not None:

@@ -1,8 +1,9 @@
 """The choice between float32 and a narrower type as a minimum cut, as that between two layouts.
 
 An operator that runs in both types is a choice; one whose type is wanted, or that must stay in float32, is fixed.
-Values that differ by a Cast between the two types are one value, which is cast once for all its readers. Constants are
-cast before the run and cost nothing. Inputs and outputs keep their types.
+Values that differ by a Cast between the two types are one value, which is cast once for all its readers. A Cast to
+float32 of rounded numbers gives a value that exists in the narrower type already. Constants are cast before the run
+and cost nothing. Inputs and outputs keep their types.
 """
 
 from __future__ import annotations
@@ -28,14 +29,12 @@ class PrecisionProblem:
     nodes:   the operator of each choice; None for those that stand for a fixed type.
     written: the side of each choice in the graph as written.
     always:  the cost of Casts that no choice affects.
-    inexact: why the costs are not those of the graph, as a clause; "" if they are.
     """
 
     problem: CutProblem
     nodes: tuple[str | None, ...]
     written: tuple[int, ...]
     always: int
-    inexact: str
 
 
 def type_side(dtype: DataType) -> int:
@@ -81,11 +80,9 @@ class _Builder:
             if value not in self.graph.constants and self._side(value) is not None:
                 readers.setdefault(self._root(value), []).extend(self._readers(value))
         values = tuple(self._shared(root, tuple(result)) for root, result in readers.items())
-        others = [n for n in casts_between(self.graph, self.narrow) if not is_type_cast(self.graph, n, self.narrow)]
-        inexact = next(filter(None, map(self._inexact, others)), "")
+        others = [n for n in casts_between(self.graph, self.narrow) if not self._is_part(n)]
         always = sum(self._cost(node.inputs[0]) for node in others)
-        problem = CutProblem(tuple(self.choices), values)
-        return PrecisionProblem(problem, tuple(self.nodes), tuple(self.written), always, inexact)
+        return PrecisionProblem(CutProblem(tuple(self.choices), values), tuple(self.nodes), tuple(self.written), always)
 
     def _choose(self, node: Node, call: FloatCall, fixed: int | None) -> None:
         written = type_side(call.dtype)
@@ -120,6 +117,8 @@ class _Builder:
     def _shared(self, root: str, readers: tuple[int, ...]) -> SharedValue:
         side, producer = self._side(root), self.graph.producer(root)
         assert side is not None
+        if producer is not None and reads_rounded(self.graph, producer, self.narrow):
+            side = LAST_SIDE  # where its numbers are already, so that only readers in float32 need the Cast
         choice = side if producer is None else self.choice_of.get((producer.name, root), side)
         return SharedValue(choice, readers, self._cost(root))
 
@@ -130,11 +129,6 @@ class _Builder:
         decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
         return decides * DECIDES + breaks_ties * _BREAKS_TIES
 
-    def _inexact(self, node: Node) -> str:
-        """Whether a reader of rounded numbers may read them before their Cast to float32, which costs nothing."""
-        if not reads_rounded(self.graph, node, self.narrow):
-            return ""
-        value = node.outputs[0]
-        if any((user.name, value) in self.choice_of for user in self.graph.users(value)):
-            return f"{node} gives rounded numbers, which exist in the narrower type already"
-        return ""
+    def _is_part(self, cast: Node) -> bool:
+        """Whether a choice decides about the Cast."""
+        return is_type_cast(self.graph, cast, self.narrow) or reads_rounded(self.graph, cast, self.narrow)

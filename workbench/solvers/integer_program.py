@@ -39,17 +39,25 @@ class Form:
 
 @dataclass(frozen=True)
 class IntegerProgram:
-    """choices: the forms of each operator, at least one. weights: the cost of one further order of each value."""
+    """choices: the forms of each operator, at least one.
+
+    weights: the cost of one further order of each value; None if it must be given by a form in every order.
+    """
 
     choices: tuple[tuple[Form, ...], ...]
-    weights: tuple[Cost, ...]
+    weights: tuple[Cost | None, ...]
 
     def cost(self, forms: Sequence[int]) -> Cost:
-        """The cost of an assignment, one form for each choice."""
+        """The cost of an assignment, one form for each choice.
+
+        Raises ValueError if a form needs a value in an order that must be given, and is not.
+        """
         chosen = [choice[form] for choice, form in zip(self.choices, forms, strict=True)]
         computed = {use for form in chosen for use in form.gives}
-        paid = {use for form in chosen for use in form.needs} - computed
-        return _sum([*(form.cost for form in chosen), *(self.weights[value] for value, _ in paid)])
+        paid = [self.weights[value] for value, _ in {use for form in chosen for use in form.needs} - computed]
+        if None in paid:
+            raise ValueError("a form needs a value that no form gives")
+        return _sum([*(form.cost for form in chosen), *(weight for weight in paid if weight is not None)])
 
 
 @dataclass(frozen=True)
@@ -66,14 +74,17 @@ class IntegerSolution:
         return 0.0 if self.cost[0] == 0 else (self.cost[0] - self.lower_bound) / self.cost[0]
 
 
-def solve_integer_program(problem: IntegerProgram, seconds: float = 60.0) -> IntegerSolution:
+def solve_integer_program(
+    problem: IntegerProgram, seconds: float = 60.0, start: Sequence[int] | None = None
+) -> IntegerSolution:
     """The lexicographically least cost.
 
     seconds: the time limit, after which the best solution found is returned with the bound proven so far.
-    The search starts from the first form of every choice. It is deterministic unless the time limit is reached.
+    start:   the assignment from which the search starts; None: the first form of every choice.
+    The search is deterministic unless the time limit is reached.
     """
     deadline = time.monotonic() + seconds
-    best = tuple(0 for _ in problem.choices)
+    best = tuple(0 for _ in problem.choices) if start is None else tuple(start)
     if not problem.choices:
         return IntegerSolution((), (0,), 0)
     best_cost = problem.cost(best)
@@ -109,7 +120,8 @@ class _Program:
         self.problem = problem
         self.starts: list[int] = np.cumsum([0, *(len(choice) for choice in problem.choices)]).tolist()
         needed = dict.fromkeys(use for choice in problem.choices for form in choice for use in form.needs)
-        self.column_of = {use: self.starts[-1] + index for index, use in enumerate(needed)}
+        payable = (use for use in needed if problem.weights[use[0]] is not None)
+        self.column_of = {use: self.starts[-1] + index for index, use in enumerate(payable)}
         self.rows = list(self._rows())
 
     @property
@@ -129,7 +141,7 @@ class _Program:
                 for use in dict.fromkeys(form.needs):  # an operator may read one value twice
                     readers_of[use].append(column)
             for use, readers in readers_of.items():  # a needed order is paid for or computed
-                row = dict.fromkeys([self.column_of[use], *producers[use]], 1)
+                row = dict.fromkeys([*([self.column_of[use]] if use in self.column_of else []), *producers[use]], 1)
                 for column in readers:
                     row[column] = row.get(column, 0) - 1
                 yield Row(row, lower=0)
@@ -140,7 +152,8 @@ class _Program:
     def costs(self, level: int) -> list[int]:
         """The cost of each column."""
         form_costs = [form.cost[level] for _, form in self._forms()]
-        return [*form_costs, *(self.problem.weights[value][level] for value, _ in self.column_of)]
+        weights = (self.problem.weights[value] for value, _ in self.column_of)
+        return [*form_costs, *(weight[level] for weight in weights if weight is not None)]
 
     def minimum(self, level: int, start: tuple[int, ...], seconds: float) -> tuple[tuple[int, ...], int]:
         """Minimize one cost component, with earlier components no worse than in `start`; returns also its lower

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import DataType, Graph, Node
+from workbench.ir.permutation import Permutation
 from workbench.ir.types import numpy_name
-from workbench.layout.layout_facts import SolvedCut
-from workbench.layout.problem.cost_model import COUNT
+from workbench.layout.layout_facts import SolvedCut, SolvedProgram
+from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.profile import Profile
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, operands_text, tidy_casts
 from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call, is_float
 from workbench.precision.fitting import Fitted, fit
 from workbench.precision.must_stay import reason_to_stay
-from workbench.precision.precision_facts import KeptWide, PrecisionFacts
+from workbench.precision.precision_facts import TRAFFIC, KeptWide, PrecisionFacts
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
 from workbench.precision.wanted_types import NARROW, wanted_type
@@ -40,6 +42,7 @@ class TypeChoices:
 
     graph: Graph
     narrow: DataType
+    target: Profile
     calls: Mapping[str, FloatCall]
     fixed: Mapping[str, int]
     reasons: Mapping[str, str]
@@ -52,13 +55,18 @@ class TypeChoices:
 
 @dataclass(frozen=True)
 class ChosenTypes:
-    """The side of each operator that runs in both types, and what the choice proves, as in `PrecisionFacts`."""
+    """The side of each operator that runs in both types and is chosen, and what the choice proves, as in
+    `PrecisionFacts`.
+
+    perms: by operator that changes its layout, how its operands are permuted.
+    """
 
     sides: Mapping[str, int]
     inexact: str = ""
     weigh: str | None = None
     bound: int | None = None
-    solved: SolvedCut | None = None
+    solved: SolvedCut | SolvedProgram | None = None
+    perms: Mapping[str, Permutation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,46 +92,58 @@ class PrecisionStrategy(Pass):
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, PrecisionFacts]:
         narrow = NARROW_TYPES[self.type]
-        if self.shares_casts:
-            yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
+        yield from self.tidied(graph, narrow, context)
         recorded, note = _recorded(graph, context, narrow)
-        choices = type_choices(graph, narrow, context.find(Profile), self._patterns, recorded)
+        choices = type_choices(graph, narrow, context.get(Profile), self._patterns, recorded)
         chosen, fitted = self.choose(choices), None
         if self.max_error:
             fitted = self._fitted(choices, chosen, context.get(ValueRecorder))
             choices = choices.keeping(self._reasons(graph, fitted))
             chosen = self.choose(choices)
-        yield from self._conversions(graph, choices, chosen)
+        yield from self.conversions(graph, choices, chosen)
         return self._facts(graph, choices, chosen, fitted, note)
+
+    def tidied(self, graph: Graph, narrow: DataType, context: PassContext) -> Iterator[Rewrite]:
+        """Cleanups before types are chosen."""
+        if self.shares_casts:
+            yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
 
     def _facts(
         self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes, fitted: Fitted | None, unrecorded: str
     ) -> PrecisionFacts:
         """What the strategy states of its result."""
-        counts = count_casts(graph, choices.narrow)
-        cost = counts.casts if chosen.weigh == COUNT else counts.bytes
+        sized = graph.copy()
+        infer_sizes(sized)  # of the values that the pass made
+        counts, transposes = count_casts(sized, choices.narrow), count_transposes(sized)
+        traffic = counts.bytes + 2 * transposes.bytes_moved
+        cost = {COUNT: counts.casts, BYTES: counts.bytes, TRAFFIC: traffic}.get(chosen.weigh or "")
         unknown = f"the size of {counts.unknown:,} Casts is not known" if counts.unknown else ""
-        bound = None if unknown else chosen.bound
+        if chosen.weigh == TRAFFIC and transposes.unknown:
+            unknown = f"the size of {transposes.unknown:,} Transposes is not known"
+        below = chosen.bound is not None and cost is not None and cost < chosen.bound
+        inexact = unknown or ("a Cast of rounded numbers went too, which no choice has" if below else chosen.inexact)
+        bound = None if inexact else chosen.bound
         return PrecisionFacts(
             strategy=self.strategy,
             type=self.type,
             casts=counts.casts,
             bytes_converted=counts.bytes,
-            choices=len(choices.calls) - len(choices.fixed),
+            transposes=transposes,
+            choices=sum(name not in choices.fixed for name in chosen.sides),
             weigh=chosen.weigh,
             bound=bound,
             certified=bound is not None and bound == cost,
-            inexact=unknown or chosen.inexact,
+            inexact=inexact,
             kept=tuple(self._kept(graph, choices, chosen)),
             unrecorded=unrecorded,
             fitted=fitted,
             solved=chosen.solved,
         )
 
-    def _conversions(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[Rewrite]:
+    def conversions(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[Rewrite]:
         """One for each operator that changes its type; each must be applied before the next is asked for."""
         narrow = choices.narrow
-        for name in [node.name for node in graph.nodes if node.name in choices.calls]:
+        for name in [node.name for node in graph.nodes if node.name in chosen.sides]:
             side = chosen.sides[name]
             if side == type_side(choices.calls[name].dtype):
                 continue
@@ -140,7 +160,7 @@ class PrecisionStrategy(Pass):
 
         def convert(kept: Collection[str]) -> Graph:
             trial, kept_choices = choices.graph.copy(), choices.keeping(dict.fromkeys(kept, "tried"))
-            for rewrite in self._conversions(trial, kept_choices, self.choose(kept_choices)):
+            for rewrite in self.conversions(trial, kept_choices, self.choose(kept_choices)):
                 trial.apply(rewrite.edit)
             return trial
 
@@ -173,7 +193,7 @@ class PrecisionStrategy(Pass):
 def type_choices(
     graph: Graph,
     narrow: DataType,
-    target: Profile | None,
+    target: Profile,
     patterns: tuple[str, ...],
     recorded: Mapping[str, Magnitudes],
 ) -> TypeChoices:
@@ -194,7 +214,7 @@ def type_choices(
             fixed[node.name], reasons[node.name] = FIRST_SIDE, why
         elif wanted == NARROW:
             fixed[node.name], reasons[node.name] = LAST_SIDE, f"{by} runs {node.op} in {numpy_name(narrow)}"
-    return TypeChoices(graph, narrow, calls, fixed, reasons)
+    return TypeChoices(graph, narrow, target, calls, fixed, reasons)
 
 
 def _loss_text(error: float) -> str:

@@ -12,9 +12,9 @@ import importlib.util
 import sys
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from workbench.errors import UserError
 from workbench.ir import Graph
@@ -46,7 +46,8 @@ class Pass:
     title:         one line.
     exactness:     how exact a pass without rules is; otherwise each rule has its own.
     demonstration: wrong on purpose, to show a failing verification; it is in no preset and no comparison.
-    live_only:     nodes that nothing reads are removed first: they would distort costs and the users of a value.
+    live_only:     nodes that nothing reads are removed first, since they would distort costs and the users of a value;
+                   and at the end, so that a second run has none to remove.
     packages:      what must also be installed, as in `pip install`. If it is missing, the step says so, and does
                    nothing or ends the run.
     """
@@ -135,9 +136,11 @@ class Pass:
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return follow_rules(rules, graph, self, is_allowed)
 
-    def _on_live_nodes(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+    def _on_live_nodes(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
         yield from dead_node_removals(graph)
-        return (yield from self.rewrites(graph, context))
+        facts = yield from cast(Generator[Rewrite, None, object], self.rewrites(graph, context))
+        yield from dead_node_removals(graph)
+        return facts
 
     def rules_of_run(self) -> tuple[Rule, ...]:
         """The rules for one run; a pass whose rules keep state creates them for each run."""
