@@ -12,7 +12,7 @@ from workbench.api import optimize
 from workbench.io import load_model
 from workbench.ir import to_text
 from workbench.ir.permuted_io import INPUT_ORDER, input_order, permutation_between
-from workbench.run.inputs import permute_inputs
+from workbench.run.inputs import fed_inputs
 from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -41,7 +41,7 @@ def test_the_transpose_at_the_edge_goes():
 def test_it_computes_the_same_on_inputs_in_that_order():
     graph, history = fed_graph()
     inputs = random_inputs(graph)
-    given = permute_inputs(inputs, graph, history.graph)
+    given = fed_inputs(inputs, graph, history.graph)
     assert given["x"].shape == (2, 4, 4, 2)
     expected, found = outputs(graph, inputs), outputs(history.graph, given)
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-5)
@@ -81,7 +81,7 @@ def test_several_transposes_alike_and_an_output_among_them():
     history = optimize(graph, ["feed_inputs"])
     assert sorted(node.op for node in history.graph.nodes) == ["Identity", "Relu"]
     inputs = random_inputs(graph)
-    found = outputs(history.graph, permute_inputs(inputs, graph, history.graph))
+    found = outputs(history.graph, fed_inputs(inputs, graph, history.graph))
     np.testing.assert_array_equal(found["y"], inputs["x"].transpose(0, 2, 3, 1))
 
 

@@ -11,7 +11,7 @@ from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.ir import to_text
 from workbench.ir.permuted_io import OUTPUT_ORDER, output_order
-from workbench.run.inputs import output_orders, transposed
+from workbench.run.inputs import in_forms, output_forms
 from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -33,7 +33,7 @@ def test_the_transpose_at_the_edge_goes_and_the_outputs_are_the_same():
     assert [node.op for node in history.graph.nodes].count("Transpose") == 1
     assert history.graph.shape("y") == ("N", 4, 4, 2) and output_order(history.graph, "y") == (0, 2, 3, 1)
     inputs = random_inputs(graph)
-    found = transposed(outputs(history.graph, inputs), output_orders(graph, history.graph))
+    found = in_forms(outputs(history.graph, inputs), output_forms(graph, history.graph))
     np.testing.assert_allclose(found["y"], outputs(graph, inputs)["y"], rtol=1e-5)
     with Verifier(graph) as verifier:
         assert verifier.check(history.graph).ok is True
@@ -69,7 +69,7 @@ def test_what_else_reads_the_value_in_front_goes_on_reading_it():
         { a = Relu(x)  y = Transpose<perm=[0,2,3,1]>(a)  z = Neg(a) }""")
     history = optimize(graph, ["give_outputs"])
     inputs = random_inputs(graph)
-    found = transposed(outputs(history.graph, inputs), output_orders(graph, history.graph))
+    found = in_forms(outputs(history.graph, inputs), output_forms(graph, history.graph))
     for name, numbers in outputs(graph, inputs).items():
         np.testing.assert_array_equal(found[name], numbers)
 

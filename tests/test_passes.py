@@ -13,7 +13,7 @@ from workbench.external.tool_pass import ToolPass
 from workbench.ir import Graph, from_text, graph_text
 from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, NoMatch, run_pass, with_options
-from workbench.run.inputs import output_orders, permute_inputs, transposed
+from workbench.run.inputs import fed_inputs, in_forms, output_forms
 
 PASSES = {name: cls for name, cls in passes.all_passes().items() if not issubclass(cls, ToolPass)}  # test_tools.py
 EXAMPLES = [
@@ -81,8 +81,8 @@ def test_example_computes_the_same_at_every_rewrite(cls, example):
     expected = outputs(graph, inputs)
     for found in example_pass(cls, example).run(graph, example_context(example)):
         graph.apply(found.edit)
-        found_outputs = outputs(graph, permute_inputs(inputs, original, graph))
-        for name, array in transposed(found_outputs, output_orders(original, graph)).items():
+        found_outputs = outputs(graph, fed_inputs(inputs, original, graph))
+        for name, array in in_forms(found_outputs, output_forms(original, graph)).items():
             rtol, atol = (2e-2, 1e-2) if cls.exactness is Exactness.NARROWED else (1e-5, 1e-6)
             np.testing.assert_allclose(array, expected[name], rtol=rtol, atol=atol, err_msg=found.sentence)
 

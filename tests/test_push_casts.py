@@ -9,6 +9,7 @@ import pytest
 
 import passes
 from tests.fuzz import failure, preset
+from tests.precision_reports import MIXED
 from tests.random_graphs import random_graph
 from tests.running import outputs, typed
 from workbench import api
@@ -246,24 +247,6 @@ def test_a_pad_that_fills_with_an_attribute_stays():
 
 
 # ---- models as converters to float16 leave them ------------------------------------------------
-
-# Operators that move elements stay in float, each between Casts of its own (microsoft/onnxconverter-common issue 252,
-# microsoft/onnxruntime issue 15490).
-MIXED = """g (float[1,8,16] x, float16[16,16] w, float16[10,16] table, int64[1,8] i, bool[1,1,8,8] mask) => (float[1,8,16] y)
-    <int64[4] s = {{1, 8, 4, 4}}, int64[3] r = {{1, 8, 16}}, float low = {{{low}}}> {{
-    x16 = Cast<to=10>(x)  h1 = MatMul(x16, w)
-    t32 = Cast<to=1>(table)  e32 = Gather(t32, i)  e = Cast<to=10>(e32)
-    h = Add(h1, e)
-    q0 = Cast<to=1>(h)  q1 = Reshape(q0, s)  q2 = Cast<to=10>(q1)
-    q3 = Cast<to=1>(q2)  q4 = Transpose<perm=[0,2,1,3]>(q3)  q = Cast<to=10>(q4)
-    k3 = Cast<to=1>(q2)  k4 = Transpose<perm=[0,2,3,1]>(k3)  k = Cast<to=10>(k4)
-    a = MatMul(q, k)
-    a0 = Cast<to=1>(a)  a1 = Where(mask, a0, low)  a2 = Cast<to=10>(a1)
-    p = Softmax(a2)  o = MatMul(p, q)
-    o0 = Cast<to=1>(o)  o1 = Transpose<perm=[0,2,1,3]>(o0)  o2 = Cast<to=10>(o1)
-    o3 = Cast<to=1>(o2)  o4 = Reshape(o3, r)  o5 = Cast<to=10>(o4)
-    y16 = MatMul(o5, w)  y = Cast<to=1>(y16)
-}}"""
 
 
 @pytest.mark.parametrize(("low", "left"), [("-10000", 2), ("-3.4e38", 4)], ids=["a mask of float16", "a mask of float"])

@@ -4,9 +4,8 @@ import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
 history = wb.optimize(graph, ["fold_batchnorm", "layout_greedy"], target="cuda")
 history[1].rewrites[0].sentence
-wb.verify(graph, history.graph)
+wb.verify(graph, history.graph), wb.gain(history)
 wb.measure({"before": graph, "after": history.graph}, device="cuda")
-wb.gain(history)
 wb.compile(history.graph, device="cuda")(images)
 wb.export(history.graph, "model.opt.onnx")
 wb.package(history.graph, "model.opt.pt2", device="cuda")
@@ -91,6 +90,7 @@ def optimize(
     give_outputs: bool = False,
     export_for: str | None = None,
     precision: str | None = None,
+    io_as_computed: bool = False,
     options: Mapping[str, Any] | None = None,
     mode: str = DEFAULT_MODE,
     verifier: Verifier | None = None,
@@ -105,9 +105,8 @@ def optimize(
     target:   of the layouts; None: "cuda" if this machine has an NVIDIA GPU, else "cpu".
     passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None: those
               of `preset`. layout: a layout strategy ("greedy"), precision: one for element types ("optimal").
-    fix_dims: whether symbolic dims become the numbers of `graph.dims` before all passes.
-    free_dims: batch axes of inputs that become symbolic ("images:0=N").
-    feed_inputs, give_outputs: whether inputs and outputs get the layout in which they are used and computed.
+    fix_dims: whether symbolic dims become the numbers of `graph.dims`. free_dims: batch axes made symbolic ("x:0=N").
+    feed_inputs, give_outputs, io_as_computed: whether inputs and outputs get the layout, or type, that is computed.
     export_for: "onnxruntime" uses its own operators where its CPU provider has a kernel; only it can run the file.
     mode:     "exact" keeps every bit, "ieee" allows other rounding, "fast" also other signed zeros, infinities, NaN.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
@@ -124,12 +123,13 @@ def optimize(
         give_outputs=give_outputs,
         export_for=export_for,
         precision=precision,
+        io_as_computed=io_as_computed,
         options=options,
     )
-    worker, inputs_of = (None, None) if verifier is None else (verifier.worker, verifier.inputs_of)
+    worker, run_inputs = (None, None) if verifier is None else (verifier.worker, verifier.run_inputs)
     graph = verifier.with_running_dims(graph) if verifier is not None and FIX in chosen.names else graph
     target, limited = target or machine_target(), limits_of(graph, mode=mode, **limits)
-    context = pass_context(target, worker, mode=mode, inputs_of=inputs_of, limits=limited)
+    context = pass_context(target, worker, mode=mode, run_inputs=run_inputs, limits=limited)
     after_step = None
     if verifier is not None and verify == "each":
         from workbench.verification.verifier import verify_step

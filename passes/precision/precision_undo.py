@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from workbench.ir import Graph
 from workbench.precision.conversion import change_type, operands_text, tidy_casts
 from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call
+from workbench.precision.wide_io import wide_io
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, rewrite_each
 
 
@@ -15,9 +16,10 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, re
 class PrecisionUndo(Pass):
     """Each operator in float16 or bfloat16 runs in float32: its constants are cast, and Casts that nothing reads any
     more are removed. What a precision strategy inserted goes; weights keep the numbers to which they were rounded.
+    Inputs and outputs that `precision_io` declared in the narrower type are in float32 again.
 
-    Does not apply to operators whose types their attributes state, to those of which no schema is known, and to inputs
-    and outputs that are declared in the narrower type.
+    Does not apply to operators whose types their attributes state, to those of which no schema is known, and to other
+    inputs and outputs in the narrower type.
     """
 
     title = "Precision: back to float32"
@@ -41,6 +43,7 @@ class PrecisionUndo(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        yield from rewrite_each(wide_io(graph), "inputs and outputs")
         for narrow in NARROW_TYPES.values():
             yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
             for name in [node.name for node in graph.nodes]:

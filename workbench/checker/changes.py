@@ -9,7 +9,7 @@ from workbench.checker.inference import called_operator, nodes_within
 from workbench.checker.outcome import DoesNotHold, Statement, escaped, in_quotes, listed
 from workbench.checker.plain import FunctionKey, PlainModel, PlainNode
 from workbench.checker.replay import LoggedEdit, Replay
-from workbench.checker.types import PlainType, in_words, is_tensor, with_numbers
+from workbench.checker.types import PlainType, differ_in_width, in_words, is_tensor, with_numbers
 
 LOADING, EXPORTING = "loading", "exporting"
 _MAX_NAMED = 6  # operators in a statement
@@ -54,7 +54,7 @@ def check_pass(edit: LoggedEdit, graph: Replay, dims: Mapping[str, int], where: 
         if type_ is None and value in edit.constants:  # an output that became a constant has that constant's type
             continue
         numbers = {symbol: size for symbol, size in dims.items() if symbol not in named}
-        if not _is_permuted(_with_open_sizes(before, named), with_numbers(type_, numbers)):
+        if not _is_other_form(_with_open_sizes(before, named), with_numbers(type_, numbers)):
             raise DoesNotHold(
                 f"{where} makes {in_quotes(value)} {in_words(type_)}, which is not a permutation of {in_words(before)}"
             )
@@ -72,10 +72,15 @@ def _with_open_sizes(type_: PlainType, named: Collection[str]) -> PlainType:
     return (type_[0], tuple(dim if isinstance(dim, int) or dim in named else None for dim in type_[1]))
 
 
-def _is_permuted(before: PlainType, after: PlainType) -> bool:
-    """Whether both have the same sizes in some order; sizes may have become known."""
-    if before is None or after is None or not is_tensor(before) or not is_tensor(after) or before[0] != after[0]:
+def _is_other_form(before: PlainType, after: PlainType) -> bool:
+    """Whether both have the same sizes in some order, and one element type, or float32 and a narrower one.
+
+    Sizes may have become known.
+    """
+    if before is None or after is None or not is_tensor(before) or not is_tensor(after):
         return bool(before == after)
+    if before[0] != after[0] and not differ_in_width(before, after):
+        return False
     if before[1] is None or after[1] is None:
         return bool(before[1] is None)
     if len(before[1]) != len(after[1]):

@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from workbench.checker.outcome import DoesNotHold, escaped, in_quotes
 from workbench.checker.plain import PlainModel
-from workbench.checker.types import PlainType, in_words, is_tensor, symbol_of, with_numbers
+from workbench.checker.types import PlainType, differ_in_width, in_words, is_tensor, symbol_of, with_numbers
 
 Array = npt.NDArray[Any]
 _SIZE = 2  # the size of a dim for which the certificate has no number, or 0
@@ -88,9 +88,10 @@ def _sizes(dims: Mapping[str, int], model: PlainModel, output: PlainModel) -> li
 
 
 def narrowed_rounding(output: PlainModel) -> float:
-    """The largest difference that the element types of its Casts make, as a part of the largest element."""
+    """The largest difference that the element types of its Casts and results make, as a part of the largest element."""
     casts = (call for call in output.proto.graph.node if call.op_type == "Cast")
     targets = {attribute.i for call in casts for attribute in call.attribute if attribute.name == "to"}
+    targets |= {type_[0] for type_ in output.types.values() if is_tensor(type_)}
     return max((NARROWED[target] for target in targets & NARROWED.keys()), default=0.0)
 
 
@@ -106,7 +107,7 @@ def _worst(
     """The largest difference of all results."""
     differing = next((name for name in model.feed_inputs if not _same_for_callers(name, model, output, dims)), None)
     if differing is not None:
-        raise _NotCompared(f"the input {in_quotes(differing)} has another shape in each model")
+        raise _NotCompared(f"the input {in_quotes(differing)} has another type or shape in each model")
     try:
         session = cpu_session(_with_weights(model))
     except Exception as error:  # ONNX Runtime has its own classes
@@ -127,9 +128,10 @@ def _worst(
             raise _NotCompared("the model gives different results in each run")
         for output_session in output_sessions:
             try:
-                results = output_session.run(None, feed)
+                results = output_session.run(None, _as_taken(feed, model, output))
             except Exception as error:
                 raise DoesNotHold(f"ONNX Runtime runs the model, but not the output ({_one_line(error)})") from None
+            results = [_in_type_of(one, result) for one, result in zip(expected, results, strict=True)]
             worst = max(worst, _compared(model, expected, results, seed, narrowed))
     return worst
 
@@ -160,15 +162,31 @@ def _with_zeros(array: Array, random: np.random.Generator) -> Array:
 
 
 def _same_for_callers(name: str, model: PlainModel, output: PlainModel, dims: Mapping[str, int]) -> bool:
-    """Whether both models take the same arrays as this input. A symbol that only the output has stands for the
-    certificate's number."""
+    """Whether both models take arrays of the same sizes as this input, in one element type or in float32 and a narrower
+    one. A symbol that only the output has stands for the certificate's number."""
     one: PlainType = model.feed_inputs[name]
     new_symbols = {symbol: size for symbol, size in dims.items() if symbol not in model.symbols}
     other: PlainType = with_numbers(output.feed_inputs.get(name, one), new_symbols)
     if one is None or other is None or not is_tensor(one) or not is_tensor(other) or one[1] is None or other[1] is None:
         return bool(one == other)
     sizes = [[symbol_of(name, axis, dim) or dim for axis, dim in enumerate(shape)] for shape in (one[1], other[1])]
-    return bool(one[0] == other[0] and sizes[0] == sizes[1])
+    return bool((one[0] == other[0] or differ_in_width(one, other)) and sizes[0] == sizes[1])
+
+
+def _as_taken(feed: Mapping[str, Array], model: PlainModel, output: PlainModel) -> dict[str, Array]:
+    """The inputs of the model in the element types that the output takes."""
+    types = {name: type_ for name, type_ in output.feed_inputs.items() if name in feed}
+    cast = [name for name, type_ in types.items() if differ_in_width(model.feed_inputs[name], type_)]
+    dtypes = {name: onnx.helper.tensor_dtype_to_np_dtype(types[name][0]) for name in cast}
+    return {name: array.astype(dtypes[name]) if name in dtypes else array for name, array in feed.items()}
+
+
+def _in_type_of(expected: Any, result: Any) -> Any:
+    """A result in float16 in float32, if the model gives it so, and the other way round."""
+    if not (isinstance(expected, np.ndarray) and isinstance(result, np.ndarray)):
+        return result
+    both = {expected.dtype, result.dtype} == {np.dtype(np.float32), np.dtype(np.float16)}
+    return result.astype(expected.dtype) if both else result
 
 
 def cpu_session(proto: onnx.ModelProto, optimized: bool = False) -> Any:

@@ -46,6 +46,14 @@ def is_tensor(type_: PlainType) -> bool:
     return type_ is not None and isinstance(type_[0], int)
 
 
+def differ_in_width(one: PlainType, other: PlainType) -> bool:
+    """Whether one of two tensors is in float32, and the other in float16 or bfloat16."""
+    if not is_tensor(one) or not is_tensor(other) or one[0] == other[0]:
+        return False
+    widths = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+    return TensorProto.FLOAT in (one[0], other[0]) and {one[0], other[0]} <= widths
+
+
 def with_numbers(type_: PlainType, dims: Mapping[str, int]) -> PlainType:
     """The type with numbers in place of symbols."""
     if not is_tensor(type_) or type_[1] is None:

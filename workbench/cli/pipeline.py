@@ -21,16 +21,27 @@ from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.opsets.written import INLINE, KEEP, FileForm
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.limits import GROW
-from workbench.run.verdict_words import error_text, verdict_label
+from workbench.run.verdict_words import error_text, verdict_word
 
 if TYPE_CHECKING:
     from workbench.study.tuning.recipe import Recipe
 
 _MAX_STEPS = 16  # if a list is longer, the steps that changed nothing are not printed
+AS_COMPUTED = "as-computed"
 MAX_TIMES = 20  # printed rows of operators' times
 
 # besides `passes` and `preset`, arguments that a recipe replaces
-_RECIPE_ARGUMENTS = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "precision", "mode", "option")
+_RECIPE_ARGUMENTS = (
+    "target",
+    "layout",
+    "feed_inputs",
+    "give_outputs",
+    "export_for",
+    "precision",
+    "io",
+    "mode",
+    "option",
+)
 _CHOICE_ARGUMENTS = (
     "passes",
     "preset",
@@ -41,6 +52,7 @@ _CHOICE_ARGUMENTS = (
     "give_outputs",
     "export_for",
     "precision",
+    "io_as_computed",
     "options",
 )
 
@@ -59,6 +71,7 @@ class PipelineRequest:
     give_outputs: bool
     export_for: str | None
     precision: str | None
+    io_as_computed: bool
     options: Mapping[str, str]
     mode: str
     inputs: str | None
@@ -99,6 +112,11 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
     command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal")
     command.add_argument("--precision-type", choices=("float16", "bfloat16"), help="the type (default: float16)")
+    help_text = (
+        "element types of inputs and outputs: float32, as in the model (default), or as-computed, without Casts where "
+        "the model computes in the narrower type only"
+    )
+    command.add_argument("--io", choices=("float32", AS_COMPUTED), help=help_text)
     help_text = "the largest relative error of an output; operators that lose most stay in float32 until it holds"
     command.add_argument("--max-error", type=positive, metavar="E", help=help_text)
     help_text = "a pattern of names of nodes that stay in float32; may be repeated"
@@ -158,6 +176,7 @@ def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
         "give_outputs": chosen.give_outputs,
         "export_for": chosen.export_for,
         "precision": chosen.precision,
+        "io_as_computed": chosen.io == AS_COMPUTED,
         "options": {**_options(chosen.option), **_precision_options(chosen)},
         "mode": chosen.mode or "ieee",
         "inputs": chosen.inputs,
@@ -205,10 +224,9 @@ def _precision_options(chosen: argparse.Namespace) -> dict[str, str]:
     given = {"type": chosen.precision_type, "keep": ",".join(chosen.keep_float32), "max_error": chosen.max_error}
     options = {name: str(value) for name, value in given.items() if value}
     if chosen.precision is None:
-        if options:
-            raise UserError(
-                "--precision-type, --keep-float32 and --max-error need --precision, such as --precision optimal"
-            )
+        if options or chosen.io:
+            names = "--precision-type, --io, --keep-float32 and --max-error"
+            raise UserError(f"{names} need --precision, such as --precision optimal")
         return {}
     name = precision_strategy(chosen.precision).name
     return {f"{name}.{option}": value for option, value in options.items()}
@@ -267,7 +285,7 @@ def _print_steps(history: History) -> None:
             say(f"{step.pass_name}: {step.conclusion}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != sentence:
             sentence = step.verdict.sentence  # the same sentence is printed once, at its first step
-            say(f"{step.pass_name}: {verdict_label(step.verdict.ok)}: {step.verdict.sentence}")
+            say(f"{step.pass_name}: {verdict_word(step.verdict)}: {step.verdict.sentence}")
         if step.broken_by is not None:
             rewrite = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
             say(f"{step.pass_name}: {rewrite} broke it: {step.rewrites[step.broken_by].sentence}")
@@ -314,6 +332,6 @@ def _row(index: int, step: Step) -> tuple[str, ...]:
         f"{len(step.rewrites):,}" if index else "-",
         *(step.after.text(name) for name in ("nodes", "transposes", "elements_moved")),
         error,
-        "" if verdict is None else verdict_label(verdict.ok),
+        "" if verdict is None else verdict_word(verdict),
         f"{step.seconds:.2f}",
     )

@@ -38,7 +38,17 @@ def run(chosen: argparse.Namespace) -> int:
     return code
 
 
-_PASS_ARGUMENTS = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "export_for", "option", "inputs")
+_PASS_ARGUMENTS = (
+    "passes",
+    "preset",
+    "layout",
+    "feed_inputs",
+    "give_outputs",
+    "export_for",
+    "precision",
+    "option",
+    "inputs",
+)
 
 
 def _check_no_pass(chosen: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from workbench.ops.channels_last import plain_op
 from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest_positive
 from workbench.precision.recorded import Magnitudes
 from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
+from workbench.rewrite.analyses.element_types import MOVERS
 from workbench.rewrite.analyses.reductions import reduced_axes
 from workbench.rewrite.core.rule import NoMatch
 
 _SUMS = ("ReduceMean", "ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum")
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _NONZERO = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}  # index of the operand that must not become 0
+_KEEPS_ZERO = (MOVERS - {"Max"}) | {"Sqrt"}  # where an operand is 0, so may be a result
 
 
 def reason_to_stay(
@@ -40,9 +42,6 @@ def reason_to_stay(
     pattern = next((one for one in patterns if fnmatch.fnmatchcase(node.name, one)), None)
     if pattern is not None:
         return f"{node} stays in float32, as '{pattern}' asks"
-    wanted, by = wanted_type(node, target)
-    if wanted == WIDE_ONLY:
-        return f"{by} runs {node.op} in float32"
     values = dict.fromkeys(
         (*(node.inputs[index] for index in call.inputs), *(node.outputs[index] for index in call.outputs))
     )
@@ -50,9 +49,11 @@ def reason_to_stay(
         sentence = _out_of_range(graph, value, narrow, recorded)
         if sentence:
             return sentence
-    return (
+    sentence = (
         _becomes_zero(graph, node, narrow, recorded) or _long_sum(graph, node, narrow) or _inexact(graph, node, narrow)
     )
+    wanted, by = wanted_type(node, target)
+    return sentence or (f"{by} runs {node.op} in float32" if wanted == WIDE_ONLY else "")
 
 
 def _out_of_range(graph: Graph, value: str, narrow: DataType, recorded: Mapping[str, Magnitudes]) -> str:
@@ -70,15 +71,37 @@ def _out_of_range(graph: Graph, value: str, narrow: DataType, recorded: Mapping[
 
 
 def _becomes_zero(graph: Graph, node: Node, narrow: DataType, recorded: Mapping[str, Magnitudes]) -> str:
-    """Of an operand by which is divided, or whose logarithm is taken: whether one of its elements would be 0."""
-    index = _NONZERO.get(node.op)
-    if index is None or index >= len(node.inputs):
-        return ""
-    value = node.inputs[index]
-    magnitudes = _magnitudes(graph, value, recorded)
-    if magnitudes is None or magnitudes.smallest is None or magnitudes.smallest > smallest_positive(narrow) / 2:
-        return ""
-    return f"an element of '{value}' is {_number(magnitudes.smallest)}, which {numpy_name(narrow)} rounds to 0"
+    """Of a value by which is divided, or whose logarithm is taken: whether one of its elements would be 0.
+
+    The value is an operand of the node, or its result, which it or a node behind it reads so: a divisor that was
+    rounded before is 0 in float32 too.
+    """
+    for value in (*dict.fromkeys(node.inputs), *node.outputs):
+        magnitudes = _magnitudes(graph, value, recorded) if value else None
+        if magnitudes is None or magnitudes.smallest is None or magnitudes.smallest > smallest_positive(narrow) / 2:
+            continue
+        if _must_not_be_zero(graph, value, [node] if value in node.inputs else graph.users(value)):
+            return f"an element of '{value}' is {_number(magnitudes.smallest)}, which {numpy_name(narrow)} rounds to 0"
+    return ""
+
+
+def _must_not_be_zero(graph: Graph, value: str, readers: Iterable[Node]) -> bool:
+    """Whether one of these readers divides by the value or takes its logarithm, or a node behind them that gets it."""
+    reads = [(reader, value) for reader in readers]
+    seen: set[str] = set()
+    while reads:
+        node, operand = reads.pop()
+        index = _NONZERO.get(node.op)
+        if index is not None and index < len(node.inputs) and node.inputs[index] == operand:
+            exponent = graph.constant(node.inputs[1]) if node.op == "Pow" else None
+            if exponent is None or (exponent.numpy() <= 0).any():
+                return True
+        elif node.op not in _KEEPS_ZERO:
+            continue
+        if node.name not in seen:
+            seen.add(node.name)
+            reads += [(user, result) for result in node.outputs for user in graph.users(result)]
+    return False
 
 
 def _long_sum(graph: Graph, node: Node, narrow: DataType) -> str:

@@ -19,6 +19,7 @@ FIX = "fix_dims"  # writes bound dims into the graph
 FREE_DIMS = "free_dims"  # makes the sizes of a batch symbolic
 FEED = "feed_inputs"  # takes inputs in the layout in which they are used
 GIVE = "give_outputs"  # returns outputs in the layout in which they are computed
+IO = "precision_io"  # takes and returns the element types that are computed
 
 Passes = str | Sequence[str | Part] | Pipeline  # a text, a list of texts and parts, or a pipeline
 
@@ -34,6 +35,7 @@ def choose(
     give_outputs: bool = False,
     export_for: str | None = None,
     precision: str | None = None,
+    io_as_computed: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """The pipeline to run.
@@ -45,6 +47,7 @@ def choose(
     feed_inputs, give_outputs: whether the passes of these names run last.
     export_for: a runtime ("onnxruntime"), for whose own operators the last passes are.
     precision:  the precision strategy ("optimal") to run after all of these but the last; None for none.
+    io_as_computed: whether `precision_io` runs after it.
     options:    maps "pass.field" to a value, for every run of that pass.
     Raises PassError, PipelineError or OptionError with one sentence.
     """
@@ -52,7 +55,9 @@ def choose(
     chosen = chosen.with_layout(None if layout is None else layout_strategy(layout))
     first = [FIX] * fix_dims + [FREE_DIMS] * bool(free_dims)
     others = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
-    last = [FEED] * feed_inputs + [GIVE] * give_outputs
+    layouts_at_border, types_at_border = [FEED] * feed_inputs + [GIVE] * give_outputs, [IO] * io_as_computed
+    # at an input a Cast may stand on either side of the Transpose
+    last = [*types_at_border, *layouts_at_border, *(types_at_border if layouts_at_border else [])]
     types = () if precision is None else (precision_strategy(precision),)
     runtime = () if export_for is None else read_pipeline(library.runtime_preset(export_for)).parts
     before: list[Part] = [library.find_pass(name)() for name in first]

@@ -6,10 +6,12 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from workbench.ir import DataType, Graph
+from workbench.ir.narrowed_io import INPUT_TYPE, OUTPUT_TYPE, type_between
 from workbench.ir.permuted_io import OUTPUT_ORDER, permutation_between
 from workbench.ir.types import MAX_AXES
 from workbench.run.input_roles import Use, use_of
@@ -99,24 +101,42 @@ def bound_sizes(value: str, shape: Sequence[int | str | None], bound: Mapping[st
     return tuple(sizes)
 
 
-def permute_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:
-    """The inputs of `first` with their axes in the orders that `second` takes."""
+class TensorForm(NamedTuple):
+    """How an input or output is changed: the order of its axes, and its element type as a number of ONNX.
+
+    None: it stays as it is.
+    """
+
+    order: tuple[int, ...] | None = None
+    dtype: int | None = None
+
+
+def fed_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:
+    """The inputs of `first` as `second` takes them: with axes in its orders, floats in its element types."""
     orders = {value: permutation_between(first, second, value) for value in tensors}
-    return {
-        value: tensor if (order := orders[value]) is None else np.ascontiguousarray(tensor.transpose(order))
-        for value, tensor in tensors.items()
-    }
+    dtypes = {value: type_between(first, second, value, INPUT_TYPE) for value in tensors}
+    return in_forms(tensors, {value: TensorForm(orders[value], dtypes[value]) for value in tensors})
 
 
-def output_orders(first: Graph, second: Graph) -> dict[str, tuple[int, ...]]:
-    """For each output, the permutation from `second`'s order of axes to `first`'s, if they differ."""
-    result = ((value, permutation_between(second, first, value, OUTPUT_ORDER)) for value in first.outputs)
-    return {value: order for value, order in result if order is not None}
+def output_forms(first: Graph, second: Graph) -> dict[str, TensorForm]:
+    """For each output, the form in which `first` gives it, if `second` gives it in another."""
+    results = {}
+    for value in first.outputs:
+        order = permutation_between(second, first, value, OUTPUT_ORDER)
+        form = TensorForm(order, type_between(second, first, value, OUTPUT_TYPE))
+        if form != TensorForm():
+            results[value] = form
+    return results
 
 
-def transposed(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]]) -> Tensors:
-    """The tensors, those in `orders` transposed."""
-    return {name: t.transpose(orders[name]) if name in orders else t for name, t in tensors.items()}
+def in_forms(tensors: Mapping[str, np.ndarray], forms: Mapping[str, TensorForm]) -> Tensors:
+    """The tensors, those in `forms` changed to them."""
+    return {name: _in_form(tensor, *forms.get(name, ())) for name, tensor in tensors.items()}
+
+
+def _in_form(tensor: np.ndarray, order: Sequence[int] | None = None, dtype: int | None = None) -> np.ndarray:
+    permuted = tensor if order is None else np.ascontiguousarray(tensor.transpose(order))
+    return permuted if dtype is None else permuted.astype(DataType(dtype).numpy())
 
 
 # ---- seeded ------------------------------------------------------------------------

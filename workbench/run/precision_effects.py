@@ -128,7 +128,7 @@ def loss_sentence(graph: Graph, effects: Sequence[Effect], narrow: str) -> str:
     first = by_loss(effects)[0]
     error = loss_text(first.alone, first.max_abs)
     loses = f"loses most by itself: {error}" if math.isfinite(first.alone) else f"by itself: {error}"
-    return f"{first.op} '{first.node}' {loses}; {_outputs_text(graph, effects)} in {narrow}"
+    return f"{first.op} '{first.node}' {loses}; {_outputs_text(graph, effects, narrow)}"
 
 
 def loss_text(error: float, max_abs: float) -> str:
@@ -140,15 +140,16 @@ def loss_text(error: float, max_abs: float) -> str:
     return relative_error_text(error)
 
 
-def _outputs_text(graph: Graph, effects: Sequence[Effect]) -> str:
+def _outputs_text(graph: Graph, effects: Sequence[Effect], narrow: str) -> str:
     """The largest error of the outputs, as a clause."""
     producers = {node.name for output in graph.outputs if (node := graph.producer(output)) is not None}
     last = [effect for effect in effects if effect.node in producers]
     if not last:
-        return "no output has a type to choose"
+        return "no output comes of an operator in float32"
     worst = max(last, key=lambda effect: _size(effect.cumulative))
     error = loss_text(worst.cumulative, worst.max_abs)
-    return f"the output's error is {error}" if math.isfinite(worst.cumulative) else f"the output {error}"
+    is_off = f"'s error is {error}" if math.isfinite(worst.cumulative) else f" {error}"
+    return f"the output{is_off} in {narrow}"
 
 
 def _size(error: float) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph
+from workbench.ir.narrowed_io import INPUT_TYPE, OUTPUT_TYPE, loaded_type
 from workbench.run.compare import Verdict
 from workbench.verification.verifier import Verifier
 
@@ -38,10 +39,11 @@ def _require_same_values(kind: str, a: Graph, b: Graph, names_a: tuple[str, ...]
         raise MismatchError(
             f"Only the {side} model has an {kind} '{extra}'; models are compared by the names of their {kind}s."
         )
+    prefix = INPUT_TYPE if kind == "input" else OUTPUT_TYPE
     for name in names_a:
-        first, second = a.tensor_type(name), b.tensor_type(name)
-        if first is not None and second is not None and first.dtype != second.dtype:
+        first, second = loaded_type(a, name, prefix), loaded_type(b, name, prefix)
+        if first is not None and second is not None and first != second:
             raise MismatchError(
-                f"The {kind} '{name}' is {first.dtype.name.lower()} in the first model and "
-                f"{second.dtype.name.lower()} in the second."
+                f"The {kind} '{name}' is {first.name.lower()} in the first model and "
+                f"{second.name.lower()} in the second."
             )

@@ -19,9 +19,10 @@ import numpy as np
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.opsets.written import AS_NEEDED, FileForm, OpsetError
+from workbench.run.calibration import RunInputs
 from workbench.run.compare import Comparison, Verdict, compare
 from workbench.run.doubled_batch import batch_axes, both_batches, expected_of_both
-from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, transposed
+from workbench.run.inputs import Tensors, bound_dims, dims_of, fed_inputs, in_forms, output_forms, seed_inputs
 from workbench.run.randomness import is_random, uses_random_numbers, with_seeds
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.tolerances import NOTHING_MAY_DIFFER, Allowed, allowed_in
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 OnCheck = Callable[[str], None]
 
 SMALLER_INTEGERS = (1, 0)  # bounds of integer inputs, tried if the original does not run with larger ones
-_AND_DOUBLE_BATCH = " A batch twice as large is equal too."
+_AND_DOUBLE_BATCH = " So is a batch twice as large."
 _IN_DOUBLE_BATCH = " That is in a batch twice as large, each half compared with the original's result for it alone."
 TRY_LIMIT_S = 60.0  # the limit of a run with another length than the first, which is used only if it ends in time
 
@@ -66,7 +67,7 @@ class Verifier:
         self.note, self.run_by = "", ""  # a sentence about the inputs for verdicts; what ran the original
         self.dims = dict(original.dims)
         self._inputs = None if inputs is None else dict(inputs)
-        self._seed = seed
+        self._seed, self.run_inputs = seed, RunInputs(self.inputs_of, inputs is None)
         self._needs: dict[int, int] = {}  # elements of the inputs -> bytes
         self._given = given
         self._failure: UserError | None = None
@@ -116,8 +117,8 @@ class Verifier:
         return self._run_reference()[1]
 
     def inputs_of(self, graph: Graph) -> Tensors:
-        """The inputs for a graph that came of the original: with axes in the order in which it takes them."""
-        return permute_inputs(self.inputs, self.original, graph)
+        """The inputs for a graph that came of the original: with axes in its order, and in its element types."""
+        return fed_inputs(self.inputs, self.original, graph)
 
     def with_running_dims(self, graph: Graph) -> Graph:
         """A copy of the graph, bound to the dims with which the original runs; a plain copy if it does not run."""
@@ -261,9 +262,9 @@ class Verifier:
         )
 
     def _run(self, graph: Graph, file: Path, inputs: Tensors) -> tuple[Outputs, Tensors]:
-        """The outputs of the graph's file on inputs of the original; then with axes in the original's order."""
-        outputs = self._outputs(file, permute_inputs(inputs, self.original, graph), self.dims)
-        return outputs, transposed(outputs.tensors, output_orders(self.original, graph))
+        """The outputs of the graph's file on inputs of the original; then in the form that the original has."""
+        outputs = self._outputs(file, fed_inputs(inputs, self.original, graph), self.dims)
+        return outputs, in_forms(outputs.tensors, output_forms(self.original, graph))
 
     def _compare_double_batch(self, graph: Graph, file: Path, allowed: Allowed) -> Comparison | None:
         """Compare a run on two inputs in one batch with the original's results for each; None if no batch is free."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.run.compare import compare
-from workbench.run.inputs import transposed
+from workbench.run.inputs import in_forms
 from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.profiling.caches import flusher
 from workbench.run.profiling.profile_result import Kernel, MeasuredStreams, Memory, OperatorRun
@@ -128,11 +128,11 @@ class LocalBackend:
         return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"], on_stage)
 
     def _error(self, model: OpenedModel, variant: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The error against the reference; `orders` of the variant permute its outputs to the reference's."""
+        """The error against the reference; its outputs are changed to the reference's `forms`."""
         if self._reference is None:
             return None
         run_outputs = partial(self._first_outputs, variant) if variant["seeded"] else model.outputs
-        outputs = transposed(run_stage(run_outputs), variant["orders"])
+        outputs = in_forms(run_stage(run_outputs), variant["forms"])
         allowed = {name: Tolerance(**fields) for name, fields in variant["tolerances"].items()}
         result = asdict(compare(load_tensors(self._reference), outputs, allowed))
         return {key: value for key, value in result.items() if key != "outputs"}

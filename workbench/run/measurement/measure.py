@@ -20,9 +20,10 @@ from workbench.errors import quoted
 from workbench.fusion.groups_at_once import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
+from workbench.ir.narrowed_io import INPUT_TYPE, loaded_type
 from workbench.ir.permuted_io import permutation_between
 from workbench.opsets.written import NEWEST
-from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
+from workbench.run.inputs import Tensors, dims_of, fed_inputs, output_forms
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement, error_from_json
 from workbench.run.measurement.notes import ended_early, launching_ms, notes_of, why_sums_differ
@@ -131,7 +132,7 @@ def measure_models(
                     "backend": v.backend,
                     "dtype": v.dtype,
                     "tolerances": _tolerances(v.dtype, first, tolerance),
-                    "orders": output_orders(first, v.graph),
+                    "forms": output_forms(first, v.graph),
                 }
                 for label, v in supported.items()
             ],
@@ -200,7 +201,7 @@ def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
 
 
 def _inputs_by_graph(variants: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
-    """For each graph id, the inputs of the first graph in the layouts that the graph takes.
+    """For each graph id, the inputs of the first graph in the layouts and element types that the graph takes.
 
     Raises MeasureError for a graph that takes other inputs.
     """
@@ -215,12 +216,13 @@ def _inputs_by_graph(variants: Mapping[str, Variant], inputs: Mapping[str, np.nd
                 f"'{name}' and '{label}' have different inputs ({', '.join(first.inputs)} and "
                 f"{', '.join(graph.inputs)}), so they cannot be measured on the same ones."
             )
-        results[id(graph)] = permute_inputs(inputs, first, graph)
+        results[id(graph)] = fed_inputs(inputs, first, graph)
         for value, tensor in results[id(graph)].items():
             type_, first_type = graph.tensor_type(value), first.tensor_type(value)
             if type_ is None or first_type is None:
                 continue
-            if type_.dtype != first_type.dtype or not shape_fits(type_.shape, tensor.shape):
+            same_type = loaded_type(graph, value, INPUT_TYPE) == loaded_type(first, value, INPUT_TYPE)
+            if not same_type or not shape_fits(type_.shape, tensor.shape):
                 raise MeasureError(
                     f"'{label}' takes input '{value}' as {type_}, and '{name}' as "
                     f"{first_type.with_shape(tensor.shape)}; "
@@ -241,14 +243,15 @@ def _exported(graph: Graph, folder: Path, as_written: bool) -> Path:
 def _saved_inputs(
     graphs: Mapping[int, Graph], first: Graph, inputs_by_graph: Mapping[int, Tensors], folder: Path
 ) -> dict[int, str]:
-    """For each graph id, the file of its inputs; graphs that take them in the same layouts share a file."""
+    """For each graph id, the file of its inputs; graphs that take them in the same form share a file."""
     files: dict[str, str] = {}
     results = {}
     for key, graph in graphs.items():
-        orders = str([permutation_between(first, graph, value) for value in inputs_by_graph[key]])
-        if orders not in files:
-            files[orders] = _saved(folder / f"inputs{len(files)}.npz", inputs_by_graph[key])
-        results[key] = files[orders]
+        tensors = inputs_by_graph[key].items()
+        form = str([(permutation_between(first, graph, value), tensor.dtype) for value, tensor in tensors])
+        if form not in files:
+            files[form] = _saved(folder / f"inputs{len(files)}.npz", inputs_by_graph[key])
+        results[key] = files[form]
     return results
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.ir import DataType, Graph
 from workbench.opsets.written import NEWEST
 from workbench.run.compare import Comparison, compare
-from workbench.run.inputs import output_orders, permute_inputs, transposed
+from workbench.run.inputs import fed_inputs, in_forms, output_forms
 from workbench.run.randomness import uses_random_numbers
 from workbench.run.tolerances import tolerances_of_run
 from workbench.run.torch.executor.compilers import missing_compiler
@@ -99,7 +99,7 @@ def package_graph(
     try:
         model, package = folder / "model.onnx", folder / f"model{_SUFFIX}"
         _export(graph, model)
-        save_tensors(folder / "inputs.npz", permute_inputs(right.inputs, original, graph))
+        save_tensors(folder / "inputs.npz", fed_inputs(right.inputs, original, graph))
         described_tensors = worker.request(
             "package",
             model=str(model),
@@ -111,7 +111,7 @@ def package_graph(
             on_progress=on_progress,
             timeout_s=_LIMIT_S,
         )
-        outputs = transposed(load_tensors(folder / "outputs.npz"), output_orders(original, graph))
+        outputs = in_forms(load_tensors(folder / "outputs.npz"), output_forms(original, graph))
         result = compare(reference, outputs, tolerances_of_run(dtype, original))
         size = _copy_to(package, path) if result.ok else 0
     finally:

@@ -26,7 +26,7 @@ from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule, Step, refused_by, run_pass, with_options
 from workbench.rewrite.core.greedy_driver import follow_rules
 from workbench.rewrite.core.own_passes import fault_sentence
-from workbench.run.inputs import output_orders, permute_inputs, transposed
+from workbench.run.inputs import fed_inputs, in_forms, output_forms
 from workbench.verification.pass_files.exactness_runs import at_sizes, inexact_result, symbolic_dims
 from workbench.verification.pass_files.example_graphs import typed
 from workbench.verification.pass_files.example_runs import inexactness, outputs, random_inputs
@@ -176,8 +176,8 @@ def _same_results(cls: type[Pass], example: Example) -> tuple[bool, str, tuple[s
     expected = outputs(graph, inputs)
     for found in with_options(cls, example.options).run(graph, example_context(example)):
         graph.apply(found.edit)
-        results = outputs(graph, permute_inputs(inputs, original, graph))
-        for name, array in transposed(results, output_orders(original, graph)).items():
+        results = outputs(graph, fed_inputs(inputs, original, graph))
+        for name, array in in_forms(results, output_forms(original, graph)).items():
             wrong = _difference(expected[name], array)
             if wrong:
                 return False, f"output '{name}' differs after '{found.sentence}': {wrong}", ()

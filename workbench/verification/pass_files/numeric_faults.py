@@ -12,7 +12,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ir.types import constant
 from workbench.run.compare import compare
-from workbench.run.inputs import output_orders, permute_inputs, transposed
+from workbench.run.inputs import fed_inputs, in_forms, output_forms
 from workbench.run.randomness import is_random
 from workbench.run.tolerances import BITS, tolerances_for
 from workbench.verification.pass_files.example_graphs import shaped_input, with_outputs
@@ -55,11 +55,11 @@ def numeric_fault(
         candidate = session_of_graph(result)
     except Exception as error:
         return f"refused by ONNX Runtime: {error}"
-    orders = output_orders(graph, result)
+    forms = output_forms(graph, result)
     for inputs, expected in compared:
         try:
-            own = permute_inputs(inputs, graph, result)
-            numbers = transposed(_run(_anew(candidate, result), result, own), orders)
+            own = fed_inputs(inputs, graph, result)
+            numbers = in_forms(_run(_anew(candidate, result), result, own), forms)
         except Exception as error:
             return f"does not run: {error}"
         wrong = _difference(graph, mode, expected, numbers)
