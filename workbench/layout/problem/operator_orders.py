@@ -28,7 +28,7 @@ from workbench.ops.permutation.reshaping import AxisGroup, groups_of
 MAX_ORDERS = 6  # new orders of a value, besides those that it has in the graph
 
 
-class Use(NamedTuple):
+class OrderedUse(NamedTuple):
     """An operand or result of an operator, and the order in which a form of it reads or gives the value's root."""
 
     value: str
@@ -40,8 +40,8 @@ class Use(NamedTuple):
 class Uses:
     """The values that an operator computes and reads, without those that cost nothing."""
 
-    gives: list[Use]
-    needs: list[Use]
+    gives: list[OrderedUse]
+    needs: list[OrderedUse]
 
 
 class OperatorOrders:
@@ -83,7 +83,7 @@ class OperatorOrders:
 
     def interface(self) -> Uses:
         """The inputs of the graph, which it gives, and its outputs, which it needs."""
-        gives = [Use(value, value, self.origins[value].order) for value in self.graph.inputs]
+        gives = [OrderedUse(value, value, self.origins[value].order) for value in self.graph.inputs]
         return Uses(gives, [use for use in map(self._needed, self.graph.outputs) if use is not None])
 
     # ---- spreading -------------------------------------------------------------------
@@ -171,7 +171,9 @@ class OperatorOrders:
         permuted_operands, out_orders = ((), ()) if call is None else (call.inputs, call.outputs)
         out_perms = dict(zip(node.outputs, out_orders, strict=False))
         gives = [
-            Use(value, value, out_perms.get(value) or self.origins[value].order) for value in node.outputs if value
+            OrderedUse(value, value, out_perms.get(value) or self.origins[value].order)
+            for value in node.outputs
+            if value
         ]
         needs = [
             self._needed(value, perm if index in permuted_operands else None) for index, value in enumerate(node.inputs)
@@ -187,12 +189,12 @@ class OperatorOrders:
                 needs[1] = self._needed(node.inputs[1], weight_reordering(stored, order, len(perm or ())))
         return Uses([use for use in gives if use.root not in self.fixed], [use for use in needs if use is not None])
 
-    def _needed(self, value: str, perm: Permutation | None = None) -> Use | None:
+    def _needed(self, value: str, perm: Permutation | None = None) -> OrderedUse | None:
         """The permuted value as an order of its root; None if it costs nothing."""
         origin = self.origins.get(value)
         if origin is None or origin.root in self.fixed:
             return None
-        return Use(value, origin.root, origin.order if perm is None else compose(origin.order, perm))
+        return OrderedUse(value, origin.root, origin.order if perm is None else compose(origin.order, perm))
 
     def _required(self, node: Node) -> Permutation | None:
         """The permutation to the layout that the target demands of an operator on images; None if it demands none."""

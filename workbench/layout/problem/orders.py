@@ -16,7 +16,7 @@ from workbench.ir import Graph
 from workbench.ir.permutation import Permutation
 from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES
-from workbench.layout.problem.operator_orders import OperatorOrders, Use
+from workbench.layout.problem.operator_orders import OperatorOrders, OrderedUse
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, transpose_classes
 from workbench.layout.profile import Profile
 from workbench.metrics.transpose_cost import (
@@ -58,7 +58,7 @@ def order_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh:
 def _problem(graph: Graph, orders: OperatorOrders, weigh: str) -> OrderProblem:
     roots = {root: index for index, root in enumerate(r for r in orders.members if r not in orders.fixed)}
 
-    def used(uses: list[Use]) -> tuple[OrderedValue, ...]:
+    def used(uses: list[OrderedUse]) -> tuple[OrderedValue, ...]:
         return tuple((roots[root], in_memory(order, orders.shapes[root])) for _, root, order in uses)
 
     interface = orders.interface()

@@ -20,7 +20,7 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Node
 from workbench.ir.permutation import Permutation
 from workbench.layout.problem.cost_model import BYTES
-from workbench.layout.problem.operator_orders import OperatorOrders, Use, Uses
+from workbench.layout.problem.operator_orders import OperatorOrders, OrderedUse, Uses
 from workbench.layout.problem.orders import always_paid, weight_of
 from workbench.layout.problem.transpose_classes import in_memory
 from workbench.layout.profile import Profile
@@ -34,9 +34,11 @@ from workbench.solvers.integer_program import Cost, Form, IntegerProgram, Ordere
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 
 NO_CONVERSION = Form((0, 0, 0))
-BEFORE, CAST, AFTER = "before", "cast", "after"  # conversions of a value, as in `ConversionPlan`
+TRANSPOSE_BEFORE, CAST, TRANSPOSE_AFTER = "before", "cast", "after"  # conversions of a value, as in `ConversionPlan`
 _Labels = dict[tuple[int, Permutation], None]  # sides and orders in memory, in the order in which they were found
-_Conversion = tuple[str, int, Permutation]  # BEFORE, CAST or AFTER; the side on which the value is given; an order
+_Conversion = tuple[
+    str, int, Permutation
+]  # TRANSPOSE_BEFORE, CAST or TRANSPOSE_AFTER; the side on which the value is given; an order
 
 
 @dataclass(frozen=True)
@@ -155,10 +157,10 @@ class _Builder:
             needs.append((self.roots[use.root], (self.READABLE, of_value, stored)))
         return Form((0, 0, changed), tuple(gives), tuple(needs))
 
-    def _side(self, use: Use, typed: set[str], side: int | None) -> int:
+    def _side(self, use: OrderedUse, typed: set[str], side: int | None) -> int:
         return side if side is not None and use.value in typed else written_side(self.graph, use.value)
 
-    def _stored(self, use: Use) -> Permutation:
+    def _stored(self, use: OrderedUse) -> Permutation:
         return in_memory(use.order, self.orders.shapes[use.root])
 
     def _is_typed(self, root: str) -> bool:
@@ -190,9 +192,9 @@ class _Builder:
         same, other = ([of for at, of in needed if (at == side) == is_same] for is_same in (True, False))
         plan = cheapest_plan(order, same, other, self.narrow, WIDE if side == FIRST_SIDE else self.narrow)
         return {
-            *((BEFORE, side, of) for of in plan.before),
+            *((TRANSPOSE_BEFORE, side, of) for of in plan.before),
             *((CAST, side, of) for of in plan.cast),
-            *((AFTER, side, of) for of in plan.after),
+            *((TRANSPOSE_AFTER, side, of) for of in plan.after),
         }
 
     def _conversions(self, root: str) -> dict[_Conversion, Form]:
@@ -210,7 +212,7 @@ class _Builder:
             )
             for order in transposed:
                 gives = ((self.MADE, side, order), (self.READABLE, side, order))
-                result[BEFORE, side, order] = self._conversion(root, before, (self.GIVEN, side), *gives)
+                result[TRANSPOSE_BEFORE, side, order] = self._conversion(root, before, (self.GIVEN, side), *gives)
             if not any(at == other for at, _ in needed):
                 continue
             for order in orders:
@@ -219,7 +221,7 @@ class _Builder:
                     root, cast, (self.MADE, side, order), (self.THERE, other), readable
                 )
                 if transposed:
-                    result[AFTER, side, order] = self._conversion(root, after, (self.THERE, other), readable)
+                    result[TRANSPOSE_AFTER, side, order] = self._conversion(root, after, (self.THERE, other), readable)
         return result
 
     def _conversion(self, root: str, cost: Cost, needs: Hashable, *gives: Hashable) -> Form:
