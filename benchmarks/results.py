@@ -138,6 +138,10 @@ def precision(command_line: CommandLine) -> Content:
     return _samples_and_real(command_line, "precision.py")
 
 
+def precision_with_layout(command_line: CommandLine) -> Content:
+    return _samples_and_real(command_line, "precision_with_layout.py")
+
+
 def saturation(command_line: CommandLine) -> Content:
     return _samples_and_real(command_line, "saturation.py")
 
@@ -246,6 +250,7 @@ PARTS = (
     strategies,
     minimum,
     precision,
+    precision_with_layout,
     saturation,
     fusion,
     layouts,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from passes.precision.precision_optimal import PrecisionOptimal
@@ -15,6 +17,7 @@ from tests.conftest import ROOT
 from tests.precision_graphs import random_mixed_graph
 from tests.running import outputs, random_inputs, typed
 from workbench import api
+from workbench.io.exporting import export_onnx
 from workbench.ir import DataType, Graph
 from workbench.ir.types import numpy_name
 from workbench.layout.problem.cost_model import BYTES, COUNT
@@ -377,3 +380,38 @@ def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
     exact = outputs(original, inputs)["y"]
     error = recorder.output_error(original, numpy_name(narrow))(graph)
     assert error == pytest.approx(np.abs(exact - expected).max() / np.abs(exact).max(), rel=1e-6)
+
+
+# ---- kernels of a runtime --------------------------------------------------------------
+
+
+def test_what_the_runtime_has_no_kernel_for_stays_in_float32(tmp_path, run):
+    """By the list of the installed ONNX Runtime; and the runtime inserts no Cast of its own into the result."""
+    file, output, inside = (tmp_path / name for name in ("model.onnx", "out.onnx", "inside.onnx"))
+    graph = typed("""g (float[2,4] x) => (float[4,2] y) <float[4,4] w = {1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4}> {
+        a = MatMul(x, w)
+        b = Transpose<perm=[1,0]>(a)
+        c = Relu(b)
+        y = Neg(c)
+    }""")
+    export_onnx(graph, file)
+    arguments = ("--preset", "none", "--precision", "record-then-insert", "--report", tmp_path / "report.json")
+    code, *_ = run("optimize", file, "-o", output, *arguments, "--precision-runtime", "onnxruntime-cpu")
+    assert code == 0
+    [step] = [step for step in json.loads((tmp_path / "report.json").read_text())["steps"] if "precision" in step]
+    kept = {one["node"]: one["why"] for one in step["precision"]["kept"]}
+    assert set(kept) == {"MatMul_a", "Relu_c", "Neg_y"}
+    assert re.match(r"ONNX Runtime [\d.]+, CPUExecutionProvider, has no kernel for Relu in float16", kept["Relu_c"])
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.optimized_model_filepath = str(inside)
+    onnxruntime.InferenceSession(str(output), options, providers=["CPUExecutionProvider"])
+    assert len(onnx.load(inside).graph.node) == len(onnx.load(output).graph.node)
+
+
+def test_kernels_that_are_not_installed_are_an_error(tmp_path, run):
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this ONNX Runtime has CUDA")
+    arguments = ("--precision", "greedy", "--precision-runtime", "onnxruntime-cuda")
+    code, _, error = run("optimize", SAMPLE, "-o", tmp_path / "out.onnx", *arguments)
+    assert code != 0 and "has no kernels of CUDAExecutionProvider" in error and "another runtime" in error

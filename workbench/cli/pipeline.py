@@ -110,7 +110,7 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
         help="write operators of this runtime where its CPU provider has a kernel; only this runtime runs the file",
     )
     help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
-    command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal")
+    command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal, optimal-with-layout")
     command.add_argument("--precision-type", choices=("float16", "bfloat16"), help="the type (default: float16)")
     help_text = (
         "element types of inputs and outputs: float32, as in the model (default), or as-computed, without Casts where "
@@ -121,6 +121,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-error", type=positive, metavar="E", help=help_text)
     help_text = "a pattern of names of nodes that stay in float32; may be repeated"
     command.add_argument("--keep-float32", action="append", default=[], metavar="PATTERN", help=help_text)
+    help_text = "operators of which this runtime has no kernel in the type stay in float32"
+    command.add_argument("--precision-runtime", choices=("onnxruntime-cpu", "onnxruntime-cuda"), help=help_text)
     help_text = (
         "how exact rewrites are: exact (to the last bit), ieee (up to rounding, unless an intermediate result "
         "overflows; default), fast (not for NaN and -0.0)"
@@ -222,10 +224,11 @@ def _precision_options(chosen: argparse.Namespace) -> dict[str, str]:
     from workbench.registry.reading import precision_strategy
 
     given = {"type": chosen.precision_type, "keep": ",".join(chosen.keep_float32), "max_error": chosen.max_error}
+    given["runtime"] = chosen.precision_runtime
     options = {name: str(value) for name, value in given.items() if value}
     if chosen.precision is None:
         if options or chosen.io:
-            names = "--precision-type, --io, --keep-float32 and --max-error"
+            names = "--precision-type, --precision-runtime, --io, --keep-float32 and --max-error"
             raise UserError(f"{names} need --precision, such as --precision optimal")
         return {}
     name = precision_strategy(chosen.precision).name

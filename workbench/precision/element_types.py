@@ -60,7 +60,7 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
         raise NotConvertible(f"{node} states its element types itself")
     if node.bodies:
         raise NotConvertible(f"{node} holds bodies, whose types are part of it")
-    schema = _schema(graph, node)
+    schema = schema_of(graph, node)
     if schema is None:
         raise NotConvertible(f"{node} is not an ONNX operator, so the types that it takes are not known")
     name = f"tensor({narrow.name.lower()})"
@@ -122,7 +122,7 @@ def cast_constant(tensor: Constant, dtype: DataType) -> Constant:
     return lazy_constant(cast, dtype, constant_shape(tensor))
 
 
-def _schema(graph: Graph, node: Node) -> defs.OpSchema | None:
+def schema_of(graph: Graph, node: Node) -> defs.OpSchema | None:
     """The schema of the operator; of a channels-last form that of the channels-first one, whose types are the same.
 
     The body of such a form is written at the opset of the file, which its types do not raise.

@@ -14,6 +14,7 @@ from workbench.ir.types import numpy_name
 from workbench.layout.profile import Profile
 from workbench.ops.channels_last import plain_op
 from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest_positive
+from workbench.precision.kernel_types import RuntimeKernels
 from workbench.precision.recorded import Magnitudes
 from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
 from workbench.rewrite.analyses.element_types import MOVERS
@@ -34,14 +35,19 @@ def reason_to_stay(
     target: Profile | None,
     patterns: Sequence[str],
     recorded: Mapping[str, Magnitudes],
+    kernels: RuntimeKernels | None = None,
 ) -> str:
     """Why the node must run in float32, a sentence with the number that decides; "" if it need not.
 
     patterns: of names of nodes, as in `fnmatch`. recorded: magnitudes of values, of those that were recorded.
+    kernels: of the runtime that was named.
     """
     pattern = next((one for one in patterns if fnmatch.fnmatchcase(node.name, one)), None)
     if pattern is not None:
         return f"{node} stays in float32, as '{pattern}' asks"
+    without_kernel = kernels.why_none(graph, node, call, narrow) if kernels is not None else ""
+    if without_kernel:
+        return without_kernel
     values = dict.fromkeys(
         (*(node.inputs[index] for index in call.inputs), *(node.outputs[index] for index in call.outputs))
     )

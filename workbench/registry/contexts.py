@@ -11,6 +11,7 @@ from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
 from workbench.run.calibration import RunInputs
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
+from workbench.run.onnxruntime.kernel_lists import InstalledKernels
 from workbench.run.value_recording import RunRecorder
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def pass_context(
     timer = DeviceOperatorTimer(worker, on_progress)
     recorder = RunRecorder(worker, None if run_inputs is None else run_inputs.of, on_progress)
     tools = ProcessToolRunner(on_progress, run_inputs)
-    return PassContext(load_profile(target), timer, recorder, tools, mode=mode, limits=limits)
+    return PassContext(load_profile(target), timer, recorder, tools, InstalledKernels(), mode=mode, limits=limits)
 
 
 class ProcessToolRunner(ToolRunner):

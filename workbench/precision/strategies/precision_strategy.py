@@ -20,6 +20,7 @@ from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, operands_text, tidy_casts
 from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call, is_float
 from workbench.precision.fitting import Fitted, fit
+from workbench.precision.kernel_types import RUNTIMES, KernelLists, RuntimeKernels
 from workbench.precision.must_stay import reason_to_stay
 from workbench.precision.precision_facts import TRAFFIC, KeptWide, PrecisionFacts
 from workbench.precision.problem import type_side
@@ -82,6 +83,10 @@ class PrecisionStrategy(Pass):
     keep: str = option("", "Patterns of names of nodes that stay in float32, separated by commas: /head/*,Pow_12.")
     max_error: float = option(0.0, "The largest relative error of an output; 0: any that the type allows.", least=0.0)
 
+    runtime: str = option(
+        "", "Operators of which this runtime has no kernel in the type stay in float32.", choices=("", *RUNTIMES)
+    )
+
     @abstractmethod
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         """The type of each operator that runs in both."""
@@ -94,7 +99,8 @@ class PrecisionStrategy(Pass):
         narrow = NARROW_TYPES[self.type]
         yield from self.tidied(graph, narrow, context)
         recorded, note = _recorded(graph, context, narrow)
-        choices = type_choices(graph, narrow, context.get(Profile), self._patterns, recorded)
+        kernels = context.get(KernelLists).of(self.runtime) if self.runtime else None
+        choices = type_choices(graph, narrow, context.get(Profile), self._patterns, recorded, kernels)
         chosen, fitted = self.choose(choices), None
         if self.max_error:
             fitted = self._fitted(choices, chosen, context.get(ValueRecorder))
@@ -196,6 +202,7 @@ def type_choices(
     target: Profile,
     patterns: tuple[str, ...],
     recorded: Mapping[str, Magnitudes],
+    kernels: RuntimeKernels | None = None,
 ) -> TypeChoices:
     """What is known of the operators of a graph before types are chosen."""
     calls: dict[str, FloatCall] = {}
@@ -208,7 +215,7 @@ def type_choices(
             reasons[node.name] = str(error)
             continue
         calls[node.name] = call
-        why = reason_to_stay(graph, node, call, narrow, target, patterns, recorded)
+        why = reason_to_stay(graph, node, call, narrow, target, patterns, recorded, kernels)
         wanted, by = wanted_type(node, target)
         if why:
             fixed[node.name], reasons[node.name] = FIRST_SIDE, why
