@@ -1,11 +1,12 @@
-"""Casts by every precision strategy and by other converters: `python benchmarks/precision.py [MODEL.onnx ...]`.
+"""Casts by every precision strategy and by other converters: `python benchmarks/precision.py [MODEL ...]`.
 
-One row per model and converter. Each model is simplified first, so that all of them get the same file; ours know from
-a run on seeded inputs what must stay. The converters of others are measured where they are installed:
-onnxconverter-common (float16, auto_mixed_precision) and ONNX Runtime's transformers package. Counted are the Casts
-between float32 and float16 of what is written, and the bytes that they read and write in one run. The error is the
-largest of any output, relative to its largest element, where each result in float16 is rounded, as a device does that
-computes in float16; ONNX Runtime on a CPU leaves roundings out. Prints Markdown.
+MODEL: a file, or a network of `gpu_networks.py`, whose weights are random. One row per model and converter. Each model
+is simplified first, so that all of them get the same file; ours know from a run on seeded inputs what must stay. The
+converters of others are measured where they are installed: onnxconverter-common (float16, auto_mixed_precision) and
+ONNX Runtime's transformers package. Counted are the Casts between float32 and float16 of what is written, and the bytes
+that they read and write in one run. The error is the largest of any output, relative to its largest element, where each
+result in float16 is rounded, as a device does that computes in float16; ONNX Runtime on a CPU leaves roundings out.
+Prints Markdown.
 """
 
 from __future__ import annotations
@@ -24,16 +25,26 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 SAMPLES = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow")
+EXPORTED = ("vit_b16", "llama_block")
 STRATEGIES = ("autocast", "greedy", "record-then-insert", "optimal")
 COLUMNS = ("model", "by", "nodes", "Casts", "MB cast", "bound", "stay in float32", "error")
 
 
 def main() -> None:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    models = [Path(argument) for argument in sys.argv[1:]]
-    for model in models or [ROOT / "sample_models" / f"{name}.onnx" for name in SAMPLES]:
-        for row in _rows(model):
-            print(f"| {' | '.join(row)} |", flush=True)
+    samples = [str(ROOT / "sample_models" / f"{name}.onnx") for name in SAMPLES]
+    for model in sys.argv[1:] or [*samples, *EXPORTED]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = _exported(model, Path(folder)) if model in EXPORTED else Path(model)
+            for row in _rows(file):
+                print(f"| {' | '.join(row)} |", flush=True)
+
+
+def _exported(name: str, folder: Path) -> Path:
+    """The file of a network of `gpu_networks.py` at batch 1."""
+    from benchmarks.gpu_networks import exported, network
+
+    return exported(*network(name, 1, False), folder / f"{name}.onnx")
 
 
 def _rows(model: Path) -> Iterator[tuple[str, ...]]:

@@ -10,11 +10,11 @@ ABOUT = """\
 Made by `python docs/make_precision_reports.py` from `tests/precision_reports.py`. `tests/test_precision_reports.py`
 runs each graph and holds every sentence here.
 
-A row is a small graph of the shape that a public report describes. Each precision strategy writes a valid file of it,
-with the numbers of float32 to within float16. *All in float16* is the first line of `precision`: what is lost if every
-operator runs in float16. It rounds results and computes in float32, so a long sum loses more on a device. *Casts* are
-those of the graph, then those after `--precision optimal`. [Fit a float16 error](how-to/fit-a-float16-error.md) has the
-commands."""
+A row is a small graph of the shape that a public report describes. Each precision strategy writes a valid
+file of it, with the numbers of float32 to within float16. *All in float16* is the first line of `precision`:
+what is lost if every operator runs in float16. It rounds results and computes in float32, so a long sum loses
+more on a device. *Casts* are those of the graph, then those after `--precision optimal`, with `--max-error`
+where the row says it. [Fit a float16 error](how-to/fit-a-float16-error.md) has the commands."""
 
 
 def document() -> str:
@@ -37,6 +37,11 @@ def document() -> str:
             *("", *addresses, ""),
         ]
     )
+
+
+def _casts(report) -> str:
+    before, after = report.casts
+    return f"{before}, {after}" + (f" with {report.max_error:g}" if report.max_error else "")
 
 
 def _table(head, rows) -> list[str]:

@@ -1,4 +1,4 @@
-"""Samples in ONNX's textual syntax: examples of rules, and the graphs of the lesson on equality saturation."""
+"""Samples in ONNX's textual syntax: examples of rules, and graphs of lessons."""
 
 from __future__ import annotations
 
@@ -58,10 +58,49 @@ SATURATION = {
         }""",
 }
 
+# by file: the graphs of the lessons on Casts
+PRECISION = {
+    "precision/casts.onnxtxt": """
+        g (float[1,2,8,8] x) => (float[1,2,8,8] y) <int64[4] shape = {1, 2, 8, 8},
+            float[2,2,1,1] w = {0.5, -0.25, 0.125, 0.75}, float[2,2,1,1] v = {0.25, 0.5, -0.5, 0.125}> {
+            left = Conv(x, w)
+            right = Conv(x, v)
+            sum = Add(left, right)
+            peak = GlobalMaxPool(sum)
+            spread = Expand(peak, shape)
+            y = Exp(spread)
+        }""",
+    "precision/out_of_range.onnxtxt": """
+        g (float[1,2] x) => (float[1,2] y)
+            <float[2,2] w = {0.5, -0.25, 0.125, 0.75}, float large = {91204}, float small = {0.00001}> {
+            product = MatMul(x, w)
+            scaled = Mul(product, large)
+            y = Mul(scaled, small)
+        }""",
+    "precision/there_and_back.onnxtxt": """
+        g (float16[4] a, float[4] b, float[4] c) => (float16[4] x, float[4] y, float[4] z) {
+            a_wide = Cast<to=1>(a)
+            a_back = Cast<to=10>(a_wide)
+            x = Neg(a_back)
+            b_wide = Cast<to=11>(b)
+            b_back = Cast<to=1>(b_wide)
+            y = Neg(b_back)
+            c_narrow = Cast<to=10>(c)
+            c_back = Cast<to=1>(c_narrow)
+            z = Neg(c_back)
+        }""",
+    "precision/rounded_constant.onnxtxt": """
+        g (float[4] x) => (float[4] y) <float tenth = {0.1}> {
+            half = Cast<to=10>(tenth)
+            back = Cast<to=1>(half)
+            y = Mul(x, back)
+        }""",
+}
+
 
 def texts() -> dict[str, str]:
     """Every model in textual syntax, by file name."""
-    results = {file: to_text(from_text(text)) for file, text in SATURATION.items()}
+    results = {file: to_text(from_text(text)) for file, text in {**SATURATION, **PRECISION}.items()}
     for file, (pass_name, rule_name) in ALGEBRA.items():
         rule = next(rule for rule in passes.find_pass(pass_name).rules if rule.name == rule_name)
         results[file] = to_text(from_text(rule.example.before))

@@ -65,7 +65,7 @@ def run(path, **inputs):
 def test_each_row_of_a_batch_gives_what_it_gives_alone(text, axis, tmp_path):
     history = freed(text, f"x:{axis}=N", tmp_path)
     verdict = history[-1].verdict
-    assert verdict.ok and "A batch twice as large is equal too." in verdict.sentence
+    assert verdict.ok and "So is a batch twice as large." in verdict.sentence
     x = normal(*(5 if place == axis else size for place, size in enumerate(history.initial.shape("x"))))
     alone = [run(tmp_path / "static.onnx", x=row) for row in np.split(x, 5, axis)]
     for index, found in enumerate(run(tmp_path / "free.onnx", x=x)):
@@ -79,7 +79,7 @@ def test_each_row_of_a_batch_gives_what_it_gives_alone(text, axis, tmp_path):
 def test_as_a_command_and_a_second_time(done, tmp_path):
     out, again = tmp_path / "out.onnx", tmp_path / "again.onnx"
     printed = done("optimize", RESNET, "-o", out, "--free-dims", f"{DATA}:0=N")
-    assert "A batch twice as large is equal too." in printed
+    assert "So is a batch twice as large." in printed
     x = normal(3, 3, 224, 224)
     ((found,), (first,)) = run(out, **{DATA: x}), run(RESNET, **{DATA: x[:1]})
     assert found.shape == (3, 250)
@@ -179,4 +179,4 @@ def test_a_detector_takes_any_batch():
     graph = wb.load(CORPUS / "ddddocr_det_yolox.onnx")
     with Verifier(graph) as verifier:
         history = wb.optimize(graph, ["dead_nodes"], free_dims="images:0=N", verifier=verifier, verify="end")
-    assert history[-1].verdict.ok and "A batch twice as large is equal too." in history[-1].verdict.sentence
+    assert history[-1].verdict.ok and "So is a batch twice as large." in history[-1].verdict.sentence

@@ -126,10 +126,10 @@ def optimize(
         io_as_computed=io_as_computed,
         options=options,
     )
-    worker, inputs_of = (None, None) if verifier is None else (verifier.worker, verifier.inputs_of)
+    worker, run_inputs = (None, None) if verifier is None else (verifier.worker, verifier.run_inputs)
     graph = verifier.with_running_dims(graph) if verifier is not None and FIX in chosen.names else graph
     target, limited = target or machine_target(), limits_of(graph, mode=mode, **limits)
-    context = pass_context(target, worker, mode=mode, inputs_of=inputs_of, limits=limited)
+    context = pass_context(target, worker, mode=mode, run_inputs=run_inputs, limits=limited)
     after_step = None
     if verifier is not None and verify == "each":
         from workbench.verification.verifier import verify_step

@@ -22,7 +22,7 @@ from workbench.io.proto_file import open_proto
 from workbench.ir import Graph
 from workbench.ir.from_proto import from_proto
 from workbench.memory.planning import MemoryPlan
-from workbench.rewrite import Exactness, History
+from workbench.rewrite import Exactness, History, Step
 from workbench.rewrite.core.rule import AppliedRewrite
 from workbench.support.files import write_text
 
@@ -56,16 +56,27 @@ def write_certificate(
     """Write the certificate of a history from the file `model` to the file `output`; returns its bytes.
 
     plan: the plan of the memory of `history.graph`.
-    Raises NoCertificateError if a step failed its verification, and UserError if the file cannot be written.
+    Raises NoCertificateError if a step failed its verification or quantized, and UserError if the file cannot be
+    written.
     """
     if history.failed is not None:
         raise NoCertificateError(
             f"there is no certificate, since verification failed at {history.failed.pass_name}; leave that pass out"
         )
+    quantizer = next((step.pass_name for step in history.steps if _is_quantized(step)), None)
+    if quantizer is not None:
+        raise NoCertificateError(
+            "a certificate says that the output computes the same, and a quantized model computes other numbers; leave"
+            f" {quantizer} out"
+        )
     check_certifiable(str(model))
     content = _content(history, Path(model), Path(output), plan)
     content["digest"] = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     return write_text(path, json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")
+
+
+def _is_quantized(step: Step) -> bool:
+    return any(rewrite.exactness is Exactness.QUANTIZED for rewrite in step.rewrites)
 
 
 def _content(history: History, model: Path, output: Path, plan: MemoryPlan | None) -> Json:

@@ -21,7 +21,7 @@ from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.opsets.written import INLINE, KEEP, FileForm
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.limits import GROW
-from workbench.run.verdict_words import error_text, verdict_label
+from workbench.run.verdict_words import error_text, verdict_word
 
 if TYPE_CHECKING:
     from workbench.study.tuning.recipe import Recipe
@@ -285,7 +285,7 @@ def _print_steps(history: History) -> None:
             say(f"{step.pass_name}: {step.conclusion}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != sentence:
             sentence = step.verdict.sentence  # the same sentence is printed once, at its first step
-            say(f"{step.pass_name}: {verdict_label(step.verdict.ok)}: {step.verdict.sentence}")
+            say(f"{step.pass_name}: {verdict_word(step.verdict)}: {step.verdict.sentence}")
         if step.broken_by is not None:
             rewrite = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
             say(f"{step.pass_name}: {rewrite} broke it: {step.rewrites[step.broken_by].sentence}")
@@ -332,6 +332,6 @@ def _row(index: int, step: Step) -> tuple[str, ...]:
         f"{len(step.rewrites):,}" if index else "-",
         *(step.after.text(name) for name in ("nodes", "transposes", "elements_moved")),
         error,
-        "" if verdict is None else verdict_label(verdict.ok),
+        "" if verdict is None else verdict_word(verdict),
         f"{step.seconds:.2f}",
     )

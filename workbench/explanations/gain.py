@@ -18,7 +18,7 @@ from workbench.explanations.time_changes import (
 from workbench.opsets.written import at_written_opset
 from workbench.rewrite import History
 from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
-from workbench.run.verdict_words import error_text
+from workbench.run.verdict_words import error_text, verdict_word
 
 BEFORE, AFTER = "original", "result"  # the labels of the two variants
 _MAX_CHANGES = 8
@@ -139,7 +139,7 @@ def error_figure(history: History, after: MeasuredVariant | None = None) -> Figu
         return Figure("result", "not verified", better=False)
     if not verdict.ok:
         return Figure("result", "NOT EQUAL", f"error {error_text(verdict)}", better=False)
-    return Figure("result", "equal", error_text(verdict), better=True)
+    return Figure("result", verdict_word(verdict), error_text(verdict), better=None if verdict.is_close else True)
 
 
 def _ms(value: float) -> str:

@@ -26,6 +26,9 @@ class ToolCall:
     module, factory, fields: of the object whose `convert(source, target)` reads one file, writes the other and returns
                              the tool's message, if any.
     seconds, memory_bytes: limits of its process.
+    keeps_names: whether values of one name are the same in its result, up to what the tool rounds.
+    calibration: where the inputs come from that it reads from `calibration/` beside the source: an .npz file, a folder
+                 of them, or "" for those of the run; None: it reads none.
     """
 
     title: str
@@ -34,6 +37,8 @@ class ToolCall:
     fields: Mapping[str, Any]
     seconds: float
     memory_bytes: int
+    keeps_names: bool = False
+    calibration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class ToolResult:
 
     same:   by value of the result, a value of the original with the same numbers in one seeded run; None if they were
             not compared.
-    reason: why they were not compared.
+    reason: why they were not compared, if that may matter.
     """
 
     graph: Graph

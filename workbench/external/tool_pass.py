@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.errors import quoted
 from workbench.external.tool_call import ToolCall, ToolError, ToolRunner
@@ -66,7 +66,8 @@ class ToolFacts:
 class ToolPass(Pass):
     """Base of the passes in `passes/tools/`: each defines its packages, the tool's first, and `convert`."""
 
-    exactness = Exactness.ROUNDING
+    exactness: ClassVar[Exactness] = Exactness.ROUNDING
+    keeps_names: ClassVar[bool] = False  # values of one name are the same before and after, so that none are compared
 
     seconds: int = option(300, "How many seconds the tool may take.", least=1)
     megabytes: int = option(16_000, "How many megabytes of memory its process may take.", least=100)
@@ -83,6 +84,23 @@ class ToolPass(Pass):
         """The parts of the tool that acted and that its option `without` can switch off. report: from `convert`."""
         return []
 
+    @property
+    def calibration_files(self) -> str | None:
+        """Where the inputs of calibration come from, as in `ToolCall.calibration`."""
+        return None
+
+    def sentence(self, graph: Graph, change: Change) -> str:
+        """What the change does. graph: before it."""
+        new = named(change.inserted)
+        if change.folded:
+            constants = f"{'constants' if len(change.folded) > 1 else 'constant'} {_listed(map(repr, change.folded))}"
+            new = f"{new} and {constants}" if change.inserted else constants
+        if not new:
+            removed = len(change.removed)
+            return f"{named(change.removed)} {'goes' if removed == 1 else 'go'}; {_count(removed)} fewer"
+        becomes = "becomes" if len(change.removed) == 1 else "become"
+        return f"{named(change.removed)} {becomes} {new}{balance_of(change)}"
+
     @classmethod
     def version(cls) -> str:
         from importlib import metadata
@@ -95,7 +113,8 @@ class ToolPass(Pass):
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         cls = type(self)
         limit = self.megabytes * MEGABYTE
-        return ToolCall(self.title, cls.__module__, cls.__qualname__, fields, self.seconds, limit)
+        of_values = (self.keeps_names, self.calibration_files)
+        return ToolCall(self.title, cls.__module__, cls.__qualname__, fields, self.seconds, limit, *of_values)
 
     def run(
         self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
@@ -120,7 +139,7 @@ class ToolPass(Pass):
         except ToolError as error:
             return ToolFacts(tool, failed=str(error).rstrip("."))
         for change in outcome.changes:
-            proposed = Rewrite(change.edit, _sentence(change), tuple(node.name for node in change.removed))
+            proposed = Rewrite(change.edit, self.sentence(graph, change), tuple(node.name for node in change.removed))
             if proposed not in leave_out:
                 yield proposed
         run, uncompared = result.run, result.reason.rstrip(".")
@@ -128,20 +147,14 @@ class ToolPass(Pass):
         return ToolFacts(tool, version, "", run.seconds, run.peak_bytes, run.said, outcome.other_values, uncompared)
 
 
-def _sentence(change: Change) -> str:
-    removed, inserted = len(change.removed), len(change.inserted)
-    new = _named(change.inserted)
-    if change.folded:
-        constants = f"{'constants' if len(change.folded) > 1 else 'constant'} {_listed(map(repr, change.folded))}"
-        new = f"{new} and {constants}" if inserted else constants
-    if not new:
-        return f"{_named(change.removed)} {'goes' if removed == 1 else 'go'}; {_count(removed)} fewer"
-    fewer = removed - inserted
-    balance = "" if fewer == 0 else f"; {_count(abs(fewer))} {'fewer' if fewer > 0 else 'more'}"
-    return f"{_named(change.removed)} {'becomes' if removed == 1 else 'become'} {new}{balance}"
+def balance_of(change: Change) -> str:
+    """How many nodes fewer or more, as the end of a sentence."""
+    fewer = len(change.removed) - len(change.inserted)
+    return "" if fewer == 0 else f"; {_count(abs(fewer))} {'fewer' if fewer > 0 else 'more'}"
 
 
-def _named(nodes: Sequence[Node]) -> str:
+def named(nodes: Sequence[Node]) -> str:
+    """The nodes in words, the first few by name."""
     return _listed(str(node) for node in nodes)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.external.tool_call import ToolCall, ToolResult, ToolRunner
@@ -10,11 +9,11 @@ from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
+from workbench.run.calibration import RunInputs
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 from workbench.run.value_recording import RunRecorder
 
 if TYPE_CHECKING:
-    from workbench.run.inputs import Tensors
     from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.worker.client import Worker
 
@@ -25,27 +24,29 @@ def pass_context(
     on_progress: ProgressCallback | None = None,
     *,
     mode: str = DEFAULT_MODE,
-    inputs_of: Callable[[Graph], Tensors] | None = None,
+    run_inputs: RunInputs | None = None,
     limits: RuleLimits = NO_LIMITS,
 ) -> PassContext:
     """The context of passes: the target of that name, an operator timer and a tool runner.
 
     worker:   the process in which operators are timed; a new one if None. on_progress: is called with the progress of
-    timing, trials and tools, a text and the fraction done, from 0 to 1; may raise to stop. inputs_of: the inputs on
-    which a graph is run to record its values; seeded ones if None.
+    timing, trials and tools, a text and the fraction done, from 0 to 1; may raise to stop. run_inputs: on which a graph
+    is run to record its values, and a quantizer is calibrated; seeded ones if None.
     """
     timer = DeviceOperatorTimer(worker, on_progress)
-    recorder = RunRecorder(worker, inputs_of, on_progress)
-    return PassContext(load_profile(target), timer, recorder, ProcessToolRunner(on_progress), mode=mode, limits=limits)
+    recorder = RunRecorder(worker, None if run_inputs is None else run_inputs.of, on_progress)
+    tools = ProcessToolRunner(on_progress, run_inputs)
+    return PassContext(load_profile(target), timer, recorder, tools, mode=mode, limits=limits)
 
 
 class ProcessToolRunner(ToolRunner):
-    """Runs each tool in a separate process; `on_progress` as in `pass_context`."""
+    """Runs each tool in a separate process; `on_progress` as in `pass_context`. run_inputs: for calibration."""
 
-    def __init__(self, on_progress: ProgressCallback | None = None) -> None:
-        self._on_progress = on_progress
+    def __init__(self, on_progress: ProgressCallback | None = None, run_inputs: RunInputs | None = None) -> None:
+        self._on_progress, self._run_inputs = on_progress, run_inputs
 
     def run(self, graph: Graph, call: ToolCall) -> ToolResult:
         from workbench.run.tools import run_tool
 
-        return run_tool(graph, call, lambda: self._on_progress and self._on_progress(f"{call.title} runs", 0.0))
+        report = lambda: self._on_progress and self._on_progress(f"{call.title} runs", 0.0)  # noqa: E731
+        return run_tool(graph, call, report, self._run_inputs)

@@ -62,6 +62,11 @@ class Verdict:
     sentence: str
     seconds: float
 
+    @property
+    def is_close(self) -> bool:
+        """Whether the outputs are within their tolerance and not equal, since values were quantized on purpose."""
+        return self.ok is True and self.tolerance.close and not self.bit_equal
+
     def __repr__(self) -> str:
         return f"<Verdict: {self.sentence}>"
 
@@ -159,7 +164,8 @@ def _sentence(outputs: tuple[OutputComparison, ...], bit_equal: bool) -> str:
     for output in outputs:
         by_tolerance.setdefault(output.tolerance, []).append(output)
     groups = (_largest_errors(group, name_them=len(by_tolerance) > 1) for group in by_tolerance.values())
-    return f"Equal: {count}, {'; '.join(groups)}.{weak}"
+    equal = "Close, not equal" if any(output.tolerance.close for output in outputs) else "Equal"
+    return f"{equal}: {count}, {'; '.join(groups)}.{weak}"
 
 
 def _largest_errors(outputs: list[OutputComparison], name_them: bool) -> str:

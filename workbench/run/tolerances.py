@@ -17,6 +17,7 @@ class Tolerance:
     absolute: max|a - b| over one output.
     quantized: 8-bit integers may differ too, since a rounding may fall either way; `absolute` is one quantization
                step, if that is known.
+    close:     the values were quantized on purpose, so that those within the bounds are called close, not equal.
     bits:      nothing may differ, not even the sign of a zero; the bits of a NaN do not count.
     """
 
@@ -24,6 +25,7 @@ class Tolerance:
     absolute: float
     reason: str
     quantized: bool = False
+    close: bool = False
     bits: bool = False
 
     def __str__(self) -> str:
@@ -42,6 +44,9 @@ BFLOAT16 = Tolerance(1e-1, 1e-2, "for bfloat16")
 # A rounding that goes the other way moves a value by 1/255 of its range, and later layers propagate it:
 # one runtime's own optimization levels differ by percents.
 INT8 = Tolerance(1e-1, 1e-6, "after 8-bit operators, where roundings may fall either way", quantized=True)
+# How far a quantizer's result is off depends on the model and on its calibration. This bound is a choice: what exceeds
+# it is traced to the operator with which the error does.
+QUANTIZED = Tolerance(1e-1, 1e-6, "for values that were quantized", quantized=True, close=True)
 
 BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
@@ -57,6 +62,7 @@ class Allowed:
 NOTHING_MAY_DIFFER = Allowed(BITS, BITS)
 
 _STRICTEST_FIRST = (FLOAT32, FLOAT16, BFLOAT16, INT8)
+_DEQUANTIZE = "DequantizeLinear"
 _INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear", "QGemm")
 _BYTES = (DataType.UINT8, DataType.INT8)
 _STEP = 1.001  # times the scale; the difference of two floats is rounded
@@ -73,13 +79,21 @@ def allowed_in(graph: Graph, narrowed: Graph | None = None) -> Allowed:
     of_each, loosest = tolerances_for(graph), tolerance_for(graph)
     if narrowed is None:
         return Allowed(of_each, loosest)
-    others = tolerances_for(narrowed)
-    of_both = {value: _as_emulated(looser(one, others.get(value, one))) for value, one in of_each.items()}
-    return Allowed(of_both, _as_emulated(looser(loosest, tolerance_for(narrowed))))
+    # Dequantizing a weight is exact, unless the weight was float before.
+    others = _by_dependence(narrowed, _INT8_OPERATORS if _dequantizes(graph) else (*_INT8_OPERATORS, _DEQUANTIZE))
+    of_both = {value: _on_purpose(one, others.get(value, one)) for value, one in of_each.items()}
+    return Allowed(of_both, _on_purpose(loosest, _loosest_of_outputs(narrowed, others)))
 
 
-def _as_emulated(tolerance: Tolerance) -> Tolerance:
-    """The tolerance with a word on how ONNX Runtime runs narrower types on a CPU, where comparisons run."""
+def _dequantizes(graph: Graph) -> bool:
+    return any(node.op == _DEQUANTIZE for node in graph.nodes)
+
+
+def _on_purpose(one: Tolerance, narrowed: Tolerance) -> Tolerance:
+    """The looser of two; with a word on how ONNX Runtime runs narrower types on a CPU, where comparisons run."""
+    tolerance = looser(one, narrowed)
+    if narrowed.quantized and not one.quantized:
+        return QUANTIZED
     if tolerance not in (FLOAT16, BFLOAT16):
         return tolerance
     return replace(tolerance, reason=f"{tolerance.reason}, which this CPU run computes in float32 between Casts")
@@ -91,19 +105,19 @@ def _within_a_step(graph: Graph, value: str, tolerance: Tolerance) -> Tolerance:
     type_, producer = graph.tensor_type(value), graph.producer(value)
     if type_ is not None and type_.dtype in _BYTES:
         return replace(tolerance, absolute=1.0)
-    scale = graph.constant(producer.inputs[1]) if producer is not None and producer.op == "DequantizeLinear" else None
+    scale = graph.constant(producer.inputs[1]) if producer is not None and producer.op == _DEQUANTIZE else None
     return tolerance if scale is None else replace(tolerance, absolute=_STEP * float(scale.numpy().max(initial=0.0)))
 
 
-def _by_dependence(graph: Graph) -> dict[str, Tolerance]:
+def _by_dependence(graph: Graph, quantizing: tuple[str, ...] = _INT8_OPERATORS) -> dict[str, Tolerance]:
+    """quantizing: with what the names of operators begin whose results have the tolerance of 8 bits."""
     of_functions: dict[Key, Tolerance] = {}
     for key, function in graph.functions.items():  # a function may call those before it
-        of_functions[key] = _loosest_tolerance(function.graph, of_functions)
+        of_functions[key] = _loosest_tolerance(function.graph, of_functions, quantizing)
     results = {value: _type_tolerance(graph, value) for value in (*graph.inputs, *graph.constants)}
     for node in graph.nodes:
-        result = _loosest(
-            [_operator_tolerance(node, of_functions), *(results.get(value, FLOAT32) for value in node.operands)]
-        )
+        operator = _operator_tolerance(node, of_functions, quantizing)
+        result = _loosest([operator, *(results.get(value, FLOAT32) for value in node.operands)])
         for value in filter(None, node.outputs):
             results[value] = _loosest([result, _type_tolerance(graph, value)])
     return results
@@ -111,8 +125,11 @@ def _by_dependence(graph: Graph) -> dict[str, Tolerance]:
 
 def tolerance_for(graph: Graph) -> Tolerance:
     """The loosest tolerance of the graph's outputs, without their quantization steps."""
-    result = _by_dependence(graph)
-    return _loosest(result.get(value, FLOAT32) for value in graph.outputs)
+    return _loosest_of_outputs(graph, _by_dependence(graph))
+
+
+def _loosest_of_outputs(graph: Graph, tolerances: Mapping[str, Tolerance]) -> Tolerance:
+    return _loosest(tolerances.get(value, FLOAT32) for value in graph.outputs)
 
 
 def _loosest(tolerances: Iterable[Tolerance]) -> Tolerance:
@@ -124,17 +141,18 @@ def _type_tolerance(graph: Graph, value: str) -> Tolerance:
     return FLOAT32 if type_ is None else _TYPE_TOLERANCES.get(type_.dtype, FLOAT32)
 
 
-def _operator_tolerance(node: Node, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
+def _operator_tolerance(node: Node, of_functions: Mapping[Key, Tolerance], quantizing: tuple[str, ...]) -> Tolerance:
     """The tolerance of the operator, its bodies and the function that it calls."""
-    if node.op_type.startswith(_INT8_OPERATORS):
+    if node.op_type.startswith(quantizing):
         return INT8
     of_cast = _TYPE_TOLERANCES.get(node.attr("to"), FLOAT32)  # types inside of bodies may not be known
     of_function = of_functions.get(function_key(node), FLOAT32)
-    return _loosest([of_cast, of_function, *(_loosest_tolerance(body, of_functions) for body in node.bodies.values())])
+    of_bodies = (_loosest_tolerance(body, of_functions, quantizing) for body in node.bodies.values())
+    return _loosest([of_cast, of_function, *of_bodies])
 
 
-def _loosest_tolerance(graph: Graph, of_functions: Mapping[Key, Tolerance]) -> Tolerance:
-    operators = (_operator_tolerance(node, of_functions) for node in graph.nodes)
+def _loosest_tolerance(graph: Graph, of_functions: Mapping[Key, Tolerance], quantizing: tuple[str, ...]) -> Tolerance:
+    operators = (_operator_tolerance(node, of_functions, quantizing) for node in graph.nodes)
     return _loosest([*operators, *(_type_tolerance(graph, value) for value in graph.values())])
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.external.quantizer_pass import CALIBRATION
 from workbench.external.tool_call import ToolCall, ToolError, ToolResult, ToolRun
 from workbench.io.checks import SHOWN_NOT_RUN
 from workbench.io.exporting import export_onnx
@@ -17,6 +18,7 @@ from workbench.io.onnx_file import load_onnx
 from workbench.ir import Graph
 from workbench.ir.text import OPSET
 from workbench.opsets.written import NEWEST
+from workbench.run.calibration import RunInputs, write_calibration
 from workbench.run.inputs import seed_inputs
 from workbench.run.randomness import is_random
 from workbench.run.runnable_dims import settle_dims
@@ -28,19 +30,28 @@ from workbench.run.worker.tensors import save_tensors
 COMPARE_LIMIT_S = 300.0
 
 
-def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> ToolResult:
+def run_tool(
+    graph: Graph, call: ToolCall, heed_cancel: Callable[[], None], run_inputs: RunInputs | None = None
+) -> ToolResult:
     """Run the tool on the graph's export, in a separate process. Raises ToolError.
 
-    heed_cancel: is called ten times a second, and may raise to stop.
+    heed_cancel: is called ten times a second, and may raise to stop. run_inputs: for calibration; None: seeded ones.
     """
     with _own_process(heed_cancel) as (ask, folder):
         source, target = folder / "model.onnx", folder / "result" / "model.onnx"
         target.parent.mkdir()
         export_onnx(graph, source, check=False, opset=NEWEST)
+        calibrated = ""
+        if call.calibration is not None:
+            inputs = run_inputs or RunInputs()
+            calibrated = write_calibration(graph, call.calibration, inputs, folder / CALIBRATION)
         tool_run = ask.to_convert(call, source, target)
+        tool_run = replace(tool_run, said="; ".join(filter(None, [calibrated, tool_run.said])))
         after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
         _refuse_unknown(graph, after)
-        equal_values, reason = _same_values(ask, graph, after, [source, target])
+        equal_values, reason = None, ""
+        if not call.keeps_names:
+            equal_values, reason = _same_values(ask, graph, after, [source, target])
     return ToolResult(after, tool_run, equal_values, reason)
 
 

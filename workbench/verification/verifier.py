@@ -19,6 +19,7 @@ import numpy as np
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.opsets.written import AS_NEEDED, FileForm, OpsetError
+from workbench.run.calibration import RunInputs
 from workbench.run.compare import Comparison, Verdict, compare
 from workbench.run.doubled_batch import batch_axes, both_batches, expected_of_both
 from workbench.run.inputs import Tensors, bound_dims, dims_of, fed_inputs, in_forms, output_forms, seed_inputs
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 OnCheck = Callable[[str], None]
 
 SMALLER_INTEGERS = (1, 0)  # bounds of integer inputs, tried if the original does not run with larger ones
-_AND_DOUBLE_BATCH = " A batch twice as large is equal too."
+_AND_DOUBLE_BATCH = " So is a batch twice as large."
 _IN_DOUBLE_BATCH = " That is in a batch twice as large, each half compared with the original's result for it alone."
 TRY_LIMIT_S = 60.0  # the limit of a run with another length than the first, which is used only if it ends in time
 
@@ -66,7 +67,7 @@ class Verifier:
         self.note, self.run_by = "", ""  # a sentence about the inputs for verdicts; what ran the original
         self.dims = dict(original.dims)
         self._inputs = None if inputs is None else dict(inputs)
-        self._seed = seed
+        self._seed, self.run_inputs = seed, RunInputs(self.inputs_of, inputs is None)
         self._needs: dict[int, int] = {}  # elements of the inputs -> bytes
         self._given = given
         self._failure: UserError | None = None

@@ -19,6 +19,7 @@ class Exactness(Enum):
     NARROWED = (
         "equal up to the rounding of a narrower element type; NaN and infinities are kept, except where it overflows"
     )
+    QUANTIZED = "close, not equal: rounded to numbers of 8 bits or fewer, which saturate at the ends of their range"
     FAST_MATH = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
 
     def runs_in(self, mode: str) -> bool:
@@ -26,10 +27,11 @@ class Exactness(Enum):
         return self in MODES[mode]
 
 
+CHANGES_TYPES = (Exactness.NARROWED, Exactness.QUANTIZED)  # on purpose: results have the tolerance of the new types
 EXACT = "exact"
 MODES = {
     EXACT: frozenset({Exactness.BIT_EXACT}),
-    "ieee": frozenset({Exactness.BIT_EXACT, Exactness.ROUNDING, Exactness.STEP, Exactness.NARROWED}),
+    "ieee": frozenset(Exactness) - {Exactness.FAST_MATH},
     "fast": frozenset(Exactness),
 }
 DEFAULT_MODE = "ieee"

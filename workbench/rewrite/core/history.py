@@ -14,7 +14,7 @@ from workbench.errors import counted
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.metrics import Measurements
-from workbench.rewrite.core.exactness import DEFAULT_MODE, EXACT, Exactness
+from workbench.rewrite.core.exactness import CHANGES_TYPES, DEFAULT_MODE, EXACT
 from workbench.rewrite.core.identity import RewriteId
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
 from workbench.rewrite.core.passes import Pass
@@ -31,6 +31,10 @@ class StepVerdict(Protocol):
     max_rel_error: float | None
     bit_equal: bool
     sentence: str
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the results are right and not equal, since values were quantized on purpose."""
 
 
 class PassFacts(Protocol):
@@ -162,7 +166,7 @@ class History:
     def is_narrowed(self, step: int | None = None) -> bool:
         """Whether a pass up to this step, or any, changed element types on purpose, to narrower ones or back."""
         steps = self.steps if step is None else self.steps[: step + 1]
-        return any(rewrite.exactness is Exactness.NARROWED for one in steps for rewrite in one.rewrites)
+        return any(rewrite.exactness in CHANGES_TYPES for one in steps for rewrite in one.rewrites)
 
     @property
     def failed(self) -> Step | None:

@@ -18,7 +18,7 @@ from workbench.ir import Graph
 from workbench.layout.profile import machine_target
 from workbench.metrics.nodes import count_nodes
 from workbench.registry.pass_registry import library
-from workbench.rewrite import with_options
+from workbench.rewrite import Exactness, with_options
 from workbench.run.measurement.formatting import figures
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant
 from workbench.run.measurement.notes import busy_notes
@@ -138,8 +138,9 @@ def all_rivals() -> list[Rival]:
 
 
 def tools() -> dict[str, type[ToolPass]]:
-    """The passes that run optimizers of other projects, by name."""
-    return {name: cls for name, cls in library.all_passes().items() if issubclass(cls, ToolPass)}
+    """The passes that run optimizers of other projects, by name; quantizers change what is computed."""
+    found = {name: cls for name, cls in library.all_passes().items() if issubclass(cls, ToolPass)}
+    return {name: cls for name, cls in found.items() if cls.exactness is not Exactness.QUANTIZED}
 
 
 def _own_version() -> str:

@@ -134,7 +134,7 @@ def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
         return opened.history
     verifier = opened.verifier
     on_progress = lambda keys, _: report(keys, None)  # noqa: E731
-    context = pass_context(spec.target, verifier.worker, on_progress, mode=spec.mode, inputs_of=verifier.inputs_of)
+    context = pass_context(spec.target, verifier.worker, on_progress, mode=spec.mode, run_inputs=verifier.run_inputs)
     return pipeline.run_pipeline(
         opened.graph,
         spec.pipeline,

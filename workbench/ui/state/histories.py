@@ -49,7 +49,7 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
                 verifier.worker,
                 on_progress,
                 mode=spec.mode,
-                inputs_of=verifier.inputs_of,
+                run_inputs=verifier.run_inputs,
                 limits=history.limits,
             )
             pipeline.extend(history, pass_, context, on_rewrite, leave_out=leave_out, label=label)

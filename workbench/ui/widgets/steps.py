@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.rewrite import AppliedRewrite, History, Step
-from workbench.run.verdict_words import error_text, verdict_label
+from workbench.run.verdict_words import error_text, verdict_word
 from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address
 from workbench.ui.state.markdown import markdown_escaped
@@ -133,7 +133,7 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
         "transposes": step.after["transposes"],
         "moved": step.after["elements_moved"],
         "error": "-" if verdict is None else error_text(verdict),
-        "verdict": "-" if verdict is None else verdict_label(verdict.ok),
+        "verdict": "-" if verdict is None else verdict_word(verdict),
         "seconds": step.seconds,
     }
 

@@ -12,7 +12,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.ir.types import Dim
 from workbench.rewrite import Exactness
-from workbench.run.tolerances import FLOAT16
+from workbench.run.tolerances import FLOAT16, INT8, Tolerance
 from workbench.verification.pass_files.example_graphs import shaped_input
 
 Arrays = dict[str, np.ndarray]
@@ -92,17 +92,19 @@ def _is_allowed(exactness: Exactness, expected: np.ndarray, found: np.ndarray) -
     if exactness is Exactness.BIT_EXACT:
         return np.asarray(is_nan | ((found == expected) & same_sign))
     if exactness is Exactness.NARROWED:
-        return np.asarray(_is_allowed_when_narrowed(expected, found) | is_nan)
+        return np.asarray(_is_within(FLOAT16, expected, found) | is_nan)
+    if exactness is Exactness.QUANTIZED:
+        return _is_within(INT8, expected, found)
     is_close: np.ndarray = np.isclose(found, expected, rtol=_RELATIVE, atol=_ABSOLUTE) | is_nan
     if exactness is Exactness.FAST_MATH:
         return is_close
     return np.asarray(is_close & (same_sign | (found != 0) | (expected != 0)))
 
 
-def _is_allowed_when_narrowed(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Within the tolerance of float16, of the largest element; numbers that overflow in float16 are not compared."""
+def _is_within(tolerance: Tolerance, expected: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Within the tolerance, of the largest element; infinities are equal only to themselves."""
     finite = np.abs(expected[np.isfinite(expected)])
-    bound = FLOAT16.relative * finite.max(initial=0.0) + FLOAT16.absolute
+    bound = tolerance.relative * finite.max(initial=0.0) + tolerance.absolute
     with np.errstate(invalid="ignore"):
         return np.asarray((found == expected) | (np.abs(found - expected) <= bound))
 

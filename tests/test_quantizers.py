@@ -1,0 +1,138 @@
+"""Quantizers of others as passes: what they quantized as rewrites, from which inputs, verified and left out."""
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.running import typed
+from workbench.api import optimize
+from workbench.certification.writing import NoCertificateError
+from workbench.study.compare_tools.comparing import tools
+from workbench.verification.verifier import Verifier
+
+DYNAMIC, STATIC = "ort_quantize_dynamic", "ort_quantize_static"
+PRODUCTS = """g (float[4,8] x) => (float[4,8] y) <float[8,8] w, float[8,8] v> {
+    a = MatMul(x, w)
+    b = Relu(a)
+    y = MatMul(b, v)
+}"""
+OUTLIER = """g (float[4,2] x) => (float[4,1] y) <float[2,2] w = {1000, 0.4, 900, 0.3}, int64[1] i = {1}> {
+    a = MatMul(x, w)
+    y = Gather<axis=1>(a, i)
+}"""
+
+REWRITES = {DYNAMIC: [("MatMul_a",), ("MatMul_y",)], STATIC: [("MatMul_a",), ("Relu_b",), ("MatMul_y",)]}
+
+
+def products():
+    """Two products of seeded weights, the second of which are a tenth of the first."""
+    random = np.random.default_rng(0)
+    w, v = (random.standard_normal(64) * scale for scale in (1, 0.1))
+    words = (("w", w), ("v", v))
+    text = PRODUCTS
+    for name, numbers in words:
+        text = text.replace(f"[8,8] {name}", f"[8,8] {name} = {{{', '.join(f'{number:.7f}' for number in numbers)}}}")
+    return typed(text)
+
+
+def inputs_of(graph, seed, scale=1.0):
+    return {"x": (scale * np.random.default_rng(seed).standard_normal((4, 8))).astype(np.float32)}
+
+
+def quantized(graph, name, verifier=None, **options):
+    return optimize(graph, [name], options={f"{name}.{k}": v for k, v in options.items()}, verifier=verifier)
+
+
+@pytest.mark.parametrize("name", [DYNAMIC, STATIC])
+def test_each_operator_is_a_rewrite_and_the_result_is_called_close(name):
+    graph = products()
+    with Verifier(graph) as verifier:
+        history = quantized(graph, name, verifier)
+        step = history[1]
+        assert [rewrite.nodes for rewrite in step.rewrites] == REWRITES[name]
+        assert step.verdict.is_close and step.verdict.sentence.startswith("Close, not equal: 1 output, ")
+        assert 0 < step.verdict.max_rel_error < 0.05
+        assert verifier.check(history.at(1, 1), narrowed=True).is_close, "one operator alone is quantized"
+        kept = quantized(graph, name, verifier, keep="*_a")
+        assert not any("MatMul 'MatMul_a'" in rewrite.sentence for rewrite in kept[1].rewrites)
+        assert any("MatMul 'MatMul_y'" in rewrite.sentence for rewrite in kept[1].rewrites)
+    with pytest.raises(NoCertificateError, match=f"computes other numbers; leave {name} out"):
+        wb.certificate(history, "m.onnx", "o.onnx", "c.json")
+    assert name not in tools(), "it is no optimizer whose result could be called equal"
+
+
+@pytest.mark.slow
+def test_ranges_come_from_files_from_the_run_or_from_seeds_and_the_step_says_which(tmp_path):
+    graph = products()
+    folder = tmp_path / "calibration"
+    folder.mkdir()
+    for seed in range(2):
+        np.savez(folder / f"{seed}.npz", **inputs_of(graph, seed, 10.0**seed))
+    large = max(float(np.ptp(inputs_of(graph, seed, 10.0**seed)["x"])) for seed in range(2))
+
+    def scale_of_x(history):
+        return float(history.graph.constant("x_scale").numpy())
+
+    from_folder = quantized(graph, STATIC, calibration=str(folder))
+    assert "its ranges are those of 2 files of inputs" in from_folder[1].conclusion
+    assert scale_of_x(from_folder) == pytest.approx(large / 255)
+    with Verifier(graph, inputs_of(graph, 0)) as verifier:
+        from_run = quantized(graph, STATIC, verifier)
+    assert "its ranges are those of the inputs of the run" in from_run[1].conclusion
+    assert scale_of_x(from_run) == pytest.approx(float(np.ptp(inputs_of(graph, 0)["x"])) / 255)
+    with Verifier(graph) as verifier:
+        assert "one seeded random input, which are not those of real data" in quantized(graph, STATIC)[1].conclusion
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        (None, "' has no .npz file; give one of them for each input of calibration"),
+        ({"x": np.zeros((4, 9), np.float32)}, "Input 'x' has shape [4, 9]; the model takes float[4,8]"),
+    ],
+)
+def test_calibration_that_does_not_fit_is_a_sentence(arrays, reason, tmp_path):
+    if arrays is not None:
+        np.savez(tmp_path / "a.npz", **arrays)
+    step = quantized(products(), STATIC, calibration=str(tmp_path))[1]
+    assert step.conclusion.startswith("failed, and the step changes nothing: ") and reason in step.conclusion
+
+
+@pytest.mark.slow
+def test_a_weight_that_loses_too_much_is_found_by_bisection_and_a_scale_for_each_channel_helps():
+    graph = typed(OUTLIER)
+    with Verifier(graph) as verifier:
+        step = quantized(graph, DYNAMIC, verifier)[1]
+        assert step.verdict.ok is False and "for values that were quantized" in step.verdict.sentence
+        assert step.rewrites[step.broken_by].sentence == (
+            "MatMul 'MatMul_a' is quantized: 'x' as uint8, whose scale and zero point are those of each run; 'w' as"
+            " int8, scale 7.87, zero point 0, largest error 2.4 of 1e+03; 4 nodes more"
+        )
+        assert quantized(graph, DYNAMIC, verifier, per_channel=True)[1].verdict.ok
+        skipped = optimize(graph, [DYNAMIC], verifier=verifier, on_failure="skip")
+    assert [node.op for node in skipped.graph.nodes] == ["MatMul", "Gather"] and len(skipped.left_out) == 1
+
+
+def test_a_gemm_whose_weight_is_transposed_by_the_quantizer():
+    """It keeps the declared type of the weight, with which inference then fails."""
+    numbers = ", ".join(f"{0.1 * (index % 7) - 0.3:.1f}" for index in range(12))
+    graph = typed(
+        f"g (float[2,4] x) => (float[2,3] y) <float[3,4] w = {{{numbers}}}, float[3] b = {{0, 1, 2}}>"
+        " { y = Gemm<transB=1>(x, w, b) }"
+    )
+    with Verifier(graph) as verifier:
+        step = quantized(graph, DYNAMIC, verifier)[1]
+    assert step.verdict.is_close and len(step.rewrites) == 1
+
+
+def test_in_exact_mode_nothing_is_quantized():
+    assert not optimize(products(), [STATIC], mode="exact")[1].changed
+
+
+@pytest.mark.parametrize("weights", ["uint8", "int4", "uint4"])
+def test_number_types_of_weights(weights):
+    graph = products()
+    with Verifier(graph) as verifier:
+        step = quantized(graph, STATIC, verifier, weights=weights, activations="uint8", per_channel=True)[1]
+    assert f"as {weights}, 8 scales " in " ".join(rewrite.sentence for rewrite in step.rewrites)
+    assert step.verdict.ok is not None and (step.verdict.ok or weights != "uint8")
