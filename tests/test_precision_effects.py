@@ -22,7 +22,7 @@ from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Constant, Graph, Node
 from workbench.precision.element_types import NARROW_TYPES
-from workbench.run.graph_parts import graph_parts
+from workbench.run.parts_in_order import parts_in_order
 from workbench.run.inputs import seed_inputs
 from workbench.run.precision_effects import Effect, precision_effects
 
@@ -288,7 +288,7 @@ def test_a_part_ends_only_where_numpy_has_the_values():
         c = Cast<to = 1>(b)
         y = Add(a, c)
     }"""
-    parts = list(graph_parts(typed(text), 1))
+    parts = list(parts_in_order(typed(text), 1))
     operators = [[node.op for node in part.graph.nodes] for part in parts]
     assert operators == [["Neg"], ["SplitToSequence", "SequenceAt"], ["Cast", "Cast"], ["Add"]], (
         "no sequence, no bfloat16"

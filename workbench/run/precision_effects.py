@@ -17,7 +17,7 @@ from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.emulation import ComparedResult, emulate
-from workbench.run.graph_parts import GraphPart, graph_parts
+from workbench.run.parts_in_order import GraphPart, parts_in_order
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
 from workbench.run.profiling.progress import ProgressCallback
 from workbench.run.randomness import is_random, with_seeds
@@ -95,7 +95,7 @@ def _run(
     defaults = {value: constant.numpy() for value, constant in graph.kept.defaults.items()}
     with tempfile.TemporaryDirectory(dir=worker.folder, prefix="effects-") as folder:
         parts = []
-        for number, part in enumerate(graph_parts(graph, _PART)):
+        for number, part in enumerate(parts_in_order(graph, _PART)):
             report(f"writing part {number + 1:,}", 0.0)
             parts.append(_written(part, Path(folder) / str(number)))
         source, target = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"

@@ -19,7 +19,7 @@ class GraphPart:
     spent: tuple[str, ...]
 
 
-def graph_parts(graph: Graph, size: int) -> Iterator[GraphPart]:
+def parts_in_order(graph: Graph, size: int) -> Iterator[GraphPart]:
     """The parts in order, each of at least `size` nodes but the last.
 
     A part ends only where all values that later nodes read are tensors of a known element type that numpy has.
