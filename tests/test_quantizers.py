@@ -1,7 +1,9 @@
 """Quantizers of others as passes: what they quantized as rewrites, from which inputs, verified and left out."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import workbench as wb
 from tests.running import typed
@@ -9,6 +11,8 @@ from workbench.api import optimize
 from workbench.certification.writing import NoCertificateError
 from workbench.study.compare_tools.comparing import tools
 from workbench.verification.verifier import Verifier
+from workbench.view.inspection import inspect_element
+from workbench.view.node_style import value_text
 
 DYNAMIC, STATIC = "ort_quantize_dynamic", "ort_quantize_static"
 PRODUCTS = """g (float[4,8] x) => (float[4,8] y) <float[8,8] w, float[8,8] v> {
@@ -136,3 +140,69 @@ def test_number_types_of_weights(weights):
         step = quantized(graph, STATIC, verifier, weights=weights, activations="uint8", per_channel=True)[1]
     assert f"as {weights}, 8 scales " in " ".join(rewrite.sentence for rewrite in step.rewrites)
     assert step.verdict.ok is not None and (step.verdict.ok or weights != "uint8")
+
+
+@pytest.mark.parametrize("name", [DYNAMIC, STATIC])
+def test_the_inspector_compares_a_quantized_weight_with_the_float_one(name):
+    graph = products()
+    history = quantized(graph, name, per_channel=True)
+    shown = {
+        node.name: section["rows"]
+        for node in history.graph.nodes
+        for section in inspect_element(history, 1, None, node.name)["sections"]
+        if section["title"] == "Quantization"
+    }
+    weight = graph.constant("v").numpy()
+    scales = np.abs(weight).max(axis=0) / 127
+    error = np.abs(weight - np.rint(weight / scales) * scales).max()
+    where = "v_DequantizeLinear" if name == STATIC else "MatMul_y_quant"
+    assert shown[where] == [
+        ["number type", f"int8, 8 scales {scales.min():.3g} to {scales.max():.3g} along axis 1, zero point 0"],
+        ["largest error", f"{error:.2g} of {np.abs(weight).max():.2g}, the weight before it was quantized"],
+    ]
+    if name == STATIC:
+        scale = float(history.graph.constant("x_scale").numpy())
+        words = f"uint8, scale {scale:.3g}, zero point {int(history.graph.constant('x_zero_point').numpy())}"
+        assert shown["x_QuantizeLinear"] == [["number type", words]]
+        assert value_text(history.graph, "x_QuantizeLinear_Output", {}) == f"4x8 {words}"
+
+
+STORED = {
+    "int8": TensorProto.INT8,
+    "uint8": TensorProto.UINT8,
+    "int4": TensorProto.INT4,
+    "uint4": TensorProto.UINT4,
+    "float8e4m3fn": TensorProto.FLOAT8E4M3FN,
+    "float8e5m2": TensorProto.FLOAT8E5M2,
+}
+
+
+@pytest.mark.parametrize("axis", [None, 1])
+@pytest.mark.parametrize("kind", STORED)
+def test_every_number_type_opens_runs_and_is_said(kind, axis, tmp_path):
+    """A product of a quantized input and a weight of the type, per tensor and per channel."""
+    scales, shape = ([0.1], []) if axis is None else ([0.1, 0.2, 0.3], [3])
+    tensors = [
+        helper.make_tensor("q", STORED[kind], [4, 3], [index % 5 for index in range(12)]),
+        helper.make_tensor("s", TensorProto.FLOAT, shape, scales),
+        helper.make_tensor("z", STORED[kind], shape, [0] * len(scales)),
+        helper.make_tensor("t", TensorProto.FLOAT, [], [0.05]),
+        helper.make_tensor("n", STORED[kind], [], [0]),
+    ]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "t", "n"], ["i"], "quantize"),
+        helper.make_node("DequantizeLinear", ["i", "t", "n"], ["f"], "dequantize"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], "weight", **({} if axis is None else {"axis": 1})),
+        helper.make_node("MatMul", ["f", "w"], ["y"], "product"),
+    ]
+    ends = [helper.make_tensor_value_info(value, TensorProto.FLOAT, [2, n]) for value, n in (("x", 4), ("y", 3))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    opened = wb.load(tmp_path / "m.onnx")
+    with Verifier(opened) as verifier:
+        assert verifier.check(opened).bit_equal
+    assert value_text(opened, "i", {}) == f"2x4 {kind}, scale 0.05, zero point 0"
+    several = "scale 0.1, zero point 0" if axis is None else "3 scales 0.1 to 0.3 along axis 1, zero point 0"
+    sections = inspect_element(optimize(opened, []), 0, None, "weight")["sections"]
+    assert ["number type", f"{kind}, {several}"] in [row for section in sections for row in section.get("rows", [])]
+    assert value_text(opened, "q", {}) == f"4x3 {kind}, {'3 scales' if axis else several}"

@@ -98,7 +98,7 @@ def _parts(graph: Graph, change: Change) -> Iterator[str]:
             yield values_of_each_run(node.inputs[0])
             continue
         value = quantized_value(graph, node, change.edit.constants, change.inserted)
-        if value is None:
+        if value is None or (node.op == "DequantizeLinear" and value.integers is None):
             continue
         name = _name(graph, change, value.name) if value.integers is None else _float_name(change, node)
         weight = None if value.integers is None else graph.constant(name)

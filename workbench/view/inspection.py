@@ -28,6 +28,7 @@ from workbench.view.lineage import Lineage, constant_events, lives
 from workbench.view.memory_order import MemoryOrder, caption, drawing, memory_order
 from workbench.view.node_origin import Section, origin_sections
 from workbench.view.node_rows import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
+from workbench.view.quantization import quantization_rows
 from workbench.view.why_not import PassReason
 
 _KINDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
@@ -108,6 +109,7 @@ def inspect_node(
         _rows("Attributes", [[key, _attribute(value)] for key, value in node.attributes.items()]),
         _values("Inputs", graph, layouts, (*node.inputs, *captured)),
         _values("Outputs", graph, layouts, node.outputs),
+        _rows("Quantization", quantization_rows(history, step, graph, node)),
         _memory_orders(graph, layouts, (*node.outputs, *node.inputs)),
         *(_constant(graph, layouts, value) for value in constants[:_MAX_CONSTANTS]),
         _rows("Contract", contract_rows(graph, node, target)),

@@ -17,11 +17,14 @@ from workbench.metrics.nodes import count_nodes
 from workbench.metrics.transpose_cost import element_bytes, moved_by_node
 from workbench.ops import contract_of
 from workbench.ops.blocked import block_of
+from workbench.view.quantization import quantization_of_node, quantization_of_value
 
 OWN, TARGET, PLAIN = 0, 1, 2  # kinds of layout: the model's own, the target's, Tensor
 NO_KIND = -1
 CLASSES = (LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY)
-_NAMED_TYPES = ("double", "float16", "bfloat16")  # on edges
+# On edges: floats other than float32, and the types of quantized numbers.
+_NAMED_TYPES = ("double", "float16", "bfloat16", "int8", "uint8")
+_NAMED_KINDS = ("float8", "float4", "int4", "uint4", "int2", "uint2")  # with what the names of such types begin
 _OTHER = "other"  # category of an operator without a contract
 _MAX_NAME = 34  # characters of a name in a box; the inspector has the whole name
 
@@ -132,12 +135,16 @@ def is_of_weights(layout: str) -> bool:
 def value_text(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
     """The label of an edge, such as "1x3x224x224 NCHW float16", with symbolic dims bound; an unknown size is "?".
 
-    An element type is named if it is a float other than float32, which is that of most values.
+    An element type is named if it is a float other than float32, which is that of most values, or of 8 bits or fewer;
+    then with scale and zero point, if the value is quantized.
     """
     layout = layouts.get(value, TENSOR)
     named = layout if is_cnn(layout) or is_of_weights(layout) else ""
     type_ = element_type_text(graph, value)
-    return " ".join(filter(None, (shape_text(graph, value), named, type_ if type_ in _NAMED_TYPES else "")))
+    if type_ not in _NAMED_TYPES and not type_.startswith(_NAMED_KINDS):
+        type_ = ""
+    quantized = quantization_of_value(graph, value) if type_ else None
+    return " ".join(filter(None, (shape_text(graph, value), named, type_ if quantized is None else quantized.short)))
 
 
 def element_type_text(graph: Graph, value: str) -> str:
@@ -187,6 +194,8 @@ def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mappin
         return _transpose(graph, node, layout, layouts)
     if node.op == "Cast":
         return " to ".join(filter(None, (element_type_text(graph, v) for v in (node.inputs[0], node.outputs[0]))))
+    if (quantized := quantization_of_node(graph, node)) is not None:
+        return quantized.short
     if node.bodies:
         return f"{layout}, {sum(count_nodes(body) for body in node.bodies.values()):,} nodes inside"
     return f"{layout}, weights {weights}" if weights else layout

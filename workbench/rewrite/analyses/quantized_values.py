@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Constant, DataType, Graph, Node
+from workbench.ir import Constant, DataType, Graph, Node, constant_shape
 
 _INTEGER_PRODUCTS = ("MatMulInteger", "ConvInteger")
 
@@ -19,7 +19,7 @@ class QuantizedValue:
     name:     of the float value, as the operator reads or gives it.
     scale:    one number, or one for each index of `axis`, or for each `block` of indices; None if it is computed.
     zero:     in the shape of the scale; None if it is computed.
-    integers: the elements, if they are a constant.
+    integers: the elements, if they are a constant; read when they are asked for.
     """
 
     name: str
@@ -28,7 +28,7 @@ class QuantizedValue:
     zero: np.ndarray | None
     axis: int = 1
     block: int = 0
-    integers: np.ndarray | None = None
+    integers: Constant | None = None
 
     @property
     def text(self) -> str:
@@ -45,17 +45,24 @@ class QuantizedValue:
             f" {_text(self.zero)}"
         )
 
+    @property
+    def short(self) -> str:
+        """The same with the number of scales alone, where there are several."""
+        if self.scale is None or self.zero is None or self.scale.size == 1:
+            return self.text
+        return f"{self.dtype.name.lower()}, {self.scale.size:,} scales"
+
     def dequantized(self) -> np.ndarray | None:
         """The numbers in float64 that a constant stands for; None if they are not known."""
         if self.integers is None or self.scale is None or self.zero is None:
             return None
-        scale, zero = (self._spread(array.astype(np.float64)) for array in (self.scale, self.zero))
-        return np.asarray((self.integers.astype(np.float64) - zero) * scale)
+        integers = np.asarray(self.integers.numpy())
+        scale, zero = (self._spread(array.astype(np.float64), integers.shape) for array in (self.scale, self.zero))
+        return np.asarray((integers.astype(np.float64) - zero) * scale)
 
-    def _spread(self, array: np.ndarray) -> np.ndarray:
-        """Scales or zero points in a shape that broadcasts with the elements."""
-        assert self.integers is not None
-        shape, axis = self.integers.shape, self.axis % max(self.integers.ndim, 1)
+    def _spread(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Scales or zero points in a shape that broadcasts with elements of this shape."""
+        axis = self.axis % max(len(shape), 1)
         if array.size == 1:
             return array.reshape(())
         if self.block:
@@ -66,47 +73,51 @@ class QuantizedValue:
 def quantized_value(
     graph: Graph, node: Node, constants: Mapping[str, Constant | None] | None = None, beside: Sequence[Node] = ()
 ) -> QuantizedValue | None:
-    """What a QuantizeLinear makes of its operand, or which constant a DequantizeLinear or an integer product reads.
+    """What a QuantizeLinear makes of its operand, what a DequantizeLinear reads, or the weight of an integer product.
 
     None for other nodes. constants: those that the graph does not have yet. beside: nodes among which those are found
     that multiply an integer product by its scale.
     """
 
+    def constant_of(value: str) -> Constant | None:
+        return (constants or {}).get(value) or graph.constant(value)
+
     def array_of(value: str) -> np.ndarray | None:
-        found = (constants or {}).get(value) or graph.constant(value)
-        return None if found is None else found.numpy()
+        found = constant_of(value)
+        return None if found is None else np.asarray(found.numpy())
 
     if node.op in _INTEGER_PRODUCTS:
-        integers = array_of(node.inputs[1])
-        if integers is None:
+        weight = constant_of(node.inputs[1])
+        if weight is None:
             return None
         scale = next((found for value in _scales_of(node, beside) if (found := array_of(value)) is not None), None)
-        zero = array_of(node.inputs[3]) if _reads(node, 3) else np.zeros((), integers.dtype)
-        axis = 0 if node.op == "ConvInteger" else integers.ndim - 1
-        return QuantizedValue(node.inputs[1], DataType.from_numpy(integers.dtype), scale, zero, axis, 0, integers)
+        zeros = array_of(node.inputs[3]) if _reads(node, 3) else np.zeros((), weight.dtype.numpy())
+        axis = 0 if node.op == "ConvInteger" else len(constant_shape(weight)) - 1
+        return QuantizedValue(node.inputs[1], weight.dtype, scale, zeros, axis, 0, weight)
     if node.op not in ("QuantizeLinear", "DequantizeLinear"):
         return None
-    integers = array_of(node.inputs[0]) if node.op == "DequantizeLinear" else None
-    if node.op == "DequantizeLinear" and integers is None:
-        return None
-    scale, zero = array_of(node.inputs[1]), array_of(node.inputs[2]) if _reads(node, 2) else None
-    dtype = _stored_type(node, integers if integers is not None else zero)
+    dequantizes = node.op == "DequantizeLinear"
+    integers = constant_of(node.inputs[0]) if dequantizes else None
+    zero = constant_of(node.inputs[2]) if _reads(node, 2) else None
+    dtype = _stored_type(graph, node, integers if integers is not None else zero)
+    scale, zeros = array_of(node.inputs[1]), None if zero is None else np.asarray(zero.numpy())
     if scale is not None and not _reads(node, 2):
-        zero = np.zeros(scale.shape, dtype.numpy())
-    name = node.inputs[0] if node.op == "QuantizeLinear" else node.outputs[0]
+        zeros = np.zeros(scale.shape, dtype.numpy())
     axis, block = node.attr("axis"), node.attr("block_size") or 0
-    return QuantizedValue(name, dtype, scale, zero, 1 if axis is None else axis, block, integers)
+    name = node.outputs[0] if dequantizes else node.inputs[0]
+    return QuantizedValue(name, dtype, scale, zeros, 1 if axis is None else axis, block, integers)
 
 
 def _reads(node: Node, operand: int) -> bool:
     return len(node.inputs) > operand and bool(node.inputs[operand])
 
 
-def _stored_type(node: Node, known: np.ndarray | None) -> DataType:
-    """The type of the integers, from an array of it, else from the attribute."""
+def _stored_type(graph: Graph, node: Node, known: Constant | None) -> DataType:
+    """The type of the integers: of a constant that has it, else of the value, else of the attribute."""
     if known is not None:
-        return DataType.from_numpy(known.dtype)
-    return DataType(node.attr("output_dtype") or DataType.UINT8)
+        return known.dtype
+    type_ = graph.tensor_type(node.inputs[0] if node.op == "DequantizeLinear" else node.outputs[0])
+    return DataType(node.attr("output_dtype") or DataType.UINT8) if type_ is None else type_.dtype
 
 
 def _scales_of(product: Node, nodes: Sequence[Node]) -> list[str]:
@@ -122,17 +133,19 @@ def values_of_each_run(value: str) -> str:
     return f"'{value}' as uint8, whose scale and zero point are those of each run"
 
 
-def weight_error_text(weight: np.ndarray, quantized: QuantizedValue) -> str:
-    """How far a weight is off, such as "largest error 0.004 of 0.51"; the largest magnitude is that of the float one.
-
-    "" if the numbers cannot be compared element by element.
-    """
+def weight_error(weight: np.ndarray, quantized: QuantizedValue) -> tuple[float, float] | None:
+    """The largest error of a weight, and its largest magnitude; None if the elements do not correspond."""
     found = quantized.dequantized()
     if found is None or found.shape != weight.shape:
-        return ""
+        return None
     wide = weight.astype(np.float64)
-    error, largest = (float(np.abs(array).max(initial=0.0)) for array in (wide - found, wide))
-    return f"largest error {error:.2g} of {largest:.2g}"
+    return float(np.abs(wide - found).max(initial=0.0)), float(np.abs(wide).max(initial=0.0))
+
+
+def weight_error_text(weight: np.ndarray, quantized: QuantizedValue) -> str:
+    """How far a weight is off, such as "largest error 0.004 of 0.51"; "" if the elements do not correspond."""
+    error = weight_error(weight, quantized)
+    return "" if error is None else f"largest error {error[0]:.2g} of {error[1]:.2g}"
 
 
 def _text(array: np.ndarray) -> str:

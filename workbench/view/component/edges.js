@@ -11,7 +11,7 @@ import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, LABEL_ZOOM } from "./pane.js";
 const ARROW = 5.5;
 const MIN_PLAIN_EXTENT = 4; // px; below PLAIN_ZOOM, shorter edges are not painted
 const STUB = 12; // px of a stub above its consumer
-const LABEL_WIDTH = 190;
+const LABEL_WIDTH = 300; // px; such as "1x64x56x56 NCHW uint8, scale 0.0126, zero point 134"
 const MIN_LABELLED_SEGMENT = 18; // px of an edge's segment with a label
 
 /** All edges of a pane, then their labels. @param {Context} ctx @param {Pane} pane */
