@@ -22,8 +22,8 @@ from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Constant, Graph, Node
 from workbench.precision.element_types import NARROW_TYPES
-from workbench.run.parts_in_order import parts_in_order
 from workbench.run.inputs import seed_inputs
+from workbench.run.parts_in_order import parts_in_order
 from workbench.run.precision_effects import Effect, precision_effects
 
 CONVOLUTIONS = SAMPLES / "conv_relu_conv_relu.onnx"

@@ -17,8 +17,8 @@ from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.emulation import ComparedResult, emulate
-from workbench.run.parts_in_order import GraphPart, parts_in_order
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
+from workbench.run.parts_in_order import GraphPart, parts_in_order
 from workbench.run.profiling.progress import ProgressCallback
 from workbench.run.randomness import is_random, with_seeds
 from workbench.run.verdict_words import relative_error_text
