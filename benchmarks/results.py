@@ -142,6 +142,11 @@ def precision_with_layout(command_line: CommandLine) -> Content:
     return _samples_and_real(command_line, "precision_with_layout.py")
 
 
+def int8(command_line: CommandLine) -> Content:
+    few = ("magika_v3_3", "ppocrv4_det", "open_nsfw_resnet")  # each quantized operator is a run of the model
+    return _run("int8.py", *_named(command_line, *few))
+
+
 def saturation(command_line: CommandLine) -> Content:
     return _samples_and_real(command_line, "saturation.py")
 
@@ -251,6 +256,7 @@ PARTS = (
     minimum,
     precision,
     precision_with_layout,
+    int8,
     saturation,
     fusion,
     layouts,

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 
 import numpy as np
+import psutil
 import pytest
 
-from tests.commands import OCR, SAMPLES
+from tests.commands import OCR, SAMPLES, heeds_ctrl_c
+from tests.conftest import ROOT
 from tests.running import normal, outputs, typed
 from workbench import api
 from workbench.errors import UserError
@@ -17,6 +23,7 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Constant, Graph, Node
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.run.inputs import seed_inputs
+from workbench.run.parts_in_order import parts_in_order
 from workbench.run.precision_effects import Effect, precision_effects
 
 CONVOLUTIONS = SAMPLES / "conv_relu_conv_relu.onnx"
@@ -44,8 +51,8 @@ CANCELS = """g (float[4] x) => (float[4] y) <float one = {1}, float scale = {0.5
 def effects(kept_worker):
     """The effects of a graph, by node."""
 
-    def effects(graph: Graph, narrow: str = "float16", **inputs: np.ndarray) -> dict[str, Effect]:
-        found = precision_effects(graph, narrow, inputs=inputs or None, worker=kept_worker)
+    def effects(graph: Graph, narrow: str = "float16", on_progress=None, **inputs: np.ndarray) -> dict[str, Effect]:
+        found = precision_effects(graph, narrow, inputs=inputs or None, worker=kept_worker, on_progress=on_progress)
         return {effect.node: effect for effect in found}
 
     return effects
@@ -176,10 +183,12 @@ def test_a_channels_last_convolution_is_measured_too(effects):
 
 
 def test_a_network_is_measured_as_if_each_operator_ran_by_itself(effects):
-    """Each in a model of its own, where numpy rounds its operands and results."""
+    """Each in a model of its own, where numpy rounds its operands and results; in parts, which say how far they are."""
     graph = api.load(OCR, {"x_2": 32, "x_3": 64})
     inputs = seed_inputs(graph)
-    found = effects(graph, **inputs)
+    shares: list[float] = []
+    found = effects(graph, on_progress=lambda text, share: shares.append(share), **inputs)
+    assert shares == sorted(shares) and 0.5 < shares[-1] < 1
     constants = {name: constant.numpy() for name, constant in graph.constants.items()}
     right, narrow = {**inputs, **constants}, {**inputs, **constants}
     for node in graph.nodes:
@@ -247,3 +256,43 @@ def test_the_command_prints_a_sentence_a_table_and_json(done, refused, tmp_path)
 def test_no_operator_in_float32_is_an_error(effects):
     with pytest.raises(UserError, match="no operator of 'g' runs in float32 and may run in float16"):
         effects(typed("g (float16[2] x) => (float16[2] y) { y = Neg(x) }"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_command_with_a_sentence_and_its_process(tmp_path):
+    model = tmp_path / "model.onnx"
+    products = "\n".join(f"v{n + 1} = MatMul(v{n}, w)" for n in range(60))
+    text = f"g (float[1500,1500] v0, float[1500,1500] w) => (float[1500,1500] y) {{ {products}  y = Relu(v60) }}"
+    export_onnx(typed(text), model)
+    command = [sys.executable, "-m", "workbench", "precision", str(model)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, preexec_fn=heeds_ctrl_c)
+    started = psutil.Process(process.pid)
+    for _ in range(600):
+        workers = started.children(recursive=True)
+        if workers and any(worker.cpu_times().user > 5 for worker in workers):
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=60)
+    assert (process.returncode, said, errors) == (130, "", "workbench: stopped\n")
+    assert workers and not any(worker.is_running() for worker in workers)
+
+
+def test_a_part_ends_only_where_numpy_has_the_values():
+    text = """g (float[4] x) => (float[4] y) <int64[1] four = {4}, int64 first = {0}> {
+        a = Neg(x)
+        s = SplitToSequence<axis = 0>(a, four)
+        e = SequenceAt(s, first)
+        b = Cast<to = 16>(e)
+        c = Cast<to = 1>(b)
+        y = Add(a, c)
+    }"""
+    parts = list(parts_in_order(typed(text), 1))
+    operators = [[node.op for node in part.graph.nodes] for part in parts]
+    assert operators == [["Neg"], ["SplitToSequence", "SequenceAt"], ["Cast", "Cast"], ["Add"]], (
+        "no sequence, no bfloat16"
+    )
+    assert [part.graph.inputs for part in parts] == [("x",), ("a",), ("e",), ("a", "c")]
+    assert [part.graph.outputs for part in parts] == [("a",), ("e",), ("c",), ("y",)]
+    assert [set(part.spent) for part in parts] == [{"x"}, set(), {"e"}, {"a", "c"}]

@@ -23,6 +23,7 @@ from workbench.registry.pass_registry import library
 from workbench.registry.reading import precision_strategy
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.inputs import fed_inputs, in_forms, output_forms
+from workbench.verification.verifier import Verifier
 
 CPU = PassContext(load_profile("cpu"))
 FLOAT16 = DataType.FLOAT16
@@ -155,3 +156,12 @@ def test_the_command_line_end_to_end(done, refused, tmp_path):
     assert all(value.type.tensor_type.elem_type == 1 for value in (*back.input, *back.output))
     assert not [node for node in back.node if node.op_type == "Cast"]
     assert "need --precision" in refused("optimize", SAMPLE, "-o", again, "--io", "as-computed")
+
+
+def test_onnx_runtime_takes_an_input_in_bfloat16(kept_worker):
+    graph = typed(
+        "g (float[4] x) => (float[4] y) { a = Cast<to=16>(x)  b = Identity(a)  c = Cast<to=1>(b)  y = Exp(c) }"
+    )
+    with Verifier(graph, worker=kept_worker) as verifier:
+        history = optimize(graph, ["precision_io"], verifier=verifier)
+    assert history.graph.tensor_type("x").dtype == DataType.BFLOAT16 and history[-1].verdict.ok

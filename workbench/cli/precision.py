@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.cli.arguments import input_arguments, load_chosen, model_arguments, verifier_of
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say, warn
+from workbench.cli.progress_line import ProgressLine
 from workbench.io.dims import parse_dims
 from workbench.run.precision_effects import WITHOUT_EFFECT, by_loss, loss_sentence, loss_text, precision_effects
 
@@ -42,8 +43,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     graph = load_chosen(chosen)
-    with verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
-        effects = precision_effects(graph, chosen.type, inputs=verifier.inputs, worker=verifier.worker)
+    with ProgressLine() as line, verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
+        line.comparing("running the model once, to see that it runs")
+        inputs, worker = verifier.inputs, verifier.worker
+        effects = precision_effects(graph, chosen.type, inputs=inputs, worker=worker, on_progress=line.share)
         settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
     if settled:
         say(f"note: the model runs with {settled}, found by trying", sys.stderr)

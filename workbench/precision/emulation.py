@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.ir import DataType, Graph, Node, TensorType
+from workbench.ir import DataType, Graph, Node, TensorType, ValueType, constant_type
 from workbench.precision.element_types import WIDE, FloatCall, NotConvertible, float_call
 
 _PREFIX = "workbench_rounded"
@@ -73,6 +73,7 @@ class _Builder(_Nodes):
         self.rounded: dict[str, str] = {}  # by value: the value rounded to the type, in float32
         self.chain: dict[str, str] = {}  # by value of the graph: the value in the second chain, if it is another
         self.scalars: list[str] = []
+        self.types: dict[str, ValueType] = dict(graph.types)
 
     def build(self) -> Emulation:
         results: dict[str, tuple[ComparedResult, ...]] = {}
@@ -86,7 +87,7 @@ class _Builder(_Nodes):
             compared = self._compare_copies(node, call)
             if compared:
                 results[node.name] = compared
-        types = {**self.graph.types, **dict.fromkeys(self.scalars, _SCALAR)}
+        types = {**self.types, **dict.fromkeys(self.scalars, _SCALAR)}
         replaced = {"nodes": self.nodes, "outputs": self.scalars, "types": types}
         return Emulation(Graph(**self.graph.constructor_arguments | replaced), results)
 
@@ -128,6 +129,7 @@ class _Builder(_Nodes):
         prefix = f"{_PREFIX}_{len(self.nodes)}"
         results = {value: f"{prefix}_{index}" for index, value in enumerate(node.outputs) if value}
         outputs = tuple(results.get(value, "") for value in node.outputs)
+        self.types.update({new: self.types[value] for value, new in results.items() if value in self.types})
         self.nodes.append(node.replace(name=prefix, outputs=outputs))
         return results
 
@@ -135,6 +137,10 @@ class _Builder(_Nodes):
         if value not in self.rounded:
             back = self.add("Cast", self.add("Cast", value, to=self.narrow.value), to=WIDE.value)
             self.rounded[value] = self.rounded[back] = back
+            tensor = self.graph.constant(value)
+            type_ = self.types.get(value) if tensor is None else constant_type(tensor)
+            if type_ is not None:
+                self.types[back] = type_
         return self.rounded[value]
 
     def _difference(self, first: str, second: str) -> str:

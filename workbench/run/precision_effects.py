@@ -18,12 +18,16 @@ from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.emulation import ComparedResult, emulate
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
+from workbench.run.parts_in_order import GraphPart, parts_in_order
+from workbench.run.profiling.progress import ProgressCallback
 from workbench.run.randomness import is_random, with_seeds
 from workbench.run.verdict_words import relative_error_text
 from workbench.run.worker.client import Worker
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits, weight_bytes
+from workbench.run.worker.tensors import load_tensors, save_tensors
 
 WITHOUT_EFFECT = "they run in one type only, hold bodies, or give no floats"  # of other operators, why
+_PART = 1000  # nodes of the graph with the copies that run at once
 _ACTIVATIONS = 3  # each value in float32, from the operator alone in the type, and from all in the type
 
 
@@ -57,14 +61,18 @@ def precision_effects(
     *,
     inputs: Mapping[str, np.ndarray] | None = None,
     worker: Worker | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> tuple[Effect, ...]:
     """The effects of the operators that run in float32 and may run in `narrow`, in the order of the graph.
 
     All come from one run in ONNX Runtime, without optimizations, of a graph that has every operator three times.
-    Random operators get one seed, so that they draw the same numbers each time.
+    Random operators get one seed, so that they draw the same numbers each time. The graph runs in parts, for progress.
     narrow: "float16" or "bfloat16". inputs: seeded ones by default. worker: the process that runs it; its own if None.
+    on_progress: called with what is done and the share of the run that is done; may raise to stop.
     Raises UserError if the graph does not run, needs more memory than is free, or has no such operator.
     """
+    report = on_progress or (lambda text, share: None)
+    report(f"copying each operator, for float32 and {narrow}", 0.0)
     emulation = emulate(graph, NARROW_TYPES[narrow])
     if not emulation.results:
         raise UserError(f"no operator of '{graph.name}' runs in float32 and may run in {narrow}")
@@ -74,19 +82,47 @@ def precision_effects(
     refuse_unless_fits(need, f"'{graph.name}' in two types")
     asked = worker or Worker()
     try:
-        scalars = _run(emulation.graph, tensors, asked, need)
+        scalars = _run(emulation.graph, tensors, asked, need, report)
     finally:
         if worker is None:
             asked.close()
     return tuple(_effects(graph, emulation.results, scalars))
 
 
-def _run(graph: Graph, inputs: Tensors, worker: Worker, need: int) -> Mapping[str, np.ndarray]:
+def _run(
+    graph: Graph, inputs: Tensors, worker: Worker, need: int, report: ProgressCallback
+) -> Mapping[str, np.ndarray]:
+    defaults = {value: constant.numpy() for value, constant in graph.kept.defaults.items()}
     with tempfile.TemporaryDirectory(dir=worker.folder, prefix="effects-") as folder:
-        file = export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path
-        if is_random(graph):
-            file = with_seeds(file, Path(folder))
-        return worker.outputs(file, inputs, anew=True, need_bytes=need).tensors
+        parts = []
+        for number, part in enumerate(parts_in_order(graph, _PART)):
+            report(f"writing part {number + 1:,}", 0.0)
+            parts.append(_written(part, Path(folder) / str(number)))
+        source, target = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
+        save_tensors(source, {**defaults, **inputs})
+
+        def on_event(event: Mapping[str, Any]) -> None:
+            report(event["stage"], event["done"] / event["total"])
+
+        worker.request(
+            "parts",
+            parts=parts,
+            results=graph.outputs,
+            inputs=str(source),
+            outputs=str(target),
+            stage="running each operator in both types",
+            need_bytes=need,
+            on_progress=on_event,
+        )
+        return load_tensors(target)
+
+
+def _written(part: GraphPart, folder: Path) -> dict[str, Any]:
+    """The part as a file in a new folder, for the worker."""
+    folder.mkdir()
+    file = export_onnx(part.graph, folder / "model.onnx", check=False, opset=NEWEST).path
+    model = with_seeds(file, folder) if is_random(part.graph) else file
+    return {"model": str(model), "read": part.graph.inputs, "spent": part.spent}
 
 
 def _effects(

@@ -118,7 +118,7 @@ def _fed(session: Any, inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, 
 
 def _feedable(value: np.ndarray) -> Any:
     """The value as ONNX Runtime accepts it; types that numpy lacks, such as bfloat16, are passed as bits."""
-    if value.dtype.isbuiltin or value.dtype.kind in "USO":
+    if value.dtype.isbuiltin == 1 or value.dtype.kind in "USO":
         return value
     import onnxruntime as ort
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from workbench.run.measurement.isolated import isolated_task
 from workbench.run.measurement.operator_times import operator_times
@@ -20,6 +23,7 @@ from workbench.run.worker.machine import devices, versions
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
 _Report = Callable[[dict[str, Any]], None]
+_Tensors = dict[str, np.ndarray]
 
 
 def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
@@ -33,22 +37,48 @@ def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
         run, fallbacks = executor.run, executor.fallbacks
     else:
         open_one = fresh_session if request["anew"] else session_of
-        try:
-            session = open_one(request["model"], request["level"])
-            run = lambda tensors: run_session(session, tensors)  # noqa: E731
-        except TaskError as error:
-            by = reason_for_reference_evaluator(error) or ""
-            if not by:
-                raise
-            run = lambda tensors: run_by_reference(request["model"], tensors)  # noqa: E731
+        run, by = _opened(request["model"], partial(open_one, request["model"], request["level"]))
     start = time.perf_counter()
-    try:
-        results = run(inputs)
-    except Exception as error:
-        raise TaskError(error, "run") from error
+    results = _run(run, inputs)
     seconds = time.perf_counter() - start
     save_tensors(request["outputs"], results)
     return {"seconds": seconds, "fallbacks": dict(fallbacks), "by": by}
+
+
+def _parts(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
+    """Run the models of `parts` in order, each on the tensors in `inputs` and on results of those before it.
+
+    Write `results` to `outputs`. Reports the number of parts that have run, with the text `stage`.
+    """
+    values = load_tensors(request["inputs"])
+    parts = request["parts"]
+    for number, part in enumerate(parts):
+        report({"stage": request["stage"], "done": number, "total": len(parts)})
+        run, _ = _opened(part["model"], partial(fresh_session, part["model"], "disabled"))
+        values |= _run(run, {name: values[name] for name in part["read"] if name in values})
+        for name in part["spent"]:
+            values.pop(name, None)
+    save_tensors(request["outputs"], {name: values[name] for name in request["results"]})
+    return {}
+
+
+def _opened(model: str, open_session: Callable[[], Any]) -> tuple[Callable[[_Tensors], _Tensors], str]:
+    """A function that runs the model, and what runs it in place of ONNX Runtime; "" if that does."""
+    try:
+        session = open_session()
+        return (lambda tensors: run_session(session, tensors)), ""
+    except TaskError as error:
+        by = reason_for_reference_evaluator(error) or ""
+        if not by:
+            raise
+        return (lambda tensors: run_by_reference(model, tensors)), by
+
+
+def _run(run: Callable[[_Tensors], _Tensors], inputs: _Tensors) -> _Tensors:
+    try:
+        return run(inputs)
+    except Exception as error:
+        raise TaskError(error, "run") from error
 
 
 def _devices(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
@@ -57,6 +87,7 @@ def _devices(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
 
 TASKS: Mapping[str, Callable[[Mapping[str, Any], _Report], dict[str, Any]]] = {
     "outputs": _outputs,
+    "parts": _parts,
     "measure": measure_variants,
     "operator_times": operator_times,
     "devices": _devices,

@@ -24,7 +24,7 @@ from workbench.run.worker.tensors import load_tensors, save_tensors
 RUN_LIMIT_S = 600.0
 _WITHOUT_TURN = frozenset({"devices"})  # requests that run no model and so do not queue
 # Requests whose time does not matter; on the CPU a process for each kind answers them.
-_UNTIMED = frozenset({"outputs", "placement"})
+_UNTIMED = frozenset({"outputs", "parts", "placement"})
 
 
 @dataclass(frozen=True)

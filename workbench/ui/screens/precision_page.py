@@ -77,7 +77,8 @@ def _job(opened: Opened, name: str, graph: Graph, narrow: str) -> Job[None]:
     def work(report: Report) -> None:
         report(f"running each operator in float32 and in {narrow}", None)
         verifier = opened.verifier
-        effects = precision_effects(graph, narrow, inputs=verifier.inputs_of(graph), worker=verifier.worker)
+        inputs = verifier.inputs_of(graph)
+        effects = precision_effects(graph, narrow, inputs=inputs, worker=verifier.worker, on_progress=report)
         opened.effects[name, narrow] = graph, effects
 
     return Job(work, worker(), title=f"Accuracy of {opened.title} in {narrow}")
