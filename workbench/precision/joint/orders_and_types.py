@@ -28,10 +28,10 @@ from workbench.precision.cast_cost import bytes_converted, casts_between
 from workbench.precision.element_types import WIDE, is_float
 from workbench.precision.joint.conversion_classes import conversion_classes
 from workbench.precision.joint.conversion_plan import cast_bytes, cheapest_plan, transpose_bytes
-from workbench.precision.problem import written_side
+from workbench.precision.problem import type_side, written_side
 from workbench.precision.strategies.precision_strategy import TypeChoices
 from workbench.solvers.integer_program import Cost, Form, IntegerProgram, OrderedValue
-from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
+from workbench.solvers.minimum_cut import FIRST_SIDE
 
 NO_CONVERSION = Form((0, 0, 0))
 TRANSPOSE_BEFORE, CAST, TRANSPOSE_AFTER = "before", "cast", "after"  # conversions of a value, as in `ConversionPlan`
@@ -118,18 +118,17 @@ class _Builder:
     def _distinct(self, node: Node, by_perm: dict[Permutation | None, Uses]) -> dict[OperatorForm, Form]:
         """The forms of an operator, the one in the type as written first; of equal ones the first."""
         call = self.choices.calls.get(node.name)
-        if call is None:
-            sides: tuple[int | None, ...] = (None,)
-            typed: set[str] = set()
-        else:
+        written: int | None = None
+        typed: set[str] = set()
+        sides: tuple[int | None, ...] = (None,)
+        if call is not None:
+            written, fixed = type_side(call.dtype), self.choices.fixed.get(node.name)
             typed = {*(node.inputs[i] for i in call.inputs), *(node.outputs[i] for i in call.outputs)}
-            written = FIRST_SIDE if call.dtype == WIDE else LAST_SIDE
-            fixed = self.choices.fixed.get(node.name)
             sides = (written, 1 - written) if fixed is None else (fixed,)
         result: dict[tuple[Hashable, ...], tuple[OperatorForm, Form]] = {}
         for perm, uses in by_perm.items():
             for side in sides:
-                changed = (perm is not None) + (side is not None and side != written)
+                changed = (perm is not None) + (side != written)
                 form = self._form(uses, typed, side, changed)
                 result.setdefault((form.gives, form.needs), (OperatorForm(perm, side), form))
         return dict(result.values())
