@@ -9,12 +9,12 @@ from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
-from workbench.run.calibration import RunInputs
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 from workbench.run.onnxruntime.kernel_lists import InstalledKernels
 from workbench.run.value_recording import RunRecorder
 
 if TYPE_CHECKING:
+    from workbench.run.calibration import RunInputs
     from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.worker.client import Worker
 
