@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from workbench.errors import counted
 from workbench.opsets.lowering import newer_than
@@ -11,7 +12,9 @@ from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.contexts import pass_context
 from workbench.rewrite import History
-from workbench.run.calibration import RunInputs
+
+if TYPE_CHECKING:
+    from workbench.run.calibration import RunInputs
 
 MAX_SECOND_RUN_S = 10.0
 
