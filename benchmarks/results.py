@@ -138,6 +138,11 @@ def precision(command_line: CommandLine) -> Content:
     return _samples_and_real(command_line, "precision.py")
 
 
+def int8(command_line: CommandLine) -> Content:
+    few = ("magika_v3_3", "ppocrv4_det", "open_nsfw_resnet")  # each quantized operator is a run of the model
+    return _run("int8.py", *_named(command_line, *few))
+
+
 def saturation(command_line: CommandLine) -> Content:
     return _samples_and_real(command_line, "saturation.py")
 
@@ -246,6 +251,7 @@ PARTS = (
     strategies,
     minimum,
     precision,
+    int8,
     saturation,
     fusion,
     layouts,

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import workbench as wb
+from tests.conftest import ROOT
 from tests.running import typed
 from workbench.api import optimize
 from workbench.certification.writing import NoCertificateError
@@ -63,6 +64,33 @@ def test_each_operator_is_a_rewrite_and_the_result_is_called_close(name):
     with pytest.raises(NoCertificateError, match=f"computes other numbers; leave {name} out"):
         wb.certificate(history, "m.onnx", "o.onnx", "c.json")
     assert name not in tools(), "it is no optimizer whose result could be called equal"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [DYNAMIC, STATIC])
+@pytest.mark.parametrize("model", ["ppocr_cls_v2", "resnet50_narrow"])
+def test_every_moment_of_a_real_model_is_close(model, name):
+    """Each operator stands for itself, in any order. The softmax of resnet50_narrow stays in float: a class of its 250
+    is less than a step of the static quantizer's scale."""
+    graph = wb.load(ROOT / "sample_models" / f"{model}.onnx")
+    with Verifier(graph) as verifier:
+        history = quantized(graph, name, verifier, per_channel=True, keep="n175")
+        rewrites = history[1].rewrites
+        assert history[1].verdict.is_close and len(rewrites) >= 50
+        for count in (1, len(rewrites) // 3, len(rewrites) - 1):
+            assert verifier.check(history.at(1, count), narrowed=True).is_close
+        alone = graph.copy()
+        alone.apply(rewrites[len(rewrites) // 2].edit)
+        assert verifier.check(alone, narrowed=True).ok
+
+
+@pytest.mark.slow
+def test_the_operator_that_loses_too_much_in_a_real_model_is_named():
+    graph = wb.load(ROOT / "sample_models" / "resnet50_narrow.onnx")
+    with Verifier(graph) as verifier:
+        step = quantized(graph, STATIC, verifier)[1]
+    assert step.verdict.ok is False
+    assert step.rewrites[step.broken_by].sentence.startswith("Softmax 'n175' is quantized: ")
 
 
 @pytest.mark.slow

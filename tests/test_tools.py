@@ -18,10 +18,11 @@ from workbench.external.tool_call import ToolError
 from workbench.external.tool_pass import ToolPass
 from workbench.ir import from_text, graph_text
 from workbench.registry.contexts import pass_context
-from workbench.rewrite import run_pass
+from workbench.rewrite import Exactness, run_pass
 from workbench.verification.verifier import Verifier
 
 TOOLS = {name: cls for name, cls in passes.all_passes().items() if issubclass(cls, ToolPass)}
+OPTIMIZERS = [name for name, cls in TOOLS.items() if cls.exactness is Exactness.ROUNDING]
 RELU = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  y = Relu(b) }"
 
 
@@ -72,11 +73,12 @@ def test_example(name):
 
 
 def test_every_tool_that_the_project_names_is_a_pass():
-    optimizers = {"onnxsim", "onnxslim", "onnxscript_optimizer", "onnxoptimizer", "ort_optimizer"}
-    assert set(TOOLS) == {*optimizers, "ort_quantize_dynamic", "ort_quantize_static"}
+    assert set(OPTIMIZERS) == {"onnxsim", "onnxslim", "onnxscript_optimizer", "onnxoptimizer", "ort_optimizer"}
+    converters = {"ort_float16", "onnxconverter_float16", "ort_quantize_dynamic", "ort_quantize_static"}
+    assert set(TOOLS) == {*OPTIMIZERS, *converters}
 
 
-@pytest.mark.parametrize("name", [slow_unless(name == "onnxslim", name) for name in TOOLS])
+@pytest.mark.parametrize("name", [slow_unless(name == "onnxslim", name) for name in OPTIMIZERS])
 @pytest.mark.parametrize("model", ["ppocr_cls_v2", *(slow_unless(False, n) for n in ("resnet50_narrow", "silero_vad"))])
 def test_every_moment_of_a_real_model_computes_the_same(model, name):
     """Each change of a tool stands for itself: any moment between two of them can be run."""
@@ -138,6 +140,17 @@ def test_tools_stand_in_any_place_of_a_pipeline():
         history = optimize(graph, names, verifier=verifier)
     assert [step.pass_name for step in history.steps[1:]] == names
     assert all(step.verdict.ok for step in history.steps[1:])
+
+
+def test_a_converter_to_float16_keeps_what_its_patterns_name():
+    """A part that exchanges values in float16 is one rewrite."""
+    graph = typed("g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  c = Abs(b)  y = Sqrt(c) }")
+    with Verifier(graph) as verifier:
+        step = optimized(graph, "ort_float16", verifier=verifier, options={"ort_float16.keep": "Neg*"})
+    assert [rewrite.sentence for rewrite in step.rewrites] == [
+        "Exp 'Exp_a', Abs 'Abs_c' and Sqrt 'Sqrt_y' run in float16; 4 nodes more"
+    ]
+    assert step.verdict.ok and not step.facts.other_values
 
 
 def test_in_exact_mode_no_tool_runs():
@@ -294,6 +307,15 @@ def test_another_interface_is_refused():
     with pytest.raises(ToolError, match="its result has the outputs 'z', not 'y'"):
         difference(
             typed("g (float x) => (float y) { y = Neg(x) }"), typed("g (float x) => (float z) { z = Neg(x) }"), None
+        )
+
+
+def test_another_type_of_an_output_is_refused():
+    with pytest.raises(ToolError, match=r"its result gives 'y' as float16\[], not float\[]"):
+        difference(
+            typed("g (float x) => (float y) { y = Neg(x) }"),
+            typed("g (float x) => (float16 y) { y = Cast<to=10>(x) }"),
+            None,
         )
 
 

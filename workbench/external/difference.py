@@ -55,10 +55,11 @@ def difference(before: Graph, after: Graph, same: Mapping[str, str] | None) -> D
     """
     _check_interface(before, after)
     before_values, after_values = _computed(before), _computed(after)
-    matches = {value: value for value in before_values & {*after_values, *after.constants}} if same is None else same
+    named = {v for v in before_values & {*after_values, *after.constants} if _of_one_type(before, after, v)}
+    matches = {value: value for value in named} if same is None else same
     interface = {*before.inputs, *before.outputs}
     if any(value not in matches for value in before.outputs):  # else all nodes after the fault would be one change
-        matches = {v: v for v in (before_values & after_values).difference(matches.values())} | {**matches}
+        matches = {v: v for v in (named & after_values).difference(matches.values())} | {**matches}
     shared_names = {
         a: b
         for a, b in matches.items()
@@ -71,6 +72,12 @@ def difference(before: Graph, after: Graph, same: Mapping[str, str] | None) -> D
     return Difference(tuple(_in_order(before, changes)), tuple(sorted(others)))
 
 
+def _of_one_type(before: Graph, after: Graph, value: str) -> bool:
+    """Whether a value may have the same element type in both graphs."""
+    first, second = (graph.tensor_type(value) for graph in (before, after))
+    return first is None or second is None or first.dtype == second.dtype
+
+
 def _check_interface(before: Graph, after: Graph) -> None:
     if after.outputs != before.outputs:
         after_outputs, before_outputs = (quoted(graph.outputs, _MAX_NAMED) for graph in (after, before))
@@ -78,6 +85,9 @@ def _check_interface(before: Graph, after: Graph) -> None:
     added = [v for v in after.inputs if v not in before.inputs]
     if added:
         raise ToolError(f"its result has inputs that the model does not have: {quoted(added, _MAX_NAMED)}")
+    other = next((v for v in after.outputs if not _of_one_type(before, after, v)), None)
+    if other is not None:
+        raise ToolError(f"its result gives '{other}' as {after.type(other)}, not {before.type(other)}")
     opset, after_opset = before.opset_imports.get("", 0), after.opset_imports.get("", 0)
     if after_opset not in (0, opset):
         raise ToolError(f"its result has opset {after_opset} and cannot be brought back to opset {opset}")

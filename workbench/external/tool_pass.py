@@ -143,8 +143,8 @@ class ToolPass(Pass):
             if proposed not in leave_out:
                 yield proposed
         run, uncompared = result.run, result.reason.rstrip(".")
-        version = self.version()
-        return ToolFacts(tool, version, "", run.seconds, run.peak_bytes, run.said, outcome.other_values, uncompared)
+        version, others = self.version(), () if self.keeps_names else outcome.other_values
+        return ToolFacts(tool, version, "", run.seconds, run.peak_bytes, run.said, others, uncompared)
 
 
 def balance_of(change: Change) -> str:

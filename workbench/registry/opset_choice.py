@@ -11,19 +11,23 @@ from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.contexts import pass_context
 from workbench.rewrite import History
+from workbench.run.calibration import RunInputs
 
 MAX_SECOND_RUN_S = 10.0
 
 
-def history_at_opset(history: History, pipeline: Pipeline, opset: Opset) -> History:
+def history_at_opset(
+    history: History, pipeline: Pipeline, opset: Opset, run_inputs: RunInputs | None = None
+) -> History:
     """The history itself if its graph can be written at `opset`; else that of the same passes, limited to the opset.
 
-    Raises OpsetError for an impossible opset.
+    run_inputs: as in `pass_context`. Raises OpsetError for an impossible opset.
     """
     max_opset = opset_limit(history.initial, opset)
     if max_opset is None or not newer_than(history.graph, max_opset):
         return history
-    context = pass_context(history.target, mode=history.mode, limits=replace(history.limits, opset=max_opset))
+    limits = replace(history.limits, opset=max_opset)
+    context = pass_context(history.target, mode=history.mode, run_inputs=run_inputs, limits=limits)
     return run_pipeline(history.initial, pipeline, context, left_out=history.left_out)
 
 

@@ -138,9 +138,9 @@ def all_rivals() -> list[Rival]:
 
 
 def tools() -> dict[str, type[ToolPass]]:
-    """The passes that run optimizers of other projects, by name; quantizers change what is computed."""
+    """The passes that run optimizers of other projects, by name; converters and quantizers change what is computed."""
     found = {name: cls for name, cls in library.all_passes().items() if issubclass(cls, ToolPass)}
-    return {name: cls for name, cls in found.items() if cls.exactness is not Exactness.QUANTIZED}
+    return {name: cls for name, cls in found.items() if cls.exactness is Exactness.ROUNDING}
 
 
 def _own_version() -> str:

@@ -63,7 +63,7 @@ def history_in_form(opened: Opened, history: History, spec: Spec, form: FileForm
         newest = opset_limit(opened.graph, form.opset)
         if newest is not None and newer_than(history.graph, newest):
             report(f"the passes run again, for opset {newest}", None)
-        result = history_at_opset(history, spec.pipeline, form.opset)
+        result = history_at_opset(history, spec.pipeline, form.opset, opened.verifier.run_inputs)
         if verified:
             report("comparing the file with the original", None)
             verdict = opened.verifier.with_form(form).check(result.graph, result.is_exact, result.is_narrowed())
