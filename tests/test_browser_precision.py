@@ -11,7 +11,7 @@ _HEAD, _ROW = 34, 26  # pixels of the table
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_a_row_of_the_table_leads_to_its_node(page):
+def test_a_row_of_the_table_leads_to_its_node_and_the_graph_is_coloured_by_the_errors(page):
     open_sample(page, "ppocr_cls_v2")
     go(page, "Precision")
     page.get_by_role("button", name="Run in both types").click()
@@ -25,6 +25,17 @@ def test_a_row_of_the_table_leads_to_its_node(page):
     view = GraphView(page)
     view.wait(f"hook => hook.state().selected === {first!r}")
     assert page.get_by_role("alert").count() == 0
+
+    view.wait("hook => hook.state().colouring === 'own:0'")  # without a question: it is what was asked for
+    alone = sentence.inner_text().split("itself: ")[1].split(";")[0]
+    assert view.box(first)["number"] == alone
+    legend = view.ask("hook => hook.legend()")
+    assert "error alone, relative, in float16" in legend and alone in legend and "no number" in legend
+    inspector = page.locator(".gw-inspector")
+    inspector.get_by_text("Accuracy in float16").wait_for()
+    assert alone in inspector.inner_text()
+    page.get_by_label("Colour by").select_option(label="error cumulative")
+    assert view.box(first)["number"] not in ("", alone)
 
 
 def test_the_links_to_parts_are_readable_beside_the_controls(page):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from workbench.view.boxes import Box, Boxes
 from workbench.view.marking import overlay_data
-from workbench.view.own_numbers import NumbersError, read_numbers
+from workbench.view.own_numbers import Column, NodeNumbers, NumbersError, read_numbers
 
 NODES = ("a", "b", "c")
 
@@ -83,6 +85,26 @@ def test_a_closed_group_has_the_largest_number_in_it():
     boxes.add(Box("a", "node", []), ["a"])
     boxes.add(Box("group:g", "group", []), ["b", "c"])
     own = read("node,x (us)\na,1\nb,5\nc,9\ngone,100\n")
-    (told,) = overlay_data(boxes, own, NODES)["columns"]
-    assert told == {"title": "x", "unit": "us", "low": 1.0, "high": 9.0, "boxes": [(0, 1.0), (1, 9.0)]}
-    assert overlay_data(boxes, own, ())["columns"][0]["boxes"] == []
+    (told,) = overlay_data(boxes, own, NODES)
+    assert told == {
+        "title": "x",
+        "unit": "us",
+        "origin": "from n.csv",
+        "note": "n.csv has numbers for 3 nodes; 1 name in it is not a node of this model: gone",
+        "low": "1 us",
+        "high": "9 us",
+        "boxes": [[0, 0.0, "1 us"], [1, 1.0, "9 us"]],
+    }
+    assert overlay_data(boxes, own, ())[0]["boxes"] == []
+
+
+def test_errors_are_shaded_by_their_logarithms_and_what_is_not_finite_is_beyond():
+    boxes = Boxes()
+    for name in "abcde":
+        boxes.add(Box(name, "node", []), [name])
+    errors = {"a": 1e-6, "b": 1e-4, "c": 1e-2, "d": math.inf, "e": 0.0}
+    column = Column("error", "", errors, {"d": "overflows", "c": "1.0e-02"}, logarithmic=True)
+    (told,) = overlay_data(boxes, NodeNumbers("Accuracy", "relative", (column,)), "abcde")
+    assert [round(share, 6) for _, share, _ in told["boxes"]] == [0, 0.5, 1, 1, 0]
+    assert (told["low"], told["high"], told["note"]) == ("1e-06", "1.0e-02 or overflows", "")
+    assert [text for *_, text in told["boxes"]] == ["1e-06", "0.0001", "1.0e-02", "overflows", "0"]

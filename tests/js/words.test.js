@@ -109,8 +109,9 @@ test("hits hold from moment to moment, and only for the query that was asked las
 
 test("one's own numbers are shaded between the ends, and said with their unit", () => {
   const marks = new Marks();
-  const column = { title: "latency", unit: "us", low: 2, high: 4, boxes: [[0, 2], [1, 4]] };
-  marks.update({ own: { file: "a.csv", columns: [column, { title: "none", unit: "", boxes: [] }], fault: "", n: 1 } }, "", chain("a"));
+  const ends = { low: "2 us", high: "4 us", origin: "from a.csv" };
+  const column = { title: "latency", unit: "us", ...ends, boxes: [[0, 0, "2 us"], [1, 1, "4 us"]] };
+  marks.update({ own: { columns: [column, { title: "none", unit: "", boxes: [] }], fault: "", n: 1 } }, "", chain("a"));
   assert.deepEqual(marks.colourings, [["own:0", "latency (us)"]]);
   assert.deepEqual([0, 1, 2].map((index) => marks.numberText("own:0", index)), ["2 us", "4 us", ""]);
   assert.equal(marks.numberText("layout", 0), "");

@@ -1,4 +1,4 @@
-"""A user's numbers for nodes, from a CSV or JSON file, as an overlay of the picture.
+"""Numbers for nodes as an overlay of the picture: a user's, from a CSV or JSON file, or those that a page computed.
 
 CSV: a heading, then a line for each node with its name and a number for each column. JSON: an object that maps nodes to
 numbers, or to objects of numbers. A column's unit is in brackets after its name: "latency (us)".
@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.errors import UserError, reading
@@ -28,23 +28,45 @@ class NumbersError(UserError):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers. unit: or "". numbers: by node."""
+    """A column of numbers. unit: or "". numbers: by node.
+
+    words: what is said of a node in place of its number. logarithmic: of its shades; numbers are then at least 0, and
+    those that are not finite have the last shade.
+    """
 
     title: str
     unit: str
     numbers: Mapping[str, float]
+    words: Mapping[str, str] = field(default_factory=dict)
+    logarithmic: bool = False
 
     def text_of(self, node: str) -> str:
         """The node's number with its unit."""
-        return f"{self.numbers[node]:,.6g} {self.unit}".strip()
+        return self.words.get(node) or f"{self.numbers[node]:,.6g} {self.unit}".strip()
 
 
 @dataclass(frozen=True)
-class OwnNumbers:
+class NodeNumbers:
+    """heading: of the inspector's section. origin: what the legend says after the title of a column."""
+
+    heading: str
+    origin: str
+    columns: tuple[Column, ...]
+
+    def sentence(self, nodes: Collection[str]) -> str:
+        """A sentence about the numbers for these nodes; "" if there is nothing to say."""
+        return ""
+
+    def rows(self, node: str) -> list[list[str]]:
+        """Title and number for the node of each column that has one."""
+        return [[column.title, column.text_of(node)] for column in self.columns if node in column.numbers]
+
+
+@dataclass(frozen=True)
+class OwnNumbers(NodeNumbers):
     """The numbers of a file."""
 
     file: str
-    columns: tuple[Column, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,10 +84,6 @@ class OwnNumbers:
         problem = "name in it is not a node" if len(unknown) == 1 else "names in it are not nodes"
         return f"{text}; {len(unknown):,} {problem} of this model: {', '.join(unknown[:_MAX_UNKNOWN])}{more}"
 
-    def rows(self, node: str) -> list[list[str]]:
-        """Title and number for the node of each column that has one."""
-        return [[column.title, column.text_of(node)] for column in self.columns if node in column.numbers]
-
 
 def read_numbers(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
     """The numbers in a file. text: its content. Raises NumbersError, also if no name in it is one of these nodes."""
@@ -75,7 +93,8 @@ def read_numbers(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
 
 def _read(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
     table = _read_json(file, text) if text.lstrip()[:1] in ("{", "[") else _read_csv(file, text)
-    own = OwnNumbers(file, tuple(_column(heading, numbers) for heading, numbers in table.items()))
+    columns = tuple(_column(heading, numbers) for heading, numbers in table.items())
+    own = OwnNumbers(f"Your numbers, from {file}", f"from {file}", columns, file)
     if not own.names:
         raise NumbersError(f"{file} has no numbers; it needs a line for each node, such as conv1,3.5")
     if not any(name in nodes for name in own.names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -27,6 +28,7 @@ from workbench.ui.widgets.numbers import download_button, shown_csv
 from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.ui.widgets.tables import table
+from workbench.view.own_numbers import Column, NodeNumbers
 
 _GRAPH = 520  # pixels of height
 _ROWS = 16
@@ -60,17 +62,20 @@ def precision_page() -> None:
         result_if_any(opened.jobs, "precision", "The run was cancelled; earlier results stay.")
     except UserError as error:
         show_error(error)
-    measured, effects = opened.effects.get((name, narrow), (None, ()))
+    measured, effects, numbers = opened.effects.get((name, narrow), (None, (), None))
+    shown = shown_graph(opened, name, graph, opened.profile)
     if measured is not graph:
         st.caption("One run says what each operator loses in the type, by itself and with all before it.")
-        graph_view(_key(opened, name), shown_graph(opened, name, graph, opened.profile), _GRAPH)
+        shown.show_numbers(None)
+        graph_view(_key(opened, name), shown, _GRAPH)
         return
     st.markdown(markdown_escaped(f"{loss_sentence(graph, effects, narrow)}."))
+    shown.show_numbers(numbers)
     left, right = st.columns([5, 7], gap="medium")
     with left:
         _table(opened, name, graph, by_loss(effects), narrow)
     with right:
-        graph_view(_key(opened, name), shown_graph(opened, name, graph, opened.profile), _GRAPH)
+        graph_view(_key(opened, name), shown, _GRAPH, with_computed=True)
 
 
 def _job(opened: Opened, name: str, graph: Graph, narrow: str) -> Job[None]:
@@ -79,9 +84,20 @@ def _job(opened: Opened, name: str, graph: Graph, narrow: str) -> Job[None]:
         verifier = opened.verifier
         inputs = verifier.inputs_of(graph)
         effects = precision_effects(graph, narrow, inputs=inputs, worker=verifier.worker, on_progress=report)
-        opened.effects[name, narrow] = graph, effects
+        opened.effects[name, narrow] = graph, effects, _numbers(effects, narrow)
 
     return Job(work, worker(), title=f"Accuracy of {opened.title} in {narrow}")
+
+
+def _numbers(effects: Sequence[Effect], narrow: str) -> NodeNumbers:
+    """The errors as colourings of the graph."""
+
+    def column(title: str, error_of: Callable[[Effect], float]) -> Column:
+        words = {effect.node: loss_text(error_of(effect), effect.max_abs) for effect in effects}
+        return Column(title, "", {effect.node: error_of(effect) for effect in effects}, words, logarithmic=True)
+
+    columns = (column("error alone", lambda e: e.alone), column("error cumulative", lambda e: e.cumulative))
+    return NodeNumbers(f"Accuracy in {narrow}", f"relative, in {narrow}", columns)
 
 
 def _table(opened: Opened, name: str, graph: Graph, effects: list[Effect], narrow: str) -> None:

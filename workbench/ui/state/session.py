@@ -159,7 +159,7 @@ class Opened:
     plans: Recent[Any] = field(default_factory=lambda: Recent(_MAX_PLANS))
     jobs: Jobs = field(default_factory=Jobs)
     on_streams: dict[str, tuple[Graph, Any]] = field(default_factory=dict)  # by the graph's name, see `streams_page`
-    effects: dict[tuple[str, str], tuple[Graph, Any]] = field(default_factory=dict)  # see `precision_page`
+    effects: dict[tuple[str, str], tuple[Graph, Any, Any]] = field(default_factory=dict)  # see `precision_page`
     sides: Recent[Any] = field(default_factory=lambda: Recent(_MAX_SIDES))
     side_histories: Recent[History] = field(default_factory=lambda: Recent(2 * _MAX_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)

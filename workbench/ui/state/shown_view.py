@@ -16,7 +16,7 @@ from workbench.ui.state.overlay import Overlay
 from workbench.view.boxes import Boxes
 from workbench.view.finding import SearchHits, Span, find
 from workbench.view.marking import hit_marks, overlay_data
-from workbench.view.own_numbers import NumbersError, read_numbers
+from workbench.view.own_numbers import NodeNumbers, NumbersError, read_numbers
 from workbench.view.query import QueryError
 from workbench.view.scene import View, packed, steps_of, with_providers
 from workbench.view.timeline import update_verdicts
@@ -52,6 +52,7 @@ class Shown:
     at:       the step to go to. query: the query to search by, and search_result: the hits of the browser's last query.
     spans:    for each node that a query found, the moments at which it holds.
     show:     the box to select, and the boxes to keep visible; None before the first such request.
+    computed: numbers for nodes that the page computed, and the number of the request that brought them.
     packed:   the scene as text, and its id; None if it must be made again.
     """
 
@@ -67,6 +68,8 @@ class Shown:
     search_result: dict[str, Any] | None = None
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
     show: dict[str, Any] | None = None
+    computed: NodeNumbers | None = None
+    computed_number: int = 0
     packed: tuple[str, str] | None = None
     scene: dict[str, Any] = field(default_factory=dict)
     boxes: Boxes = field(default_factory=Boxes)
@@ -96,6 +99,11 @@ class Shown:
         """Open or close a group. The request has the new state, since Streamlit may deliver it twice."""
         self.view.set_open(str(request["id"]), bool(request["open"]), bool(request["all"]))
         self.packed = None
+
+    def show_numbers(self, numbers: NodeNumbers | None) -> None:
+        """Numbers that a page computed: for the inspector, and for the colourings of a view `with_computed`."""
+        if numbers is not self.computed:
+            self.computed, self.computed_number = numbers, next(_NUMBERS)
 
     def find(self, request: Mapping[str, Any]) -> None:
         query, fault = str(request["query"]), ""
@@ -159,8 +167,8 @@ class Shown:
         self.view.is_flat = bool(request["on"])
         self.packed = None
 
-    def data(self, seen: Seen, height: str) -> dict[str, Any]:
-        """The data for the component in the browser."""
+    def data(self, seen: Seen, height: str, with_computed: bool = False) -> dict[str, Any]:
+        """The data for the component in the browser. with_computed: colour by the numbers of the page."""
         if self.packed is None:
             self.boxes = self.view.boxes()
             self.scene = self.view.scene(self.boxes)
@@ -173,7 +181,7 @@ class Shown:
             "query": self.query,
             "found": self.search_result,
             "marks": hit_marks(self.boxes, self.spans, self.view.timeline.last),
-            "own": self._own(),
+            "own": self._own(with_computed),
             "placed": self.placed,
             "placeable": self.ask_providers is not None,
             "show": self.show,
@@ -185,21 +193,31 @@ class Shown:
             "player": self.is_player,
         }
 
-    def _own(self) -> dict[str, Any] | None:
-        if not self.overlay.number:
+    def _own(self, with_computed: bool) -> dict[str, Any] | None:
+        computed_number = self.computed_number if with_computed and self.computed is not None else 0
+        newest = max(self.overlay.number, computed_number)
+        if not newest:
             return None
-        own = self.overlay.own
-        values = {} if own is None else overlay_data(self.boxes, own, self.view.timeline.versions)
-        return {**values, "fault": self.overlay.fault, "n": self.overlay.number}
+        is_computed = newest == computed_number
+        numbers = [self.overlay.own, *([self.computed] if computed_number else [])]
+        nodes, newest_first = self.view.timeline.versions, numbers[:: -1 if is_computed else 1]
+        columns = [overlay_data(self.boxes, one, nodes) for one in newest_first if one is not None]
+        said = self.overlay.own.sentence(nodes) if self.overlay.own is not None and not is_computed else ""
+        return {
+            "columns": [column for some in columns for column in some],
+            "computed": is_computed,
+            "sentence": said,
+            "fault": "" if is_computed else self.overlay.fault,
+            "n": newest,
+        }
 
     def _inspected(self, seen: Seen) -> dict[str, Any]:
-        """The inspector's content, with the user's numbers for the node."""
+        """The inspector's content, with the numbers for the node that the user or the page brought."""
         content = dict(self.inspect(seen))
-        own = self.overlay.own
-        rows = [] if own is None else own.rows(seen.id)
-        if own is not None and rows:
-            numbers = {"title": f"Your numbers, from {own.file}", "open": True, "rows": rows}
-            content["sections"] = [numbers, *content["sections"]]
+        for numbers in (self.overlay.own, self.computed):
+            if numbers is not None and (rows := numbers.rows(seen.id)):
+                section = {"title": numbers.heading, "open": True, "rows": rows}
+                content["sections"] = [section, *content["sections"]]
         return content
 
 

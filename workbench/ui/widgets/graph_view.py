@@ -52,12 +52,20 @@ def moment(seen: Seen) -> Hashable:
 
 
 @st.fragment
-def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None, replaced_by: str = "") -> None:
+def graph_view(
+    key: str,
+    shown: Shown,
+    height: int,
+    follow: Follow | None = None,
+    replaced_by: str = "",
+    with_computed: bool = False,
+) -> None:
     """Draw the view.
 
     height: in pixels at a screen height of 768 pixels, more on a higher screen.
     follow: a function of what is on screen; the page is drawn again when its value changes. None: never.
     replaced_by: the key of a control that draws something else in its place; what is on screen is reported before.
+    with_computed: whether the graph is coloured by the numbers that the page computed (`Shown.show_numbers`).
     """
     mounted = _component()
     seen = seen_in(key)
@@ -77,7 +85,7 @@ def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None
     callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": on_event(event) for event in _EVENTS}
     mounted(
         key=key,
-        data={**shown.data(seen, growing(height)), "replaced_by": replaced_by},
+        data={**shown.data(seen, growing(height), with_computed), "replaced_by": replaced_by},
         on_seen_change=lambda: None,
         **callbacks,
     )

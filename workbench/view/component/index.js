@@ -10,6 +10,7 @@ import { View } from "./view.js";
 
 const views = new WeakMap(); // by parent element, which Streamlit keeps over reruns
 const memories = new Map(); // by key: the state of unmounted views
+const mountedLast = new Map(); // by key: the view that was mounted last
 
 /** @param {StreamlitComponent} component */
 export default function mount(component) {
@@ -18,8 +19,10 @@ export default function mount(component) {
   let mounted = views.get(parentElement);
   if (!mounted) {
     mounted = { component };
-    mounted.view = new View(parentElement, streamlit(mounted), memories.get(key));
+    const before = mountedLast.get(key); // a view drawn elsewhere on the page may still be there
+    mounted.view = new View(parentElement, streamlit(mounted), (before && remember(before)) ?? memories.get(key));
     views.set(parentElement, mounted);
+    mountedLast.set(key, mounted.view);
     mounted.removeHook = putHook(key, mounted.view);
   }
   mounted.view.root.classList.toggle(PLAYER, Boolean(data?.player));
@@ -31,6 +34,7 @@ export default function mount(component) {
     clearTimeout(toWrite.timer); // the address is that of another page now
     toWrite.timer = 0;
     views.delete(parentElement);
+    if (mountedLast.get(key) === mounted.view) mountedLast.delete(key);
     mounted.removeHook();
   };
 }

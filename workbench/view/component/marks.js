@@ -1,5 +1,5 @@
 // @ts-check
-// Hits of a query and the user's own numbers: Python finds them; this module makes fills, signs and legend entries of them.
+// Hits of a query, and numbers for nodes that the user or the page has: Python finds them; this module makes fills, signs and legend entries of them.
 
 import { mixColours } from "./theme.js";
 
@@ -16,7 +16,7 @@ export class Marks {
     this.query = ""; // the query of `hits`
     this.hits = /** @type {Map<number, number[][]>} */ (new Map()); // by box: its [from, to, number of hits]
     this.own = /** @type {OwnNumbers | null} */ (null);
-    this.columns = /** @type {{ column: OwnColumn, numbers: Map<number, number> }[]} */ ([]);
+    this.columns = /** @type {{ column: OwnColumn, numbers: Map<number, { share: number, text: string }> }[]} */ ([]);
     this.seen = 0; // number of the last file
   }
 
@@ -29,7 +29,7 @@ export class Marks {
     this.hits = new Map();
     for (const [box, ...span] of found && this.query ? data.marks ?? marksOf(found, scene) : []) this.hits.set(box, [...(this.hits.get(box) ?? []), span]);
     this.own = data.own ?? null;
-    this.columns = (this.own?.columns ?? []).map((column) => ({ column, numbers: new Map(column.boxes) }));
+    this.columns = (this.own?.columns ?? []).map((column) => ({ column, numbers: new Map(column.boxes.map(([box, share, text]) => [box, { share, text }])) }));
   }
 
   /** The number of hits in a box at moment t. @param {number} box @param {number} t */
@@ -60,11 +60,10 @@ export class Marks {
     return colouring.startsWith(OWN) ? this.columns[Number(colouring.slice(OWN.length))] : undefined;
   }
 
-  /** The user's number of a box with its unit, "" if it has none or the colouring is not by a column. @param {string} colouring @param {number} box */
+  /** The number of a box with its unit, "" if it has none or the colouring is not by a column. @param {string} colouring @param {number} box */
   numberText(colouring, box) {
-    const own = this.#column(colouring);
-    const number = own?.numbers.get(box);
-    return own && number !== undefined ? formatNumber(number, own.column.unit) : "";
+    const number = this.#column(colouring)?.numbers.get(box);
+    return number?.text ?? "";
   }
 
   /** The fill of a box, or undefined if the colouring is by look. @param {string} colouring @param {number} box @param {number} t @param {Theme} theme */
@@ -74,9 +73,7 @@ export class Marks {
     if (!own) return undefined;
     const number = own.numbers.get(box);
     if (number === undefined) return theme.background;
-    const { low = 0, high = 0 } = own.column;
-    const share = high > low ? (number - low) / (high - low) : 1;
-    return mixColours(theme.heat[0], theme.heat[1], Math.round(share * SHADES) / SHADES);
+    return mixColours(theme.heat[0], theme.heat[1], Math.round(number.share * SHADES) / SHADES);
   }
 
   /** What the fills mean, as entries of the legend; undefined if the colouring is by look. @param {string} colouring @param {Theme} theme */
@@ -85,12 +82,12 @@ export class Marks {
       return [{ fill: theme.hit, text: `${HIT_SIGN} found by ${this.asked}` }, { fill: theme.neutral, text: "not found" }];
     }
     const own = this.#column(colouring);
-    if (!own || !this.own) return undefined;
-    const { title, unit, low = 0, high = 0 } = own.column;
+    if (!own) return undefined;
+    const { title, low, high, origin, note } = own.column;
     return [
-      { scale: theme.heat, low: formatNumber(low, unit), high: formatNumber(high, unit), text: `${title}, from ${this.own.file}` },
+      { scale: theme.heat, low, high, text: `${title}, ${origin}` },
       { fill: theme.background, line: theme.muted, border: "thin", text: "no number" },
-      { text: this.own.sentence ?? "" },
+      { text: note },
     ];
   }
 }
@@ -106,13 +103,14 @@ export function reportAnswers(view) {
   else view.setColouring("provider");
 }
 
-/** Reports a new file of the user's own numbers, or why it was refused, and colours by its first column. @param {View} view */
+/** Reports new numbers for nodes, or why a file of them was refused, and colours by their first column. @param {View} view */
 function reportNumbers(view) {
   const { own } = view.data;
   const previous = view.seen.own;
   view.seen.own = own?.n ?? 0;
-  if (!own || previous === undefined || previous === own.n) return;
-  view.say(own.fault || (own.sentence ?? ""));
+  if (!own || previous === own.n || (previous === undefined && !own.computed)) return;
+  const said = own.fault || own.sentence;
+  if (said) view.say(said);
   if (!own.fault && view.marks.firstOwn) view.setColouring(view.marks.firstOwn);
 }
 
@@ -127,9 +125,4 @@ function marksOf(found, scene) {
 /** @param {OwnColumn} column */
 function titleOf({ title, unit }) {
   return unit ? `${title} (${unit})` : title;
-}
-
-/** @param {number} number @param {string} unit */
-function formatNumber(number, unit) {
-  return `${number.toLocaleString("en-US", { maximumSignificantDigits: 6 })} ${unit}`.trim();
 }

@@ -15,7 +15,7 @@ export function remember(view) {
   const { step, t, compare, chosen, hideUnchanged } = view.clock;
   return {
     title: view.scene.title,
-    seen: view.seen, // numbers of Python's last requests
+    seen: { ...view.seen }, // numbers of Python's last requests
     search: view.search.state,
     camera: { x, y, zoom, fits },
     boxes: view.scene.boxes.filter((box) => view.stage.camera.sees(box)),

@@ -98,9 +98,10 @@ export interface Histogram { low: number | string; high: number | string; counts
 export interface Found { query: string; hits: [string, string][]; total: number; fault: string; n: number }
 
 /** The user's own numbers; fault: why the last file was refused. */
-export interface OwnNumbers { file?: string; sentence?: string; columns?: OwnColumn[]; fault: string; n: number }
-/** boxes: [box, number], for a closed group the largest number in it. low and high are missing without boxes. */
-export interface OwnColumn { title: string; unit: string; low?: number; high?: number; boxes: [number, number][] }
+/** computed: the newest are the page's, and a view that is drawn anew is coloured by them too. */
+export interface OwnNumbers { sentence: string; columns: OwnColumn[]; fault: string; computed: boolean; n: number }
+/** boxes: [box, its shade from 0 to 1, its number as text], for a closed group of the largest number in it. */
+export interface OwnColumn { title: string; unit: string; origin: string; note: string; low: string; high: string; boxes: [number, number, string][] }
 
 /** The view's data from Python or from the report's tables. */
 export interface ViewData {
