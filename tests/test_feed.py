@@ -49,6 +49,15 @@ def test_it_computes_the_same_on_inputs_in_that_order():
         assert verifier.check(history.graph).ok is True
 
 
+def test_a_size_of_an_image_in_place_of_the_channels_is_no_batch():
+    graph = typed(CONVS.replace("[N,2,4,4]", "[N,2,H,H]"))
+    graph.dims = {"N": 2, "H": 4}
+    history = optimize(graph, ["layout_optimal", "feed_inputs"], target="cuda")
+    assert history.graph.shape("x") == ("N", "H", "H", 2)
+    with Verifier(graph) as verifier:
+        assert verifier.check(history.graph).ok is True
+
+
 def test_any_moment_of_the_history_can_be_shown():
     _, history = fed_graph()
     assert to_text(history.at(1)) != to_text(history.at(2))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from workbench.ir import Graph
+from workbench.ir.permuted_io import permutation_between
 from workbench.run.inputs import Tensors
 
 
@@ -17,7 +18,10 @@ def batch_axes(original: Graph, graph: Graph) -> dict[str, int]:
         before, after = original.shape(value), graph.shape(value)
         if before is None or after is None or len(before) != len(after):
             continue
-        for axis, (size, symbol) in enumerate(zip(before, after, strict=True)):
+        order = permutation_between(original, graph, value) or range(len(after))
+        as_before = {axis: after[place] for place, axis in enumerate(order)}
+        for axis, size in enumerate(before):
+            symbol = as_before[axis]
             if isinstance(size, int) and isinstance(symbol, str):
                 results[value] = axis
     return results
