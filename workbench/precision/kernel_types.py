@@ -12,7 +12,7 @@ from workbench.precision.element_types import WIDE, FloatCall, schema_of
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelForm:
     """first, last: opset versions. types: by type parameter of the schema, "T", the types: "tensor(float16)"."""
 
     first: int
@@ -25,7 +25,7 @@ class RuntimeKernels:
     """The kernels of a runtime, by domain and operator, as ONNX names them; name: for sentences."""
 
     name: str
-    kernels: Mapping[tuple[str, str], Sequence[Kernel]]
+    kernels: Mapping[tuple[str, str], Sequence[KernelForm]]
 
     def why_none(self, graph: Graph, node: Node, call: FloatCall, narrow: DataType) -> str:
         """A sentence if there is a kernel of the operator in float32 and none in the narrower type, else "".
@@ -58,4 +58,4 @@ class KernelLists:
         raise NotImplementedError
 
 
-RUNTIMES = ("onnxruntime-cpu", "onnxruntime-cuda")
+KERNEL_RUNTIMES = ("onnxruntime-cpu", "onnxruntime-cuda")

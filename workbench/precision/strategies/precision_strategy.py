@@ -20,7 +20,7 @@ from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, operands_text, tidy_casts
 from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call, is_float
 from workbench.precision.fitting import Fitted, fit
-from workbench.precision.kernel_types import RUNTIMES, KernelLists, RuntimeKernels
+from workbench.precision.kernel_types import KERNEL_RUNTIMES, KernelLists, RuntimeKernels
 from workbench.precision.must_stay import reason_to_stay
 from workbench.precision.precision_facts import TRAFFIC, KeptWide, PrecisionFacts
 from workbench.precision.problem import type_side
@@ -84,7 +84,7 @@ class PrecisionStrategy(Pass):
     max_error: float = option(0.0, "The largest relative error of an output; 0: any that the type allows.", least=0.0)
 
     runtime: str = option(
-        "", "Operators of which this runtime has no kernel in the type stay in float32.", choices=("", *RUNTIMES)
+        "", "Operators of which this runtime has no kernel in the type stay in float32.", choices=("", *KERNEL_RUNTIMES)
     )
 
     @abstractmethod

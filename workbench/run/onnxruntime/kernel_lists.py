@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.errors import UserError
-from workbench.precision.kernel_types import Kernel, KernelLists, RuntimeKernels
+from workbench.precision.kernel_types import KernelForm, KernelLists, RuntimeKernels
 
 _PROVIDERS = {"onnxruntime-cpu": "CPUExecutionProvider", "onnxruntime-cuda": "CUDAExecutionProvider"}
 
@@ -16,12 +16,12 @@ class InstalledKernels(KernelLists):
         from onnxruntime.capi import onnxruntime_pybind11_state as state
 
         provider = _PROVIDERS[runtime]
-        kernels: dict[tuple[str, str], list[Kernel]] = {}
+        kernels: dict[tuple[str, str], list[KernelForm]] = {}
         for known in state.get_all_opkernel_def():
             if known.provider == provider:
                 types = {parameter: frozenset(names) for parameter, names in known.type_constraints.items()}
                 first, last = known.version_range
-                kernels.setdefault((known.domain, known.op_name), []).append(Kernel(first, last, types))
+                kernels.setdefault((known.domain, known.op_name), []).append(KernelForm(first, last, types))
         if not kernels:
             raise UserError(
                 f"the ONNX Runtime {onnxruntime.__version__} installed here has no kernels of {provider}: install a "
