@@ -21,6 +21,7 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import DataType, Graph
 from workbench.ir.types import numpy_name
 from workbench.layout.problem.cost_model import BYTES, COUNT
+from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
@@ -114,7 +115,13 @@ def _all_choices(graph: Graph):
 
 
 def _cost(original: Graph, sides, weigh: str) -> int:
-    """The cost of the graph in these types, made node by node and counted on it."""
+    """The cost of the graph in these types, counted on it."""
+    counts = count_casts(_in_types(original, sides), FLOAT16)
+    return counts.bytes if weigh == BYTES else counts.casts
+
+
+def _in_types(original: Graph, sides) -> Graph:
+    """The graph in these types, made node by node."""
     graph = original.copy()
     for edit, _, _ in tidy_casts(graph, FLOAT16):
         graph.apply(edit)
@@ -124,8 +131,7 @@ def _cost(original: Graph, sides, weigh: str) -> int:
             graph.apply(change_type(graph, node, FLOAT16 if sides[name] else WIDE, FLOAT16).edit)
     for edit, _, _ in tidy_casts(graph, FLOAT16):
         graph.apply(edit)
-    counts = count_casts(graph, FLOAT16)
-    return counts.bytes if weigh == BYTES else counts.casts
+    return graph
 
 
 def test_a_narrowing_pair_is_no_pair_that_cancels():
@@ -415,3 +421,61 @@ def test_kernels_that_are_not_installed_are_an_error(tmp_path, run):
     arguments = ("--precision", "greedy", "--precision-runtime", "onnxruntime-cuda")
     code, _, error = run("optimize", SAMPLE, "-o", tmp_path / "out.onnx", *arguments)
     assert code != 0 and "has no kernels of CUDAExecutionProvider" in error and "another runtime" in error
+
+
+# ---- least time ------------------------------------------------------------------------
+
+PRODUCTS = """g (float[4,2] x) => (float[4,2] y) <float[2,2] w = {1, 2, 3, 4}> {
+    a = MatMul(x, w)
+    b = Relu(a)
+    c = MatMul(b, w)
+    d = Softmax(c)
+    y = MatMul(d, w)
+}"""
+TYPED_TIMES = {"MatMul": 900, "MatMul float16": 300, "Relu": 50, "Relu float16": 30, "Softmax": 70, "Cast": 200}
+
+
+@pytest.mark.parametrize(
+    ("times", "casts"),
+    [(TYPED_TIMES, 4), (TYPED_TIMES | {"Cast": 500}, 2), (TYPED_TIMES | {"MatMul float16": 900}, 0)],
+)
+def test_the_least_time_is_that_of_the_cheapest_of_all_choices(times, casts):
+    """Every choice of types is made and its operators and Casts are summed; wishes for float16 do not count."""
+    original, context = typed(PRODUCTS), PassContext(CPU, GivenTimes(times))
+    graph = original.copy()
+    facts = run(graph, "optimal", context, weigh="time").facts
+    free = ("MatMul_a", "Relu_b", "MatMul_c", "MatMul_y")  # Softmax is listed for float32
+    every = (dict(zip(free, sides, strict=True)) for sides in itertools.product((0, 1), repeat=len(free)))
+    least = min(_given_time(_in_types(original, sides), times) for sides in every)
+    assert facts.certified and facts.bound == _given_time(graph, times) * 1000 == least * 1000
+    assert facts.casts == casts and not run(graph, "optimal", context, weigh="time").rewrites
+    assert {row.operator for row in facts.times} == {"MatMul", "Relu", "Softmax"}
+
+
+def _given_time(graph: Graph, times) -> int:
+    """The sum over its operators, in microseconds."""
+    keys = [(node.op, numpy_name(graph.tensor_type(node.inputs[0]).dtype)) for node in graph.nodes]
+    return sum(times.get(f"{op} {dtype}", times[op]) for op, dtype in keys)
+
+
+def test_what_could_not_be_timed_leaves_no_bound():
+    graph = typed(PRODUCTS)
+    without_relu = {name: us for name, us in TYPED_TIMES.items() if not name.startswith("Relu")}
+    facts = run(graph, "optimal", PassContext(CPU, GivenTimes(without_relu)), weigh="time").facts
+    assert facts.bound is None and "not proven minimal: not every operator could be timed" in facts.sentence
+
+
+@pytest.mark.slow
+def test_operators_are_timed_on_this_machine_in_both_types(tmp_path, run):
+    output, report, certificate = (tmp_path / name for name in ("out.onnx", "report.json", "certificate.json"))
+    arguments = ("--precision", "optimal", "--option", "precision_optimal.weigh=time", "--report", report)
+    code, said, _ = run(
+        *("optimize", ROOT / "sample_models" / "ppocr_cls_v2.onnx", "-o", output, *arguments),
+        *("--option", "precision_optimal.device=cpu", "--certificate", certificate),
+    )
+    assert code == 0 and "as operators and Casts were timed on" in said
+    [facts] = [step["precision"] for step in json.loads(report.read_text())["steps"] if "precision" in step]
+    assert facts["times"] and facts["bound_ns"] > 0 and facts["certified"]
+    assert all(row["us"] > 0 and row["other_us"] > 0 for row in facts["times"])
+    code, said, _ = run("check", ROOT / "sample_models" / "ppocr_cls_v2.onnx", output, certificate)
+    assert code == 0 and "the times are those that the engine measured" in said

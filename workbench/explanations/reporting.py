@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.external.tool_pass import ToolFacts
 from workbench.fusion.fusion_facts import FusionFacts
+from workbench.layout.problem.cost_model import TIME
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.memory.order_facts import OrderFacts
@@ -84,6 +85,8 @@ def _precision_report(facts: PrecisionFacts) -> dict[str, Any]:
         "bound_casts": facts.bound if facts.weigh == "count" else None,
         "bytes_transposed": 2 * facts.transposes.bytes_moved,
         "bound_bytes_with_transposes": facts.bound if facts.weigh == TRAFFIC else None,
+        "bound_ns": facts.bound if facts.weigh == TIME else None,
+        "times": [asdict(time) for time in facts.times] if facts.device else None,
         "certified": facts.certified,
         "recorded": not facts.unrecorded,
         "error": None if facts.fitted is None else facts.fitted.error,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.layout.layout_facts import SolvedCut, SolvedProgram
+    from workbench.layout.layout_facts import OperatorTime, SolvedCut, SolvedProgram
     from workbench.metrics.transpose_cost import Counts
     from workbench.precision.fitting import Fitted
 
@@ -27,7 +27,7 @@ class PrecisionFacts:
 
     casts, bytes_converted: of the result, between float32 and the type. transposes: of the result.
     choices:   the number of operators that may run in either type.
-    weigh:     what was minimized, "bytes" or "count" of Casts, or TRAFFIC; None if nothing was.
+    weigh:     what was minimized, "bytes" or "count" of Casts, TRAFFIC, or "time"; None if nothing was.
     bound:     no choice of types for these operators costs less, with TRAFFIC no choice of types and orders of axes;
                None if that was not proved.
     certified: whether the result costs exactly that.
@@ -35,6 +35,7 @@ class PrecisionFacts:
     kept:        operators that stayed in float32. unrecorded: why no values of a run decided too; "" if they did.
     fitted:      what `max_error` asked for, and how it was reached; None if nothing was asked.
     solved:      the problem, of which a certificate keeps what its checker needs.
+    device:      where operators were timed; "" if none was. times: the results, "other" being the narrower type.
     """
 
     strategy: str
@@ -51,6 +52,8 @@ class PrecisionFacts:
     unrecorded: str = ""
     fitted: Fitted | None = None
     solved: SolvedCut | SolvedProgram | None = field(default=None, repr=False, compare=False)
+    device: str = ""
+    times: tuple[OperatorTime, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -66,7 +69,10 @@ class PrecisionFacts:
             by_bytes = f"converts less than {self.bound:,} bytes, and this converts {reached}"
             by_count = f"needs fewer than {self.bound:,} Casts, and this needs {reached}"
             by_traffic = f"and of orders of axes reads and writes less than {self.bound:,} bytes, and this {reached}"
-            claim = {"bytes": by_bytes, "count": by_count, TRAFFIC: by_traffic}[str(self.weigh)]
+            milliseconds = f"{self.bound / 1e6:,.3f} ms, as operators and Casts were timed on {self.device}"
+            by_time = f"takes less than {milliseconds}, and this takes {reached}"
+            claims = {"bytes": by_bytes, "count": by_count, TRAFFIC: by_traffic, "time": by_time}
+            claim = claims[str(self.weigh)]
             text += f"; no choice for the {operators} {claim}"
         elif self.inexact:
             text += f"; not proven minimal: {self.inexact}"

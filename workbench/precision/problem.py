@@ -17,6 +17,7 @@ from workbench.layout.problem.two_layouts import start_of_chain
 from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.precision.cast_cost import bytes_converted, casts_between
 from workbench.precision.element_types import WIDE, FloatCall, is_float, is_type_cast, reads_rounded
+from workbench.precision.type_times import TypeTimes
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 
 _BREAKS_TIES = 2**32  # as in costs of layouts: bytes, then Casts, then operators changed
@@ -28,13 +29,14 @@ class PrecisionProblem:
 
     nodes:   the operator of each choice; None for those that stand for a fixed type.
     written: the side of each choice in the graph as written.
-    always:  the cost of Casts that no choice affects.
+    always:  the cost of Casts that no choice affects. complete: whether every time that is needed was measured.
     """
 
     problem: CutProblem
     nodes: tuple[str | None, ...]
     written: tuple[int, ...]
     always: int
+    complete: bool = True
 
 
 def type_side(dtype: DataType) -> int:
@@ -49,22 +51,34 @@ def written_side(graph: Graph, value: str) -> int:
 
 
 def precision_problem(
-    graph: Graph, calls: Mapping[str, FloatCall], fixed: Mapping[str, int], narrow: DataType, weigh: str
+    graph: Graph,
+    calls: Mapping[str, FloatCall],
+    fixed: Mapping[str, int],
+    narrow: DataType,
+    weigh: str,
+    times: TypeTimes | None = None,
 ) -> PrecisionProblem:
     """The problem of a graph. calls: of the operators that run in both types, by node.
 
-    fixed: the side of those that have no choice. weigh: BYTES or COUNT of Casts.
+    fixed: the side of those that have no choice. weigh: BYTES or COUNT of Casts, or TIME, which `times` has.
     """
-    return _Builder(graph, calls, fixed, narrow, weigh).build()
+    return _Builder(graph, calls, fixed, narrow, weigh, times).build()
 
 
 class _Builder:
     """Collects choices and values, and maps names of nodes and values to indices."""
 
     def __init__(
-        self, graph: Graph, calls: Mapping[str, FloatCall], fixed: Mapping[str, int], narrow: DataType, weigh: str
+        self,
+        graph: Graph,
+        calls: Mapping[str, FloatCall],
+        fixed: Mapping[str, int],
+        narrow: DataType,
+        weigh: str,
+        times: TypeTimes | None,
     ) -> None:
-        self.graph, self.calls, self.narrow, self.weigh = graph, calls, narrow, weigh
+        self.graph, self.calls, self.narrow, self.weigh, self.times = graph, calls, narrow, weigh, times
+        self.complete = True
         self.free = computed_from_constants(graph)  # computed before the run
         self.choices = [Choice((0, None)), Choice((None, 0))]  # what has one type only, by side
         self.nodes: list[str | None] = [None, None]
@@ -81,13 +95,15 @@ class _Builder:
                 readers.setdefault(self._root(value), []).extend(self._readers(value))
         values = tuple(self._shared(root, tuple(result)) for root, result in readers.items())
         others = [n for n in casts_between(self.graph, self.narrow) if not self._is_part(n)]
-        always = sum(self._cost(node.inputs[0]) for node in others)
-        return PrecisionProblem(CutProblem(tuple(self.choices), values), tuple(self.nodes), tuple(self.written), always)
+        always = sum(self._cost(node.inputs[0], DataType(node.attr("to"))) for node in others)
+        return PrecisionProblem(
+            CutProblem(tuple(self.choices), values), tuple(self.nodes), tuple(self.written), always, self.complete
+        )
 
     def _choose(self, node: Node, call: FloatCall, fixed: int | None) -> None:
         written = type_side(call.dtype)
-        costs = [0, 0]
-        costs[1 - written] = 1  # among equal costs, change the fewest operators
+        costs = list(self._operator_costs(node))
+        costs[1 - written] += 1  # among equal costs, change the fewest operators
         choice = Choice((costs[0], costs[1]))
         if fixed is not None:
             choice = Choice((costs[0], None) if fixed == FIRST_SIDE else (None, costs[1]))
@@ -120,12 +136,26 @@ class _Builder:
         if producer is not None and reads_rounded(self.graph, producer, self.narrow):
             side = LAST_SIDE  # where its numbers are already, so that only readers in float32 need the Cast
         choice = side if producer is None else self.choice_of.get((producer.name, root), side)
-        return SharedValue(choice, readers, self._cost(root))
+        return SharedValue(choice, readers, self._cost(root, self.narrow), self._cost(root, WIDE))
 
-    def _cost(self, value: str) -> int:
+    def _operator_costs(self, node: Node) -> tuple[int, int]:
+        """In float32 and in the narrower type; 0 unless the cost is time."""
+        if self.times is None:
+            return 0, 0
+        timed = self.times.operator(node.name)
+        self.complete &= timed is not None
+        wide, narrow = timed or (0, 0)
+        return wide * DECIDES, narrow * DECIDES
+
+    def _cost(self, value: str, to: DataType) -> int:
+        """Of a Cast of the value to the type."""
         if value in self.free:
             return 0
         size = bytes_converted(self.graph, value, self.narrow) or 0
+        if self.times is not None:
+            time = self.times.cast(value, to)
+            self.complete &= time is not None
+            return (time or 0) * DECIDES + size * _BREAKS_TIES
         decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
         return decides * DECIDES + breaks_ties * _BREAKS_TIES
 

@@ -16,6 +16,7 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Constant, Edit, Function, Graph, Node, TensorType, constant_shape
 from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import Permutation, moves_data
+from workbench.ir.types import numpy_name
 from workbench.layout.conversion.convert import convert
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
@@ -76,15 +77,19 @@ class OperatorTimer:
 
 @dataclass(frozen=True)
 class GivenTimes(OperatorTimer):
-    """A timer that returns given times, by operator, in microseconds: for examples, whose sentences must not vary."""
+    """A timer that returns given times in microseconds, by operator or by operator and the type of its first operand
+    ("MatMul float16"): for examples, whose sentences must not vary."""
 
     times_us: Mapping[str, float]
 
     def times(self, benchmarks: Sequence[OperatorBenchmark], device: str, dtype: str = "float32") -> Times:
-        known = (benchmark for benchmark in benchmarks if benchmark.operator in self.times_us)
-        return Times(
-            "given times", {benchmark: Time(round(self.times_us[benchmark.operator] * 1e3)) for benchmark in known}
-        )
+        found = {benchmark: self._given(benchmark) for benchmark in benchmarks}
+        return Times("given times", {key: Time(round(us * 1e3)) for key, us in found.items() if us is not None})
+
+    def _given(self, benchmark: OperatorBenchmark) -> float | None:
+        type_ = benchmark.graph.tensor_type(benchmark.graph.inputs[0]) if benchmark.graph.inputs else None
+        of_type = "" if type_ is None else f"{benchmark.operator} {numpy_name(type_.dtype)}"
+        return self.times_us.get(of_type, self.times_us.get(benchmark.operator))
 
 
 def require_operator_timer(timer: OperatorTimer | None, target: Profile) -> OperatorTimer:

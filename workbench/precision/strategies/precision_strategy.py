@@ -13,7 +13,8 @@ from workbench.ir import DataType, Graph, Node
 from workbench.ir.permutation import Permutation
 from workbench.ir.types import numpy_name
 from workbench.layout.layout_facts import SolvedCut, SolvedProgram
-from workbench.layout.problem.cost_model import BYTES, COUNT
+from workbench.layout.problem.cost_model import BYTES, COUNT, TIME
+from workbench.layout.problem.operator_benchmark import OperatorTimer
 from workbench.layout.profile import Profile
 from workbench.metrics.transpose_cost import count_transposes
 from workbench.precision.cast_cost import count_casts
@@ -25,6 +26,7 @@ from workbench.precision.must_stay import reason_to_stay
 from workbench.precision.precision_facts import TRAFFIC, KeptWide, PrecisionFacts
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
+from workbench.precision.type_times import TypeTimes
 from workbench.precision.wanted_types import NARROW, wanted_type
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.pass_context import PassContext
@@ -38,7 +40,7 @@ class TypeChoices:
     """The operators of a graph that run in both types, and what is known of them before a strategy chooses.
 
     calls:   of these operators, by node. fixed: the side of those without a choice. reasons: why they have none; for
-             the others, what prevents the other type.
+             the others, what prevents the other type. timer: for strategies that weigh time.
     """
 
     graph: Graph
@@ -47,6 +49,7 @@ class TypeChoices:
     calls: Mapping[str, FloatCall]
     fixed: Mapping[str, int]
     reasons: Mapping[str, str]
+    timer: OperatorTimer | None = None
 
     def keeping(self, reasons: Mapping[str, str]) -> TypeChoices:
         """The same with these operators in float32, each for its reason."""
@@ -59,7 +62,8 @@ class ChosenTypes:
     """The side of each operator that runs in both types and is chosen, and what the choice proves, as in
     `PrecisionFacts`.
 
-    perms: by operator that changes its layout, how its operands are permuted.
+    perms:   by operator that changes its layout, how its operands are permuted.
+    reached: the cost, if it is measured time: that of operators and Casts. times: what was measured.
     """
 
     sides: Mapping[str, int]
@@ -68,6 +72,8 @@ class ChosenTypes:
     bound: int | None = None
     solved: SolvedCut | SolvedProgram | None = None
     perms: Mapping[str, Permutation] = field(default_factory=dict)
+    reached: int | None = None
+    times: TypeTimes | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,10 @@ class PrecisionStrategy(Pass):
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         """The type of each operator that runs in both."""
 
+    def considered(self, choices: TypeChoices) -> TypeChoices:
+        """The choices without the demands of which the strategy decides itself."""
+        return choices
+
     def prepare(self, graph: Graph) -> bool:
         """Costs need the sizes of values that earlier passes created."""
         return infer_sizes(graph)
@@ -101,6 +111,7 @@ class PrecisionStrategy(Pass):
         recorded, note = _recorded(graph, context, narrow)
         kernels = context.get(KernelLists).of(self.runtime) if self.runtime else None
         choices = type_choices(graph, narrow, context.get(Profile), self._patterns, recorded, kernels)
+        choices = self.considered(replace(choices, timer=context.find(OperatorTimer)))
         chosen, fitted = self.choose(choices), None
         if self.max_error:
             fitted = self._fitted(choices, chosen, context.get(ValueRecorder))
@@ -122,7 +133,8 @@ class PrecisionStrategy(Pass):
         infer_sizes(sized)  # of the values that the pass made
         counts, transposes = count_casts(sized, choices.narrow), count_transposes(sized)
         traffic = counts.bytes + 2 * transposes.bytes_moved
-        cost = {COUNT: counts.casts, BYTES: counts.bytes, TRAFFIC: traffic}.get(chosen.weigh or "")
+        costs = {COUNT: counts.casts, BYTES: counts.bytes, TRAFFIC: traffic, TIME: chosen.reached}
+        cost = costs.get(chosen.weigh or "")
         unknown = f"the size of {counts.unknown:,} Casts is not known" if counts.unknown else ""
         if chosen.weigh == TRAFFIC and transposes.unknown:
             unknown = f"the size of {transposes.unknown:,} Transposes is not known"
@@ -144,6 +156,8 @@ class PrecisionStrategy(Pass):
             unrecorded=unrecorded,
             fitted=fitted,
             solved=chosen.solved,
+            device="" if chosen.times is None else chosen.times.device,
+            times=() if chosen.times is None else chosen.times.rows(_on(chosen, LAST_SIDE)),
         )
 
     def conversions(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[Rewrite]:
@@ -156,7 +170,9 @@ class PrecisionStrategy(Pass):
             node, dtype = graph.node(name), narrow if side == LAST_SIDE else WIDE
             conversion = change_type(graph, node, dtype, narrow, self.shares_casts)
             reason = choices.reasons.get(name) or self.why_chosen(dtype)
-            sentence = f"{node} runs in {numpy_name(dtype)}: {reason}; {operands_text(graph, conversion, dtype)}"
+            timed = "" if chosen.times is None else chosen.times.text(name, dtype)
+            clauses = "; ".join(filter(None, (reason, timed, operands_text(graph, conversion, dtype))))
+            sentence = f"{node} runs in {numpy_name(dtype)}: {clauses}"
             yield Rewrite(conversion.edit, sentence, (name,))
         if self.shares_casts:
             yield from rewrite_each(tidy_casts(graph, narrow), "tidied")
@@ -171,7 +187,7 @@ class PrecisionStrategy(Pass):
             return trial
 
         error_of = recorder.output_error(choices.graph, self.type)
-        narrow = [name for name, side in chosen.sides.items() if side == LAST_SIDE]
+        narrow = _on(chosen, LAST_SIDE)
         return fit(convert, error_of, lambda: recorder.errors_alone(choices.graph, self.type), narrow, self.max_error)
 
     def _reasons(self, graph: Graph, fitted: Fitted) -> dict[str, str]:
@@ -222,6 +238,10 @@ def type_choices(
         elif wanted == NARROW:
             fixed[node.name], reasons[node.name] = LAST_SIDE, f"{by} runs {node.op} in {numpy_name(narrow)}"
     return TypeChoices(graph, narrow, target, calls, fixed, reasons)
+
+
+def _on(chosen: ChosenTypes, side: int) -> list[str]:
+    return [name for name, of_node in chosen.sides.items() if of_node == side]
 
 
 def _loss_text(error: float) -> str:
