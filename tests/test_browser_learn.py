@@ -177,7 +177,7 @@ def test_presenting_has_a_clock_and_notes_and_survives_a_reload(tab, app):
 
 @pytest.mark.slow
 def test_the_first_screen_offers_the_lessons(page):
-    page.get_by_role("link", name=re.compile("New here. Learn has 15 lessons")).click()
+    page.get_by_role("link", name=re.compile("New here. Learn has 16 lessons")).click()
     page.locator(".st-key-begin_two_orders button").click()
     at_stop(page, 1, 3)
     assert query(page) == {"lesson": ["two_orders"], "stop": ["1"]}

@@ -117,7 +117,9 @@ def test_the_link_is_copied_and_the_report_downloaded(view, browser, tmp_path):
     press_more(page, "Copy link")
     page.locator(".gw-message").get_by_text("The link is copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.evaluate("location.href")
+    settle(page)
     page.get_by_role("button", name="As command").click()
+    settle(page)  # a file that is made on the click is not made while the page runs again
     with page.expect_download() as coming:
         page.get_by_role("button", name="Download the report (HTML)").click()
     coming.value.save_as(tmp_path / "report.html")
