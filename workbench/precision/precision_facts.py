@@ -68,7 +68,9 @@ class PrecisionFacts:
             reached = "exactly that" if self.certified else "more"
             by_bytes = f"converts less than {self.bound:,} bytes, and this converts {reached}"
             by_count = f"needs fewer than {self.bound:,} Casts, and this needs {reached}"
-            by_traffic = f"and of orders of axes reads and writes less than {self.bound:,} bytes, and this {reached}"
+            by_traffic = (
+                f"with their orders of axes reads and writes less than {self.bound:,} bytes, and this {reached}"
+            )
             milliseconds = f"{self.bound / 1e6:,.3f} ms, as operators and Casts were timed on {self.device}"
             by_time = f"takes less than {milliseconds}, and this takes {reached}"
             claims = {"bytes": by_bytes, "count": by_count, TRAFFIC: by_traffic, "time": by_time}
