@@ -57,4 +57,6 @@ def _name(issue) -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "precision-reports.md").write_text(document(), encoding="utf-8")
+    from workbench.support.files import write_text
+
+    write_text(HERE / "precision-reports.md", document())

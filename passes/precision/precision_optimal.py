@@ -9,6 +9,7 @@ from workbench.ir.types import numpy_name
 from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit
 from workbench.layout.problem.times import AUTO, DEVICES
+from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.precision.element_types import is_float
 from workbench.precision.problem import precision_problem
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -120,7 +121,8 @@ class PrecisionOptimal(PrecisionStrategy):
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         graph, narrow, times = choices.graph, choices.narrow, None
         if self.weigh == TIME:
-            values = [value for value in graph.values() if is_float(graph, value, narrow)]
+            known = computed_from_constants(graph).union(graph.constants)  # cast before the run
+            values = [value for value in graph.values() if value not in known and is_float(graph, value, narrow)]
             times = TypeTimes(graph, narrow, choices.calls, values)
             times.measure(choices.timer, choices.target, self.device)
         stated = precision_problem(graph, choices.calls, choices.fixed, narrow, self.weigh, times)
@@ -130,8 +132,8 @@ class PrecisionOptimal(PrecisionStrategy):
             sides,
             inexact="" if stated.complete else "not every operator could be timed",
             weigh=self.weigh,
-            bound=in_unit(solution.lower_bound + stated.always),
-            solved=SolvedCut(stated.problem, stated.nodes, stated.always),
-            reached=in_unit(solution.cost + stated.always) if times is not None else None,
+            bound=in_unit(solution.lower_bound),
+            solved=SolvedCut(stated.problem, stated.nodes, 0),
+            reached=in_unit(solution.cost) if times is not None else None,
             times=times,
         )

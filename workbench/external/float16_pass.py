@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,6 +11,7 @@ from workbench.external.tool_pass import ToolPass, balance_of, named
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.passes import option
+from workbench.support.name_patterns import matching_pattern, name_patterns
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -31,9 +31,8 @@ class Float16Pass(ToolPass):
 
     def kept(self, model: ModelProto) -> list[str]:
         """The names of the nodes that stay in float32."""
-        patterns = [one.strip() for one in self.keep.split(",") if one.strip()]
-        names = [node.name for node in model.graph.node]
-        return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+        patterns = name_patterns(self.keep)
+        return [node.name for node in model.graph.node if matching_pattern(node.name, patterns) is not None]
 
     def write(self, model: ModelProto, target: Path) -> None:
         """Write what the converter made, without the types that it declares: some are those from before."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from workbench.rewrite.analyses.quantized_values import (
 )
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.passes import option
+from workbench.support.name_patterns import matching_pattern, name_patterns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,9 +53,8 @@ class QuantizerPass(ToolPass):
 
     def kept(self, model: ModelProto) -> list[str]:
         """The names of the nodes that stay in float."""
-        patterns = [one.strip() for one in self.keep.split(",") if one.strip()]
-        names = [node.name for node in model.graph.node]
-        return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+        patterns = name_patterns(self.keep)
+        return [node.name for node in model.graph.node if matching_pattern(node.name, patterns) is not None]
 
     def sentence(self, graph: Graph, change: Change) -> str:
         """Which operator is quantized, each number type with its scale, and how far weights are off."""

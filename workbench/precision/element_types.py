@@ -78,7 +78,7 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
     if not any(node.inputs[index] not in graph.constants for index in inputs):
         raise NotConvertible(f"{node} reads no computed float that may be {numpy_name(narrow)} by its schema")
     values = (*(node.inputs[index] for index in inputs), *(node.outputs[index] for index in outputs))
-    dtypes = {_dtype(graph, value) for value in values}
+    dtypes = {dtype_of(graph, value) for value in values}
     if len(dtypes) != 1:
         raise NotConvertible(f"{node} reads and gives floats of several types")
     return FloatCall(dtypes.pop() or WIDE, tuple(inputs), tuple(outputs))
@@ -91,7 +91,7 @@ def is_type_cast(graph: Graph, node: Node, narrow: DataType) -> bool:
     """
     if node.op != "Cast" or node.inputs[0] in graph.constants:
         return False
-    source, target = (_dtype(graph, value) for value in (node.inputs[0], node.outputs[0]))
+    source, target = (dtype_of(graph, value) for value in (node.inputs[0], node.outputs[0]))
     if {source, target} != {WIDE, narrow}:
         return False
     return source == WIDE or not _is_rounded(graph, node.inputs[0], narrow)
@@ -99,7 +99,7 @@ def is_type_cast(graph: Graph, node: Node, narrow: DataType) -> bool:
 
 def reads_rounded(graph: Graph, node: Node, narrow: DataType) -> bool:
     """Whether the node is a Cast to float32 of what was cast to the narrow type before."""
-    return node.op == "Cast" and _dtype(graph, node.outputs[0]) == WIDE and _is_rounded(graph, node.inputs[0], narrow)
+    return node.op == "Cast" and dtype_of(graph, node.outputs[0]) == WIDE and _is_rounded(graph, node.inputs[0], narrow)
 
 
 def _is_rounded(graph: Graph, value: str, narrow: DataType) -> bool:
@@ -107,8 +107,8 @@ def _is_rounded(graph: Graph, value: str, narrow: DataType) -> bool:
     return (
         producer is not None
         and producer.op == "Cast"
-        and _dtype(graph, value) == narrow
-        and _dtype(graph, producer.inputs[0]) == WIDE
+        and dtype_of(graph, value) == narrow
+        and dtype_of(graph, producer.inputs[0]) == WIDE
     )
 
 
@@ -135,11 +135,12 @@ def schema_of(graph: Graph, node: Node) -> defs.OpSchema | None:
     return defs.get_schema(op_type, version, domain) if version and defs.has(op_type, version, domain) else None
 
 
-def _dtype(graph: Graph, value: str) -> DataType | None:
+def dtype_of(graph: Graph, value: str) -> DataType | None:
+    """The element type of a value; None if it is not known."""
     type_ = graph.tensor_type(value)
     return None if type_ is None else type_.dtype
 
 
 def is_float(graph: Graph, value: str, narrow: DataType) -> bool:
     """Whether the value is in float32 or in `narrow`."""
-    return _dtype(graph, value) in (WIDE, narrow)
+    return dtype_of(graph, value) in (WIDE, narrow)

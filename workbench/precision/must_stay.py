@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,6 +19,7 @@ from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
 from workbench.rewrite.analyses.element_types import MOVERS
 from workbench.rewrite.analyses.reductions import reduced_axes
 from workbench.rewrite.core.rule import NoMatch
+from workbench.support.name_patterns import matching_pattern
 
 _SUMS = ("ReduceMean", "ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum")
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
@@ -39,10 +39,10 @@ def reason_to_stay(
 ) -> str:
     """Why the node must run in float32, a sentence with the number that decides; "" if it need not.
 
-    patterns: of names of nodes, as in `fnmatch`. recorded: magnitudes of values, of those that were recorded.
+    patterns: of names of nodes, as in `matching_pattern`. recorded: magnitudes of values, of those that were recorded.
     kernels: of the runtime that was named.
     """
-    pattern = next((one for one in patterns if fnmatch.fnmatchcase(node.name, one)), None)
+    pattern = matching_pattern(node.name, patterns)
     if pattern is not None:
         return f"{node} stays in float32, as '{pattern}' asks"
     without_kernel = kernels.why_none(graph, node, call, narrow) if kernels is not None else ""

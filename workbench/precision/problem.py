@@ -15,7 +15,7 @@ from workbench.ir import DataType, Graph, Node
 from workbench.layout.problem.cost_model import BYTES, DECIDES
 from workbench.layout.problem.two_layouts import start_of_chain
 from workbench.metrics.transpose_cost import computed_from_constants
-from workbench.precision.cast_cost import bytes_converted, casts_between
+from workbench.precision.cast_cost import bytes_converted
 from workbench.precision.element_types import WIDE, FloatCall, is_float, is_type_cast, reads_rounded
 from workbench.precision.type_times import TypeTimes
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
@@ -27,16 +27,13 @@ _BREAKS_TIES = 2**32  # as in costs of layouts: bytes, then Casts, then operator
 class PrecisionProblem:
     """problem: for `solve_cut`; the first side is float32, the second the narrower type.
 
-    nodes:   the operator of each choice; None for those that stand for a fixed type.
-    written: the side of each choice in the graph as written.
-    always:  the cost of Casts that no choice affects. complete: whether every time that is needed was measured.
+    nodes:    the operator of each choice; None for those that stand for a fixed type.
+    complete: whether every time that is needed was measured.
     """
 
     problem: CutProblem
     nodes: tuple[str | None, ...]
-    written: tuple[int, ...]
-    always: int
-    complete: bool = True
+    complete: bool
 
 
 def type_side(dtype: DataType) -> int:
@@ -82,7 +79,6 @@ class _Builder:
         self.free = computed_from_constants(graph)  # computed before the run
         self.choices = [Choice((0, None)), Choice((None, 0))]  # what has one type only, by side
         self.nodes: list[str | None] = [None, None]
-        self.written = [FIRST_SIDE, LAST_SIDE]
         self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the choice that decides its type
         for node in graph.nodes:
             if node.name in calls:
@@ -94,11 +90,7 @@ class _Builder:
             if value not in self.graph.constants and self._side(value) is not None:
                 readers.setdefault(self._root(value), []).extend(self._readers(value))
         values = tuple(self._shared(root, tuple(result)) for root, result in readers.items())
-        others = [n for n in casts_between(self.graph, self.narrow) if not self._is_part(n)]
-        always = sum(self._cost(node.inputs[0], DataType(node.attr("to"))) for node in others)
-        return PrecisionProblem(
-            CutProblem(tuple(self.choices), values), tuple(self.nodes), tuple(self.written), always, self.complete
-        )
+        return PrecisionProblem(CutProblem(tuple(self.choices), values), tuple(self.nodes), self.complete)
 
     def _choose(self, node: Node, call: FloatCall, fixed: int | None) -> None:
         written = type_side(call.dtype)
@@ -110,7 +102,6 @@ class _Builder:
         index = len(self.choices)
         self.choices.append(choice)
         self.nodes.append(node.name)
-        self.written.append(written)
         values = (*(node.inputs[i] for i in call.inputs), *(node.outputs[i] for i in call.outputs))
         self.choice_of.update({(node.name, value): index for value in values})
 
@@ -158,7 +149,3 @@ class _Builder:
             return (time or 0) * DECIDES + size * _BREAKS_TIES
         decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
         return decides * DECIDES + breaks_ties * _BREAKS_TIES
-
-    def _is_part(self, cast: Node) -> bool:
-        """Whether a choice decides about the Cast."""
-        return is_type_cast(self.graph, cast, self.narrow) or reads_rounded(self.graph, cast, self.narrow)

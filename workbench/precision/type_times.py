@@ -19,7 +19,7 @@ from workbench.layout.problem.operator_benchmark import (
 )
 from workbench.layout.profile import Profile
 from workbench.precision.conversion import cast_node, change_type
-from workbench.precision.element_types import WIDE, NotConvertible
+from workbench.precision.element_types import WIDE, NotConvertible, dtype_of
 
 
 class TypeTimes:
@@ -86,7 +86,7 @@ def _in_both_types(graph: Graph, node: Node, narrow: DataType) -> tuple[Operator
         return None
     single = written.graph.copy()
     try:
-        is_wide = any(_has_type(single, value, WIDE) for value in single.inputs)
+        is_wide = any(dtype_of(single, value) == WIDE for value in single.inputs)
         single.apply(change_type(single, single.node("op"), narrow if is_wide else WIDE, narrow).edit)
     except NotConvertible:
         return None
@@ -103,8 +103,3 @@ def _cast(graph: Graph, value: str, to: DataType, narrow: DataType) -> OperatorB
     node = cast_node("x", "y", to, "op")
     alone = Graph(inputs=("x",), outputs=("y",), nodes=(node,), types=types, opset_imports=graph.opset_imports)
     return benchmark_of(alone, node)
-
-
-def _has_type(graph: Graph, value: str, dtype: DataType) -> bool:
-    type_ = graph.tensor_type(value)
-    return type_ is not None and type_.dtype == dtype

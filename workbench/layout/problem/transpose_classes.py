@@ -32,18 +32,19 @@ def is_relation(graph: Graph, node: Node) -> bool:
 
 def transpose_classes(graph: Graph) -> dict[str, TransposeClass]:
     """The class of every value that is not a constant."""
-    results = {value: _as_root(graph, value) for value in graph.inputs}
+    results = {value: as_root(graph, value) for value in graph.inputs}
     for node in graph.nodes:
         if is_relation(graph, node):
             source, perm = results[node.inputs[0]], perm_of(graph, node)
             assert perm is not None
             results[node.outputs[0]] = TransposeClass(source.root, compose(source.order, perm))
             continue
-        results.update({value: _as_root(graph, value) for value in node.outputs if value})
+        results.update({value: as_root(graph, value) for value in node.outputs if value})
     return results
 
 
-def _as_root(graph: Graph, value: str) -> TransposeClass:
+def as_root(graph: Graph, value: str) -> TransposeClass:
+    """The class of a value that no Transpose gives."""
     return TransposeClass(value, identity(graph.rank_of(value) or 0))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from workbench.ir import DataType, Graph, Node
-from workbench.ir.permutation import compose, identity, perm_of
-from workbench.layout.problem.transpose_classes import TransposeClass, is_relation
-from workbench.precision.element_types import WIDE
+from workbench.ir.permutation import compose, perm_of
+from workbench.layout.problem.transpose_classes import TransposeClass, as_root, is_relation
+from workbench.precision.element_types import WIDE, dtype_of
 
 
 def conversion_classes(graph: Graph, narrow: DataType, restoring: Collection[str] = ()) -> dict[str, TransposeClass]:
@@ -18,7 +18,7 @@ def conversion_classes(graph: Graph, narrow: DataType, restoring: Collection[str
 
     restoring: names of Casts that may give the root's numbers in place of the rounded ones.
     """
-    results = {value: _as_root(graph, value) for value in graph.inputs}
+    results = {value: as_root(graph, value) for value in graph.inputs}
     for node in graph.nodes:
         source = results.get(node.inputs[0]) if node.inputs else None
         if source is not None and is_relation(graph, node):
@@ -28,22 +28,13 @@ def conversion_classes(graph: Graph, narrow: DataType, restoring: Collection[str
         elif source is not None and _is_cast_of(graph, node, source.root, narrow, node.name in restoring):
             results[node.outputs[0]] = source
         else:
-            results.update({value: _as_root(graph, value) for value in node.outputs if value})
+            results.update({value: as_root(graph, value) for value in node.outputs if value})
     return results
-
-
-def _as_root(graph: Graph, value: str) -> TransposeClass:
-    return TransposeClass(value, identity(graph.rank_of(value) or 0))
 
 
 def _is_cast_of(graph: Graph, node: Node, root: str, narrow: DataType, restores: bool) -> bool:
     """Whether the node is a Cast between the two types that gives the numbers of the root, in its own type."""
     if node.op != "Cast":
         return False
-    root_type, before, after = (_dtype(graph, value) for value in (root, node.inputs[0], node.outputs[0]))
+    root_type, before, after = (dtype_of(graph, value) for value in (root, node.inputs[0], node.outputs[0]))
     return {before, after} == {WIDE, narrow} and (after == narrow or root_type == narrow or restores)
-
-
-def _dtype(graph: Graph, value: str) -> DataType | None:
-    type_ = graph.tensor_type(value)
-    return None if type_ is None else type_.dtype

@@ -16,13 +16,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import prod
 
-from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Node
 from workbench.ir.permutation import Permutation
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.operator_orders import OperatorOrders, OrderedUse, Uses
 from workbench.layout.problem.orders import always_paid, weight_of
-from workbench.layout.problem.transpose_classes import in_memory
+from workbench.layout.problem.transpose_classes import in_memory, shape_of_root
 from workbench.layout.profile import Profile
 from workbench.precision.cast_cost import bytes_converted, casts_between
 from workbench.precision.element_types import WIDE, is_float
@@ -235,8 +234,8 @@ class _Builder:
 
     def _elements(self, root: str) -> int:
         """Of a value; 0 if unknown."""
-        shapes = (bound_shape(self.graph, value) for value in (root, *self.orders.members[root]))
-        return next((prod(shape) for shape in shapes if shape is not None), 0)
+        shape = shape_of_root(self.graph, root, self.orders.members[root])
+        return 0 if shape is None else prod(shape)
 
     def _always(self) -> int:
         """Of Casts of rounded numbers, which are no conversions, and of Transposes in bodies and of unknown rank."""

@@ -33,6 +33,7 @@ from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass, option
 from workbench.rewrite.core.rule import Rewrite, rewrite_each
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
+from workbench.support.name_patterns import name_patterns
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class PrecisionStrategy(Pass):
         yield from self.tidied(graph, narrow, context)
         recorded, note = _recorded(graph, context, narrow)
         kernels = context.get(KernelLists).of(self.runtime) if self.runtime else None
-        choices = type_choices(graph, narrow, context.get(Profile), self._patterns, recorded, kernels)
+        choices = type_choices(graph, narrow, context.get(Profile), name_patterns(self.keep), recorded, kernels)
         choices = self.considered(replace(choices, timer=context.find(OperatorTimer)))
         chosen, fitted = self.choose(choices), None
         if self.max_error:
@@ -201,10 +202,6 @@ class PrecisionStrategy(Pass):
     def why_chosen(self, dtype: DataType) -> str:
         """Why an operator without a reason of its own runs in that type, as a clause."""
         return f"its operands are in {numpy_name(dtype)}"
-
-    @property
-    def _patterns(self) -> tuple[str, ...]:
-        return tuple(filter(None, (one.strip() for one in self.keep.split(","))))
 
     def _kept(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[KeptWide]:
         for node in graph.nodes:
