@@ -24,6 +24,10 @@ class OrtQuantizeDynamic(QuantizerPass):
     packages = ("onnxruntime",)
 
     weights: str = option("int8", "The number type of weights.", choices=tuple(_TYPES))
+    per_channel: bool = option(
+        False, "Whether a weight of a product has a scale for each channel. A Conv has one scale in either case."
+    )
+    reduce_range: bool = option(False, "Whether weights use 7 bits, so that sums of 16 bits do not saturate.")
 
     extra_examples = (
         Example(
@@ -46,7 +50,7 @@ class OrtQuantizeDynamic(QuantizerPass):
         ),
     )
 
-    def convert(self, source: Path, target: Path) -> None:
+    def convert(self, source: Path, target: Path) -> str:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         model = self.read(source)
@@ -59,3 +63,6 @@ class OrtQuantizeDynamic(QuantizerPass):
             nodes_to_exclude=self.kept(model),
             use_external_data_format=model.ByteSize() > MAX_INSIDE,
         )
+        if self.per_channel and any(node.op_type == "Conv" for node in model.graph.node):
+            return "a Conv has one scale for all channels, since this quantizer has channels for products alone"
+        return ""

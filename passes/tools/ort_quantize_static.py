@@ -25,6 +25,8 @@ class OrtQuantizeStatic(QuantizerPass):
 
     activations: str = option("uint8", "The number type of values that are computed.", choices=("uint8", "int8"))
     weights: str = option("int8", "The number type of weights.", choices=tuple(_TYPES))
+    per_channel: bool = option(False, "Whether a weight has a scale for each channel.")
+    reduce_range: bool = option(False, "Whether weights use 7 bits, so that sums of 16 bits do not saturate.")
     calibration: str = option("", "An .npz file of inputs, or a folder of them; else the inputs of the run, or seeded.")
 
     extra_examples = (
