@@ -16,7 +16,7 @@ from workbench.cli.printing import print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
-from workbench.precision.int8.quantization import INT8
+from workbench.precision.int8.quantizer_rounding import INT8_TYPE
 from workbench.run.precision_effects import (
     EFFECT_TYPES,
     by_loss,
@@ -107,7 +107,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _refuse_misfits(chosen: argparse.Namespace) -> None:
     """Raise UserError for arguments that only int8 has."""
-    if chosen.type == INT8:
+    if chosen.type == INT8_TYPE:
         return
     if chosen.max_error is not None:
         raise UserError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Graph
 from workbench.precision.fitting import Fitted, fit
-from workbench.precision.int8.quantization import INT8, Quantization, quantized_graph
+from workbench.precision.int8.quantizer_rounding import INT8_TYPE, QuantizerRounding, quantized_graph
 from workbench.run.inputs import seed_inputs
 from workbench.run.precision_effects import effects_of, ranges_for_int8
 from workbench.run.profiling.progress import ProgressCallback
@@ -36,11 +36,11 @@ def fit_int8(
     try:
         ranges = ranges_for_int8(graph, tensors, asked, report)
 
-        def excluding(kept: Collection[str]) -> Quantization:
-            return Quantization(graph, ranges, per_channel, kept)
+        def excluding(kept: Collection[str]) -> QuantizerRounding:
+            return QuantizerRounding(graph, ranges, per_channel, kept)
 
         def errors_alone() -> dict[str, float]:
-            return {e.node: e.alone for e in effects_of(graph, excluding(()), INT8, tensors, asked, report)}
+            return {e.node: e.alone for e in effects_of(graph, excluding(()), INT8_TYPE, tensors, asked, report)}
 
         recorder = RunRecorder(asked, lambda _: tensors, on_progress)
         return fit(

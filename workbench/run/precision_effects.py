@@ -13,7 +13,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.emulation import ComparedResult, emulate
-from workbench.precision.int8.quantization import INT8, Quantization, Ranges, values_to_record
+from workbench.precision.int8.quantizer_rounding import INT8_TYPE, QuantizerRounding, Ranges, values_to_record
 from workbench.precision.rounding import CastRounding, Rounding
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
 from workbench.run.profiling.progress import ProgressCallback
@@ -23,7 +23,7 @@ from workbench.run.verdict_words import relative_error_text
 from workbench.run.worker.client import Worker
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits, weight_bytes
 
-EFFECT_TYPES = (*NARROW_TYPES, INT8)
+EFFECT_TYPES = (*NARROW_TYPES, INT8_TYPE)
 _ACTIVATIONS = 3  # each value in float32, from the operator alone in the type, and from all in the type
 
 
@@ -37,8 +37,8 @@ class Effect:
                 in float32, as most kernels of ONNX Runtime for float16 on a CPU do, and its results are rounded.
     cumulative: all operators before it run so too. One that runs in float32 only does so in float32.
     max_abs:    the largest finite magnitude of its results in the run in float32.
-    In int8 the operands and results that ONNX Runtime's static quantizer quantizes are rounded (`Quantization`), and
-    of a result that only a Relu or Clip reads, the part that it lets through counts in all three numbers. An operator
+    In int8 the operands and results are rounded that ONNX Runtime's static quantizer quantizes (`QuantizerRounding`).
+    Of a result that only a Relu or Clip reads, the part that it lets through counts in all three numbers. An operator
     that stays in float32 is among them if it gives an output; alone is then 0.
     An error is infinite if the result overflows, or is not 0 where all of it is 0 in float32; NaN if a NaN arises.
     """
@@ -77,9 +77,9 @@ def precision_effects(
     tensors = dict(inputs) if inputs is not None else seed_inputs(graph)
     asked = worker or Worker()
     try:
-        if narrow == INT8:
+        if narrow == INT8_TYPE:
             ranges = ranges_for_int8(graph, tensors, asked, report)
-            return effects_of(graph, Quantization(graph, ranges, per_channel), narrow, tensors, asked, report)
+            return effects_of(graph, QuantizerRounding(graph, ranges, per_channel), narrow, tensors, asked, report)
         return effects_of(graph, CastRounding(NARROW_TYPES[narrow]), narrow, tensors, asked, report)
     finally:
         if worker is None:
@@ -162,7 +162,7 @@ def loss_text(error: float, max_abs: float) -> str:
 
 def without_effect(narrow: str) -> str:
     """Why other operators have no effect, as a clause."""
-    if narrow == INT8:
+    if narrow == INT8_TYPE:
         return "ONNX Runtime's static quantizer leaves them in float32, or they give no floats"
     return "they run in one type only, hold bodies, or give no floats"
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from workbench.ir import Graph, TensorType
 from workbench.precision.element_types import WIDE
-from workbench.precision.int8.quantization import Ranges
+from workbench.precision.int8.quantizer_rounding import Ranges
 from workbench.precision.rounding import NewNodes
 from workbench.run.inputs import Tensors
 from workbench.run.profiling.progress import ProgressCallback

@@ -34,7 +34,7 @@ _CLIPS = ("Relu", "Clip")
 
 
 @dataclass(frozen=True)
-class Mark:
+class QuantizedAs:
     """How a value is quantized.
 
     is_weight: a constant as int8 with zero point 0; else as uint8. axis: of a weight with a scale for each index.
@@ -49,7 +49,7 @@ class Mark:
 
 
 @dataclass
-class Marks:
+class QuantizerPlan:
     """What the quantizer does with a graph.
 
     values: those that are quantized. calls: by operator that is quantized, its operands and results that are.
@@ -57,29 +57,29 @@ class Marks:
     from_0_to_1: values with that range, whatever they are.
     """
 
-    values: dict[str, Mark] = field(default_factory=dict)
+    values: dict[str, QuantizedAs] = field(default_factory=dict)
     calls: dict[str, FloatCall] = field(default_factory=dict)
     ranges: dict[str, str] = field(default_factory=dict)
     from_0_to_1: set[str] = field(default_factory=set)
 
 
-def quantizer_marks(graph: Graph, per_channel: bool, kept: Collection[str] = ()) -> Marks:
+def quantizer_plan(graph: Graph, per_channel: bool, kept: Collection[str] = ()) -> QuantizerPlan:
     """What ONNX Runtime's quantizer does with the float32 values of the graph's own nodes, not of bodies.
 
     per_channel: whether a weight has a scale for each channel. kept: operators that are excluded.
     """
-    marker, left_out = _Marker(graph, per_channel), set(kept)
+    planner, left_out = _Planner(graph, per_channel), set(kept)
     for node in graph.nodes:
         if node.name not in left_out:
-            marker.mark_operator(node)
-            marker.lend_range(node)
-    return marker.marks
+            planner.mark_operator(node)
+            planner.lend_range(node)
+    return planner.plan
 
 
-class _Marker:
+class _Planner:
     def __init__(self, graph: Graph, per_channel: bool) -> None:
         self.graph, self.per_channel = graph, per_channel
-        self.marks = Marks()
+        self.plan = QuantizerPlan()
         self.touched: set[str] = set()  # values that the operator at hand has quantized
 
     def mark_operator(self, node: Node) -> None:
@@ -91,54 +91,54 @@ class _Marker:
         inputs = tuple(index for index, value in enumerate(node.inputs) if value in self.touched)
         outputs = tuple(index for index, value in enumerate(node.outputs) if value in self.touched)
         if inputs or outputs:
-            self.marks.calls[node.name] = FloatCall(WIDE, inputs, outputs)
+            self.plan.calls[node.name] = FloatCall(WIDE, inputs, outputs)
 
     def lend_range(self, node: Node) -> None:
         """Values before a Relu or Clip get the range behind it, those of a Softmax that from 0 to 1."""
         if node.op_type == "Softmax":
-            self.marks.from_0_to_1.add(node.outputs[0])
-            self.marks.ranges.pop(node.outputs[0], None)
+            self.plan.from_0_to_1.add(node.outputs[0])
+            self.plan.ranges.pop(node.outputs[0], None)
         elif node.op_type in _CLIPS and self._reads(node.inputs[0]) == 1 and node.inputs[0] not in self.graph.constants:
-            self.marks.ranges[node.inputs[0]] = node.outputs[0]
-            self.marks.from_0_to_1.discard(node.inputs[0])
+            self.plan.ranges[node.inputs[0]] = node.outputs[0]
+            self.plan.from_0_to_1.discard(node.inputs[0])
 
     def _reads(self, value: str) -> int:
         return sum(user.inputs.count(value) for user in self.graph.users(value))
 
     def _is_quantized(self, value: str) -> bool:
-        return value in self.marks.values
+        return value in self.plan.values
 
     # ---- values ------------------------------------------------------------------------
 
     def activation(self, value: str) -> None:
-        self._mark(value, Mark())
+        self._mark(value, QuantizedAs())
 
     def weight(self, value: str, axis: int | None) -> None:
         """A weight, with a scale for each index of the axis if that is asked for; what is computed has one scale."""
         tensor = self.graph.constant(value)
         if tensor is not None and self.per_channel and axis is not None and axis < len(constant_shape(tensor)):
-            self._mark(value, Mark(True, axis), anew=True)
+            self._mark(value, QuantizedAs(True, axis), anew=True)
         else:
-            self._mark(value, Mark(is_weight=tensor is not None))
+            self._mark(value, QuantizedAs(is_weight=tensor is not None))
 
     def as_operand(self, result: str, operand: str) -> None:
         """A result with the scale of an operand."""
-        self._mark(result, Mark(scale_of=operand), anew=True)
+        self._mark(result, QuantizedAs(scale_of=operand), anew=True)
 
     def bias(self, node: Node) -> None:
         """The third operand, if it is a constant; of one that several operators read, the first decides."""
         if len(node.inputs) > 2 and node.inputs[2] in self.graph.constants:
             first, second = node.inputs[:2]
             if self._is_quantized(first) and self._is_quantized(second):
-                self._mark(node.inputs[2], Mark(factors=(first, second)))
+                self._mark(node.inputs[2], QuantizedAs(factors=(first, second)))
 
-    def _mark(self, value: str, mark: Mark, anew: bool = False) -> None:
+    def _mark(self, value: str, mark: QuantizedAs, anew: bool = False) -> None:
         producer = self.graph.producer(value)
         if dtype_of(self.graph, value) != WIDE or (producer is not None and producer.op == "DequantizeLinear"):
             return
         self.touched.add(value)
-        if anew or value not in self.marks.values:
-            self.marks.values[value] = mark
+        if anew or value not in self.plan.values:
+            self.plan.values[value] = mark
 
     # ---- operators ---------------------------------------------------------------------
 
@@ -213,15 +213,15 @@ class _Marker:
         return tensor is not None and not np.any(tensor.numpy())
 
 
-_RULES: Mapping[str, Callable[[_Marker, Node], None]] = {
-    **dict.fromkeys(_ALL_VALUES, _Marker.all_values),
-    **dict.fromkeys(_KEEP_SCALE, _Marker.keeps_scale),
-    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm"), _Marker.weighted),
-    "MatMul": _Marker.product,
-    **dict.fromkeys(("InstanceNormalization", "LayerNormalization", "BatchNormalization"), _Marker.normalized),
-    **dict.fromkeys(_CLIPS, _Marker.clipped),
-    "Split": _Marker.split,
-    **dict.fromkeys(("Gather", "GatherElements"), _Marker.gathered),
-    "Where": _Marker.chosen,
-    "Pad": _Marker.padded,
+_RULES: Mapping[str, Callable[[_Planner, Node], None]] = {
+    **dict.fromkeys(_ALL_VALUES, _Planner.all_values),
+    **dict.fromkeys(_KEEP_SCALE, _Planner.keeps_scale),
+    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm"), _Planner.weighted),
+    "MatMul": _Planner.product,
+    **dict.fromkeys(("InstanceNormalization", "LayerNormalization", "BatchNormalization"), _Planner.normalized),
+    **dict.fromkeys(_CLIPS, _Planner.clipped),
+    "Split": _Planner.split,
+    **dict.fromkeys(("Gather", "GatherElements"), _Planner.gathered),
+    "Where": _Planner.chosen,
+    "Pad": _Planner.padded,
 }

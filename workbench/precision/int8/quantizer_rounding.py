@@ -9,15 +9,15 @@ import numpy as np
 
 from workbench.ir import Graph, Node, ValueType, constant, constant_type
 from workbench.precision.element_types import FloatCall
-from workbench.precision.int8.quantizer_rules import Mark, quantizer_marks
+from workbench.precision.int8.quantizer_rules import QuantizedAs, quantizer_plan
 from workbench.precision.int8.scales import Scale, activation_scale, dequantized_bias, weight_scale
 from workbench.precision.rounding import NewNodes, Rounding
 
-INT8 = "int8"  # the type's name, beside those of `NARROW_TYPES`
+INT8_TYPE = "int8"  # the type's name, beside those of `NARROW_TYPES`
 Ranges = Mapping[str, tuple[float, float]]  # by value, its least and its largest element
 
 
-class Quantization(Rounding):
+class QuantizerRounding(Rounding):
     """What ONNX Runtime's static quantizer does with a graph, and with which scales.
 
     ranges: of the values that `values_to_record` names. per_channel: whether a weight has a scale for each channel.
@@ -28,22 +28,22 @@ class Quantization(Rounding):
 
     def __init__(self, graph: Graph, ranges: Ranges, per_channel: bool, kept: Collection[str] = ()) -> None:
         self._graph, self._ranges = graph, ranges
-        self._marks = quantizer_marks(graph, per_channel, kept)
+        self._plan = quantizer_plan(graph, per_channel, kept)
         self._scales: dict[str, Scale] = {}
 
     @property
     def operators(self) -> tuple[str, ...]:
         """The names of the operators that are quantized, in the order of the graph."""
-        return tuple(self._marks.calls)
+        return tuple(self._plan.calls)
 
     def call(self, graph: Graph, node: Node) -> FloatCall | None:
-        return self._marks.calls.get(node.name)
+        return self._plan.calls.get(node.name)
 
     def is_shared(self, value: str) -> bool:
-        return value in self._marks.values
+        return value in self._plan.values
 
     def round(self, new: NewNodes, value: str, of: str) -> str:
-        factors = self._marks.values[of].factors
+        factors = self._plan.values[of].factors
         if factors is not None:
             scale = self.scale(factors[0]).scale * self.scale(factors[1]).scale
             return self._constant(new, f"int32_of_{of}", dequantized_bias(self._graph.constants[of].numpy(), scale))
@@ -55,7 +55,7 @@ class Quantization(Rounding):
 
     def part_that_counts(self, new: NewNodes, result: str) -> str:
         """What is left of a result of which the only operator that reads it lets a part through, a Relu or Clip."""
-        if result not in self._marks.ranges or self._graph.is_output(result):
+        if result not in self._plan.ranges or self._graph.is_output(result):
             return result
         ends = (np.array(end, np.float32) for end in self.scale(result).ends)
         names = [
@@ -67,16 +67,16 @@ class Quantization(Rounding):
     def scale(self, value: str) -> Scale:
         """The scale with which a value is quantized."""
         if value not in self._scales:
-            self._scales[value] = self._new_scale(value, self._marks.values[value])
+            self._scales[value] = self._new_scale(value, self._plan.values[value])
         return self._scales[value]
 
-    def _new_scale(self, value: str, mark: Mark) -> Scale:
+    def _new_scale(self, value: str, mark: QuantizedAs) -> Scale:
         if mark.scale_of is not None:
             return self.scale(mark.scale_of)
         tensor = self._graph.constant(value)
         if tensor is None:
-            in_range = value in self._marks.from_0_to_1
-            return activation_scale(*((0.0, 1.0) if in_range else self._ranges[self._marks.ranges.get(value, value)]))
+            in_range = value in self._plan.from_0_to_1
+            return activation_scale(*((0.0, 1.0) if in_range else self._ranges[self._plan.ranges.get(value, value)]))
         array = tensor.numpy()
         if mark.is_weight:
             return weight_scale(array, mark.axis)
@@ -89,13 +89,13 @@ class Quantization(Rounding):
 
 
 def values_to_record(graph: Graph) -> list[str]:
-    """The computed values whose ranges a `Quantization` of the graph may need, whatever operators are excluded."""
-    marks = quantizer_marks(graph, per_channel=False)
-    names = dict.fromkeys((*marks.values, *marks.ranges.values()))
+    """The computed values whose ranges a `QuantizerRounding` of the graph may need, whatever operators are excluded."""
+    plan = quantizer_plan(graph, per_channel=False)
+    names = dict.fromkeys((*plan.values, *plan.ranges.values()))
     return [value for value in names if value not in graph.constants]
 
 
-def quantized_graph(graph: Graph, quantization: Quantization) -> Graph:
+def quantized_graph(graph: Graph, quantization: QuantizerRounding) -> Graph:
     """A copy with the pairs of QuantizeLinear and DequantizeLinear, behind each value that they round."""
     new, types = NewNodes("workbench_quantized"), dict(graph.types)
     rounded: dict[str, str] = {}  # by value: what its readers get
