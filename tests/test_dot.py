@@ -8,6 +8,7 @@ import workbench as wb
 from tests.dot_files import boxes_and_edges
 from tests.making import HOSTILE
 from tests.viewing import sample_history
+from workbench.io import load_model
 from workbench.io.samples import FOLDER
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
 
@@ -35,6 +36,14 @@ def test_every_box_and_every_edge_is_there_with_its_colour_and_its_shape():
     assert len(edges) == len(read) + len(graph.outputs)
     assert {box.get("fillcolor") for box in boxes.values()} == {"peachpuff", "palegoldenrod", "lightgrey", None}
     assert any(words.endswith(" NHWC") and words.startswith("1x") for *_, words in edges)
+
+
+def test_where_types_differ_edges_name_them_and_the_narrower_ones_are_two_lines():
+    graph = load_model(FOLDER / "precision" / "there_and_back.onnxtxt")
+    source = wb.dot(graph).source
+    _, edges = boxes_and_edges(source)
+    assert {words for *_, words in edges} == {"4 float16", "4 float32", "4 double"}
+    assert source.count('color="black:invis:black"') == sum(words == "4 float16" for *_, words in edges)
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

@@ -91,9 +91,9 @@ def test_an_edge_runs_straight_where_what_it_was_routed_round_is_gone(scene):
     for edge in scene["edges"]:
         a, b = scene["boxes"][edge["a"]], scene["boxes"][edge["b"]]
         for said in edge["v"]:
-            if len(said) == 5:
+            if len(said) == 6:
                 line = {
-                    "x": said[4],
+                    "x": said[5],
                     "w": 0,
                     "y": (a["y"] + b["y"]) / 2,
                     "h": abs(a["y"] - b["y"]) - a["h"],
@@ -111,6 +111,28 @@ def test_edges_carry_shape_and_layout(scene):
     now = [said for edge in scene["edges"] for said in edge["v"] if said[0] <= scene["T"] < said[1]]
     words = {scene["words"][said[2]] for said in now if said[2] >= 0}
     assert {"1x3x224x224 NCHW", "1x112x112x8 NHWC", "1x250"} <= words
+
+
+def test_where_types_differ_every_edge_names_its_own_and_marks_the_narrower_ones(scene, tmp_path):
+    assert scene["widths"] == [] and not any(said[4] for edge in scene["edges"] for said in edge["v"])
+    keys = ", ".join(f"float16[2] k_{number}" for number in range(6))
+    sum_ = f"s = Sum ({', '.join(f'k_{number}' for number in range(6))})"
+    file = tmp_path / "mixed.onnxtxt"
+    file.write_text(f"""<ir_version: 10, opset_import: ["" : 23]>
+        g (float[2] x, bool[2] c, double[2] d, {keys}) => (float[2] y, double[2] z) {{
+            {sum_}
+            t = Cast <to = 1> (s)
+            m = Where (c, t, x)
+            y = Neg (m)
+            z = Neg (d)
+        }}""")
+    mixed = view_of(history_of(load_model(file), [])).scene()
+    said = {(mixed["words"][said[2]], said[4]) for edge in mixed["edges"] for said in edge["v"]}
+    assert mixed["widths"] == ["float32", "float16"]
+    narrow = {("2 float16", 1), ("6 values, float16", 1)}
+    assert said == narrow | {("2 float32", 0), ("2 bool", 0), ("2 double", 0)}
+    inputs = {look["d"] for look in at(mixed, 0).values() if look["op"] == "input"}
+    assert inputs == {"2 float32", "2 bool", "2 double"}
 
 
 def test_weights_have_a_layout_and_a_colour():

@@ -74,8 +74,9 @@ def test_example(name):
 
 def test_every_tool_that_the_project_names_is_a_pass():
     assert set(OPTIMIZERS) == {"onnxsim", "onnxslim", "onnxscript_optimizer", "onnxoptimizer", "ort_optimizer"}
-    converters = {"ort_float16", "onnxconverter_float16", "ort_quantize_dynamic", "ort_quantize_static"}
-    assert set(TOOLS) == {*OPTIMIZERS, *converters}
+    to_16_bits = {"ort_float16", "onnxconverter_float16", "modelopt_autocast"}
+    quantizers = {"ort_quantize_dynamic", "ort_quantize_static", "modelopt_quantize"}
+    assert set(TOOLS) == {*OPTIMIZERS, *to_16_bits, *quantizers}
 
 
 @pytest.mark.parametrize("name", [slow_unless(name == "onnxslim", name) for name in OPTIMIZERS])

@@ -24,6 +24,10 @@ class OrtQuantizeDynamic(QuantizerPass):
     packages = ("onnxruntime",)
 
     weights: str = option("int8", "The number type of weights.", choices=tuple(_TYPES))
+    per_channel: bool = option(
+        False, "Whether a weight of a product has a scale for each channel. A Conv has one scale in either case."
+    )
+    reduce_range: bool = option(False, "Whether weights use 7 bits, so that sums of 16 bits do not saturate.")
 
     extra_examples = (
         Example(
@@ -46,16 +50,23 @@ class OrtQuantizeDynamic(QuantizerPass):
         ),
     )
 
-    def convert(self, source: Path, target: Path) -> None:
+    def convert(self, source: Path, target: Path) -> str:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         model = self.read(source)
+        attention = [node.name for node in model.graph.node if node.op_type == "Attention" and node.domain == ""]
         quantize_dynamic(
             model,
             target,
             per_channel=self.per_channel,
             reduce_range=self.reduce_range,
             weight_type=getattr(QuantType, _TYPES[self.weights]),
-            nodes_to_exclude=self.kept(model),
+            nodes_to_exclude=[*self.kept(model), *attention],
             use_external_data_format=model.ByteSize() > MAX_INSIDE,
         )
+        said = []
+        if self.per_channel and any(node.op_type == "Conv" for node in model.graph.node):
+            said.append("a Conv has one scale for all channels, since this quantizer has channels for products alone")
+        if attention:
+            said.append("ONNX's Attention stays in float, since this quantizer takes it for ONNX Runtime's own")
+        return "; ".join(said)

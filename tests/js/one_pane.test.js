@@ -15,7 +15,7 @@ function painted(scene, panes, a, b) {
   const pane = new Pane(view, panes === 1 ? BOTH : AFTER, EVERYTHING, 1);
   return scene.edges.flatMap((edge, index) => {
     const version = pane.edgeVersion(index);
-    return version ? [[scene.words[version[2]], view.comparison.edgeMarks[index], version[4] ?? edge.p]] : [];
+    return version ? [[scene.words[version[2]], view.comparison.edgeMarks[index], version[5] ?? edge.p]] : [];
   });
 }
 
@@ -36,7 +36,7 @@ test("in two panes, each pane has the label of its moment, and the line stays wh
 
 test("in one pane, the label of a removed edge has a sign, and its line goes around a box that came in between", () => {
   const around = [230, 120, 300, 120, 300, 880, 230, 880];
-  const edges = [{ a: 0, b: 2, p: around, v: [[0, 1, 0, 0, 200]] }, { a: 0, b: 1, v: [[1, 3, 0, 0]] }, { a: 1, b: 2, v: [[1, 3, 1, 1]] }];
+  const edges = [{ a: 0, b: 2, p: around, v: [[0, 1, 0, 0, 0, 200]] }, { a: 0, b: 1, v: [[1, 3, 0, 0]] }, { a: 1, b: 2, v: [[1, 3, 1, 1]] }];
   const boxes = [box("in:x", 200, 100), box("transpose", 200, 500, { v: [[1, 3, 0]] }), box("conv", 200, 900)];
   const [removed, ...others] = painted(chain({ words: [...WORDS], boxes, edges }), 1, 0, 1);
   assert.deepEqual(removed, ["\u2212 1x8x28x28 NCHW", REMOVED, around]);

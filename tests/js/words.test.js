@@ -73,6 +73,7 @@ test("no key has two meanings", () => {
 test("DOT has the boxes and edges of its moment", () => {
   assert.match(dot(chain(), 1), /b1 \[label="Conv\\nc\\nNCHW" tooltip="a" fillcolor="#FFDAB9" style=filled penwidth=2.6\]/);
   assert.match(dot(chain(), 1), /b0 -> b1 \[label="1x8 NCHW"\]/);
+  assert.match(dot(chain({ edges: [{ a: 0, b: 1, v: [[0, 2, 0, 0, 1]] }] }), 1), /b0 -> b1 \[label="1x8 NCHW" color="black:invis:black"\]/);
   const after = dot(chain(), 2);
   assert.ok(!after.includes("b1") && after.includes("b0 -> b2"));
 });

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from workbench.external.files import write_whole
 from workbench.external.tool_pass import ToolPass, balance_of, named
 from workbench.ir import DataType, Graph, Node, TensorType
+from workbench.ir.types import numpy_name
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.passes import option
 from workbench.support.name_patterns import matching_pattern, name_patterns
@@ -39,16 +40,22 @@ class Float16Pass(ToolPass):
         del model.graph.value_info[:]
         write_whole(model, target)
 
+    @property
+    def narrow_type(self) -> DataType:
+        """The element type to which it converts."""
+        return DataType.FLOAT16
+
     def sentence(self, graph: Graph, change: Change) -> str:
         """Which operators are converted, and how many nodes that takes."""
-        converted = [node for node in change.inserted if node.op != "Cast" and _is_float16(graph, change, node)]
+        narrow = self.narrow_type
+        converted = [node for node in change.inserted if node.op != "Cast" and _is_in(narrow, graph, change, node)]
         if not converted:
             return super().sentence(graph, change)
         verb = "runs" if len(converted) == 1 else "run"
-        return f"{named(converted)} {verb} in float16{balance_of(change)}"
+        return f"{named(converted)} {verb} in {numpy_name(narrow)}{balance_of(change)}"
 
 
-def _is_float16(graph: Graph, change: Change, node: Node) -> bool:
-    """Whether a result of the node, which the change inserts, is in float16."""
+def _is_in(dtype: DataType, graph: Graph, change: Change, node: Node) -> bool:
+    """Whether a result of the node, which the change inserts, is of the type."""
     types = (change.edit.types.get(value) or graph.type(value) for value in node.outputs if value)
-    return any(isinstance(type_, TensorType) and type_.dtype == DataType.FLOAT16 for type_ in types)
+    return any(isinstance(type_, TensorType) and type_.dtype == dtype for type_ in types)

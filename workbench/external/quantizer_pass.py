@@ -38,8 +38,6 @@ class QuantizerPass(ToolPass):
     exactness: ClassVar[Exactness] = Exactness.QUANTIZED
     keeps_names: ClassVar[bool] = True
 
-    per_channel: bool = option(False, "Whether a weight has a scale for each channel.")
-    reduce_range: bool = option(False, "Whether weights use 7 bits, so that sums of 16 bits do not saturate.")
     keep: str = option("", "Patterns of names of nodes that stay in float, separated by commas: /head/*,Conv_12.")
 
     def read(self, source: Path) -> ModelProto:
@@ -71,18 +69,24 @@ class CalibrationFiles:
     """Gives the inputs in a folder's .npz files one after the other, as ONNX Runtime's calibration asks for them."""
 
     def __init__(self, folder: Path) -> None:
-        self._files = iter(sorted(folder.glob("*.npz"), key=lambda file: int(file.stem)))
+        self._files = sorted(folder.glob("*.npz"), key=lambda file: int(file.stem))
+        self._rest = iter(self._files)
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         """The next file's arrays by name; None after the last."""
-        import numpy as np
+        file = next(self._rest, None)
+        return None if file is None else _arrays(file)
 
-        file = next(self._files, None)
-        if file is None:
-            return None
-        with zipfile.ZipFile(file) as archive:
-            entries = archive.namelist()
-            return {name.removesuffix(".npy"): _array(np, archive, name) for name in entries}
+    def get_first(self) -> dict[str, np.ndarray]:
+        """The first file's arrays by name, for the one run before calibration in which ModelOpt asks for shapes."""
+        return _arrays(self._files[0])
+
+
+def _arrays(file: Path) -> dict[str, np.ndarray]:
+    import numpy as np
+
+    with zipfile.ZipFile(file) as archive:
+        return {name.removesuffix(".npy"): _array(np, archive, name) for name in archive.namelist()}
 
 
 def _array(np: Any, archive: zipfile.ZipFile, name: str) -> np.ndarray:

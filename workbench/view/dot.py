@@ -12,12 +12,15 @@ from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite.core.bodies import opened_body
 from workbench.view import ids
-from workbench.view.node_style import OWN, PLAIN, TARGET, NodeStyle, shape_text, style_of, value_text
+from workbench.view.node_style import OWN, PLAIN, TARGET, NodeStyle, shape_text, style_of
+from workbench.view.value_types import ValueLabel, value_label, widths_of
 
 _FILLS = {OWN: "palegoldenrod", TARGET: "peachpuff", PLAIN: "lightgrey"}
 _BORDERS = {OWN: ("filled", "1"), TARGET: ("filled", "2.6"), PLAIN: ("filled,dotted", "1.4")}
 
-_DotEdge = tuple[str, str, str]  # source, target, label
+_DOUBLE = "black:invis:black"  # two lines: of a narrower element type
+
+_DotEdge = tuple[str, str, ValueLabel]  # source, target, label
 
 
 def dot_of(graph: Graph, target: Profile) -> Digraph:
@@ -25,14 +28,18 @@ def dot_of(graph: Graph, target: Profile) -> Digraph:
 
     Nodes are called n0, n1, ..., since DOT reads names with colons as ports. The tooltip has the node's name, or
     "in:x", "out:y" for an input or output. A body of If, Loop or Scan is a cluster beside its node, with edges from
-    the values that it captures.
+    the values that it captures. If the values have several floating-point or quantized element types, each edge names
+    its own, and those of narrower types are double lines.
     """
     dot = Digraph(
         escape(graph.name), node_attr={"shape": "box", "fontname": "Helvetica"}, edge_attr={"fontname": "Helvetica"}
     )
     numbers = (f"n{number}" for number in itertools.count())
-    for source, reader, label in _draw(dot, graph, target, {}, numbers):
-        dot.edge(source, reader, label=escape(label))
+    edges = _draw(dot, graph, target, {}, numbers)
+    widths = widths_of(label for *_, label in edges)
+    for source, reader, label in edges:
+        more = {"color": _DOUBLE} if widths.is_narrow(label) else {}
+        dot.edge(source, reader, label=escape(widths.text(label)), **more)
     return dot
 
 
@@ -54,7 +61,7 @@ def _draw(
         number = next(numbers)
         style = style_of(graph, node, layouts, target)
         producers |= dict.fromkeys(filter(None, node.outputs), number)
-        edges += [(producers[v], number, value_text(graph, v, layouts)) for v in node.inputs if v in producers]
+        edges += [(producers[v], number, value_label(graph, v, layouts, target)) for v in node.inputs if v in producers]
         if not node.bodies:
             _box(dot, number, node, style)
             continue
@@ -67,7 +74,7 @@ def _draw(
     for value in graph.outputs:
         number = next(numbers)
         _public(dot, number, graph, value, ids.OUTPUT_ID)
-        edges += [(producers[value], number, value_text(graph, value, layouts))] if value in producers else []
+        edges += [(producers[value], number, value_label(graph, value, layouts, target))] if value in producers else []
     return edges
 
 

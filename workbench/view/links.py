@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from workbench.view import ids
 from workbench.view.boxes import CONSTANT, Boxes
 from workbench.view.node_style import PLAIN
-from workbench.view.timeline import Edge, EdgeInterval, Timeline
+from workbench.view.timeline import Edge, Timeline
+from workbench.view.value_types import EdgeInterval
 
 HIGH_FAN_OUT = 8  # number of users of a value from which it is drawn as a tick at each user, without lines
 
-Label = tuple[int, int, str, int]  # first moment, moment after the last, text, kind of layout
+Label = tuple[int, int, str, int, bool]  # first moment, moment after the last, text, kind of layout, a narrower type
 
 
 @dataclass
@@ -73,20 +74,27 @@ def _labels(intervals: list[EdgeInterval]) -> list[Label]:
     """The labels of a line over time: the label of its value, or the number of its values."""
     if len(intervals) == 1:
         (interval,) = intervals
-        return [(interval.born, interval.dies, interval.label, interval.kind)]
+        return [(interval.born, interval.dies, interval.label, interval.kind, interval.is_narrow)]
     moments = sorted({moment for interval in intervals for moment in (interval.born, interval.dies)})
     labels: list[Label] = []
     for born, dies in itertools.pairwise(moments):
         alive = [interval for interval in intervals if interval.born <= born < interval.dies]
         if not alive:
             continue
-        text = alive[0].label if len(alive) == 1 else f"{len(alive):,} values"
+        text = alive[0].label if len(alive) == 1 else _text_of_several(alive)
+        is_narrow = all(interval.is_narrow for interval in alive)
         kind = alive[0].kind if len({interval.kind for interval in alive}) == 1 else PLAIN
-        if labels and labels[-1][1:] == (born, text, kind):
-            labels[-1] = (labels[-1][0], dies, text, kind)
+        if labels and labels[-1][1:] == (born, text, kind, is_narrow):
+            labels[-1] = (labels[-1][0], dies, text, kind, is_narrow)
         else:
-            labels.append((born, dies, text, kind))
+            labels.append((born, dies, text, kind, is_narrow))
     return labels
+
+
+def _text_of_several(intervals: list[EdgeInterval]) -> str:
+    """Such as "3 values", or "3 values, float16 and float32" where edges name element types."""
+    types = sorted({interval.type for interval in intervals if interval.type})
+    return ", ".join(filter(None, (f"{len(intervals):,} values", " and ".join(types))))
 
 
 def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
@@ -99,7 +107,7 @@ def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
             for value in version.node.operands:
                 source = boxes.number.get(f"{ids.CONSTANT_ID}{value}")
                 if source is not None and not boxes.boxes[target].members:
-                    spans.setdefault(source, []).append((version.born, version.dies, "", PLAIN))
+                    spans.setdefault(source, []).append((version.born, version.dies, "", PLAIN, False))
         results += [Link(source, target, labels) for source, labels in spans.items()]
     return results
 

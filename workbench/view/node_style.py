@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from workbench.view.quantization import quantization_of_node, quantization_of_va
 OWN, TARGET, PLAIN = 0, 1, 2  # kinds of layout: the model's own, the target's, Tensor
 NO_KIND = -1
 CLASSES = (LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY)
-# On edges: floats other than float32, and the types of quantized numbers.
+# On edges of any graph: floats other than float32, and the types of quantized numbers.
 _NAMED_TYPES = ("double", "float16", "bfloat16", "int8", "uint8")
 _NAMED_KINDS = ("float8", "float4", "int4", "uint4", "int2", "uint2")  # with what the names of such types begin
 _OTHER = "other"  # category of an operator without a contract
@@ -114,7 +115,8 @@ def constant_style(graph: Graph, value: str, layouts: Mapping[str, str], target:
     layout = layouts.get(value, TENSOR)
     kind = box_kind_of(layout, target)
     text = f"{shape_text(graph, value)} {'' if layout == TENSOR else layout}".strip()
-    return NodeStyle("constant", shortened_name(value), text or "scalar", kind, NO_KIND, "constant", "")
+    name, type_ = shortened_name(value), element_type_text(graph, value)
+    return NodeStyle("constant", name, text or "scalar", kind, NO_KIND, "constant", "", element_type=type_)
 
 
 def box_kind_of(layout: str, target: Profile) -> int:
@@ -141,10 +143,14 @@ def value_text(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
     layout = layouts.get(value, TENSOR)
     named = layout if is_cnn(layout) or is_of_weights(layout) else ""
     type_ = element_type_text(graph, value)
-    if type_ not in _NAMED_TYPES and not type_.startswith(_NAMED_KINDS):
-        type_ = ""
+    type_ = type_ if is_always_named(type_) else ""
     quantized = quantization_of_value(graph, value) if type_ else None
     return " ".join(filter(None, (shape_text(graph, value), named, type_ if quantized is None else quantized.short)))
+
+
+def is_always_named(type_: str) -> bool:
+    """Whether the label of an edge names this element type in any graph."""
+    return type_ in _NAMED_TYPES or type_.startswith(_NAMED_KINDS)
 
 
 def element_type_text(graph: Graph, value: str) -> str:
@@ -165,6 +171,15 @@ def shape_text(graph: Graph, value: str) -> str:
 def shown_op(node: Node) -> str:
     """The operator as written in a box, without the domain "workbench"."""
     return shortened_name(node.op.removeprefix("workbench."))
+
+
+def fusion_label(removed: tuple[Node, ...], inserted: tuple[Node, ...]) -> str:
+    """A label such as "made of Conv and BatchNormalization"; "" unless several nodes became fewer."""
+    if len(removed) < 2 or not inserted or len(inserted) >= len(removed):
+        return ""
+    ops = [node.op.removeprefix("workbench.") for node in removed]
+    counted = [f"{len(list(group))} {op}" if ops.count(op) > 1 else op for op, group in itertools.groupby(sorted(ops))]
+    return f"made of {', '.join(counted[:-1])} and {counted[-1]}"
 
 
 def _without_scopes(name: str) -> str:

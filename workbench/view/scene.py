@@ -177,6 +177,7 @@ class _Writer:
             "boxes": boxes,
             "edges": edges,
             "words": list(self.labels),
+            "widths": timeline.widths.names,
             "measured": self._measured(),
             "width": arrangement.width,
             "height": arrangement.height,
@@ -280,8 +281,8 @@ class _Writer:
                 "a": link.source,
                 "b": link.target,
                 "v": [
-                    [born, min(dies, self.end), self._label(label), self._kind(kind)]
-                    for born, dies, label, kind in link.labels
+                    [born, min(dies, self.end), self._label(label), self._kind(kind), int(is_narrow)]
+                    for born, dies, label, kind, is_narrow in link.labels
                 ],
             }
             if link.values > 1:

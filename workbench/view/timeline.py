@@ -9,7 +9,6 @@ with the name of their group.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,15 +24,15 @@ from workbench.view.node_style import (
     NO_KIND,
     OWN,
     NodeStyle,
-    box_kind_of,
     constant_style,
+    fusion_label,
     is_of_weights,
     result_layouts,
     shape_text,
     style_of,
-    value_text,
 )
 from workbench.view.source_code import modules_of, modules_of_pair
+from workbench.view.value_types import EdgeInterval, LabelSpan, TypeWidths, ValueLabel, value_label, widths_of
 
 FOREVER = 1_000_000_000  # later than any moment: the `dies` of a version that exists at the end
 
@@ -56,16 +55,6 @@ class Version:
 
     def lives_at(self, moment: int) -> bool:
         return self.born <= moment < self.dies
-
-
-@dataclass(frozen=True)
-class EdgeInterval:
-    """The time for which a value flows along an edge, and the edge's label and kind of layout in that time."""
-
-    born: int
-    dies: int
-    label: str
-    kind: int
 
 
 @dataclass(frozen=True)
@@ -119,6 +108,7 @@ class Timeline:
     groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by fused group: its (born, dies) intervals
     group_of: dict[str, str] = field(default_factory=dict)  # by operator: its last fused group
     modules: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by node: its torch modules (`modules_of`)
+    widths: TypeWidths = field(default_factory=TypeWidths)  # the types of its values
     is_pair: bool = False  # two graphs and their difference, not a history
 
     @property
@@ -237,8 +227,8 @@ class _Record:
         self._layouts = dict(layouts)
         self._versions: dict[str, list[Version]] = {}
         self._open: dict[str, _Open] = {}
-        self._edges: dict[Edge, list[EdgeInterval]] = {}
-        self._open_edges: dict[str, dict[Edge, tuple[int, str, int]]] = {}
+        self._edges: dict[Edge, list[LabelSpan]] = {}
+        self._open_edges: dict[str, dict[Edge, tuple[int, ValueLabel]]] = {}
         self._events: list[Event] = []
         self._shapes: dict[str, str] = {}
         self._constants: dict[str, NodeStyle] = {}
@@ -272,7 +262,7 @@ class _Record:
             self._end(node.name)
         self._group_operators(groups)
         self._layouts.update(infer_near(graph, change.inserted, self._layouts) if layouts is None else layouts)
-        fused = _fusion_label(change.removed, change.inserted)
+        fused = fusion_label(change.removed, change.inserted)
         for node in change.inserted:
             self._begin(graph, node, step, fused if len(change.inserted) == 1 else "")
         self._connect(graph, touched)
@@ -298,17 +288,18 @@ class _Record:
         ends = (graph, self._first)  # the two files of a pair may have different inputs
         inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
-        values = {f"{INPUT_ID}{v}": self._value_style(g, v, "input") for g in ends for v in g.inputs}
-        values |= {f"{OUTPUT_ID}{v}": self._value_style(g, v, "output") for g in ends for v in g.outputs}
         for name, since in self._group_since.items():
             self._groups.setdefault(name, []).append((since, FOREVER))
         for name in list(self._open):
             self._end(name, FOREVER)
         for target in list(self._open_edges):
             self._disconnect(target, list(self._open_edges[target]), FOREVER)
+        widths = widths_of({label for spans in self._edges.values() for _, _, label in spans})
+        values = {f"{INPUT_ID}{v}": self._value_style(g, v, widths, "input") for g in ends for v in g.inputs}
+        values |= {f"{OUTPUT_ID}{v}": self._value_style(g, v, widths, "output") for g in ends for v in g.outputs}
         return Timeline(
             versions=self._versions,
-            edges=self._edges,
+            edges={edge: widths.intervals(spans) for edge, spans in self._edges.items()},
             events=self._events,
             step_spans=self.step_spans,
             inputs=inputs,
@@ -318,14 +309,16 @@ class _Record:
             constant_styles=self._constants,
             groups=self._groups,
             group_of=self._group_of,
+            widths=widths,
         )
 
-    def _value_style(self, graph: Graph, value: str, what: str) -> NodeStyle:
-        label, kind = self._label_of(graph, value)
-        layout = self._layouts.get(value, TENSOR)
+    def _value_style(self, graph: Graph, value: str, widths: TypeWidths, what: str) -> NodeStyle:
+        label = value_label(graph, value, self._layouts, self._target)
+        kind, layout = label.kind, self._layouts.get(value, TENSOR)
         if what == "input" and is_of_weights(layout):  # it has its layout on every target
             kind = OWN
-        return NodeStyle(what, value, label, kind, NO_KIND, what, "", result_layout=layout)
+        text, type_ = widths.text(label), label.type_name
+        return NodeStyle(what, value, text, kind, NO_KIND, what, "", result_layout=layout, element_type=type_)
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)
@@ -366,21 +359,21 @@ class _Record:
             self._reconnect(graph, f"{OUTPUT_ID}{value}", (value,) if graph.is_output(value) else ())
 
     def _reconnect(self, graph: Graph, target: str, reads: Iterable[str]) -> None:
-        now = {edge: self._label_of(graph, edge.value) for value in reads for edge in _edges(graph, value, target)}
+        now = {
+            edge: value_label(graph, value, self._layouts, self._target)
+            for value in reads
+            for edge in _edges(graph, value, target)
+        }
         before = self._open_edges.setdefault(target, {})
-        ended = [edge for edge, (_, label, kind) in before.items() if now.get(edge) != (label, kind)]
-        self._disconnect(target, ended, self.now)
-        for edge, (label, kind) in now.items():
-            before.setdefault(edge, (self.now, label, kind))
+        self._disconnect(target, [edge for edge, (_, label) in before.items() if now.get(edge) != label], self.now)
+        for edge, label in now.items():
+            before.setdefault(edge, (self.now, label))
 
     def _disconnect(self, target: str, ended: Iterable[Edge], moment: int) -> None:
         for edge in ended:
-            born, label, kind = self._open_edges[target].pop(edge)
+            born, label = self._open_edges[target].pop(edge)
             if born < moment:
-                self._edges.setdefault(edge, []).append(EdgeInterval(born, moment, label, kind))
-
-    def _label_of(self, graph: Graph, value: str) -> tuple[str, int]:
-        return value_text(graph, value, self._layouts), box_kind_of(self._layouts.get(value, TENSOR), self._target)
+                self._edges.setdefault(edge, []).append((born, moment, label))
 
 
 def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
@@ -389,12 +382,3 @@ def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
     if producer is not None:
         return (Edge(producer.name, target, value),)
     return (Edge(f"{INPUT_ID}{value}", target, value),) if graph.is_input(value) else ()
-
-
-def _fusion_label(removed: tuple[Node, ...], inserted: tuple[Node, ...]) -> str:
-    """A label such as "made of Conv and BatchNormalization"; "" unless several nodes became fewer."""
-    if len(removed) < 2 or not inserted or len(inserted) >= len(removed):
-        return ""
-    ops = [node.op.removeprefix("workbench.") for node in removed]
-    counted = [f"{len(list(group))} {op}" if ops.count(op) > 1 else op for op, group in itertools.groupby(sorted(ops))]
-    return f"made of {', '.join(counted[:-1])} and {counted[-1]}"

@@ -29,11 +29,12 @@ from workbench.ui.state.commands import command_of, package_command_of, package_
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.controls import chosen_verification, switch_on
+from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.file_form import chosen_form, history_in_form
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.pass_list import switch_on
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.verification.verifier import verify_end

@@ -27,7 +27,7 @@ from workbench.ui.state.session import Opened, Spec, worker
 from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.controls import chosen_preset, chosen_verification, controls
+from workbench.ui.widgets.controls import chosen_verification, controls
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.graph_view import graph_view, moment
 from workbench.ui.widgets.panes import (
@@ -41,6 +41,7 @@ from workbench.ui.widgets.panes import (
     views_of,
 )
 from workbench.ui.widgets.parts import header, opened_here, say_changed_dims, show_error
+from workbench.ui.widgets.pass_list import chosen_preset
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (

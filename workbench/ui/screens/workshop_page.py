@@ -29,9 +29,9 @@ from workbench.ui.state.workshop import (
     try_pass,
     why_no_workshop,
 )
-from workbench.ui.widgets.controls import switch_on
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.pass_list import switch_on
 from workbench.ui.widgets.progress import result_if_any, run_with_progress
 from workbench.ui.widgets.tables import table
 from workbench.verification.pass_files.checks import PassCheck

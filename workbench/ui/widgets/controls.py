@@ -1,33 +1,41 @@
-"""The sidebar of Optimize: goal, profile, layout strategy, mode, preset; switches, order and options of the passes."""
+"""The sidebar of Optimize: goal, target, layout, mode and verification; links and samples set them."""
 
 from __future__ import annotations
 
 import itertools
-import typing
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
 from workbench.errors import UserError
 from workbench.layout.profile import machine_target, profiles
 from workbench.pipeline.pipeline import LAYOUT, Pipeline
-from workbench.pipeline.repeat import Repeat
-from workbench.registry.pass_choice import DEFAULT_PRESET, FIX, as_pipeline, choose, with_pass_options
+from workbench.registry.pass_choice import DEFAULT_PRESET, as_pipeline, choose, with_pass_options
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, preset
-from workbench.rewrite import DEFAULT_MODE, Pass
+from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import LinkedPipeline, page_of_run, pipeline_in_address, verification_in_address
 from workbench.ui.state.checking import EACH, END, HOW, OFF
 from workbench.ui.state.goals import GOALS, goal_of
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.pass_groups import about_strategy, group_of, is_found
-from workbench.ui.state.rows import CLOSE, OPEN, name_of, pipeline_of, to_rows
+from workbench.ui.state.pass_groups import about_strategy
+from workbench.ui.state.rows import pipeline_of, to_rows
 from workbench.ui.state.session import Opened, Spec, current, opened_if_any, refusal, refuse
-from workbench.ui.widgets.parts import show_error
+from workbench.ui.widgets.pass_list import (
+    CHOSEN_PRESET,
+    NO_STRATEGY,
+    PASS_ORDER,
+    PASS_ROUNDS,
+    chosen_preset,
+    is_on,
+    pass_list,
+    pass_order,
+    reset_passes,
+)
 from workbench.ui.widgets.profiles import about_profile, choose_profile
 
-_ORDER, _ROUNDS, _PRESET, _NONE, _GOAL = "pass_order", "pass_rounds", "preset", "none", "goal"
+_GOAL = "goal"
 _MODES = {
     "exact": "Only rewrites whose results are equal to the last bit.",
     "ieee": "Rounding may differ, quantized numbers by one step; NaN, infinities and -0.0 are kept, except where an "
@@ -38,7 +46,7 @@ _VERIFICATION = {EACH: "each step", END: "only the end", OFF: "off"}
 _VERIFY = "verification"
 _STARTED = "pipeline_of_link_taken"
 _LINKED = "pipeline_wished"
-_SETTINGS = (_ORDER, _PRESET, "strategy", "mode", "target")
+_SETTINGS = (PASS_ORDER, CHOSEN_PRESET, "strategy", "mode", "target")
 
 
 def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
@@ -57,20 +65,22 @@ def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
         with advanced:
             strategy, mode = _layout_choice(), _mode()
             _verification_choice()
-            order, options = _passes(strategy)
+            order, options = pass_list(strategy)
         with st.container(horizontal=True, key="part_links"):
             for part in parts:
                 st.page_link(part)
-    layout = None if strategy == _NONE else layout_strategy(strategy, options[library.find_strategy(strategy)().name])
-    rounds = st.session_state.get(_ROUNDS, {})
-    return Spec(pipeline_of(order, _is_on, options, rounds, layout).with_layout(layout), profile, mode)
+    layout = None
+    if strategy != NO_STRATEGY:
+        layout = layout_strategy(strategy, options[library.find_strategy(strategy)().name])
+    rounds = st.session_state.get(PASS_ROUNDS, {})
+    return Spec(pipeline_of(order, is_on, options, rounds, layout).with_layout(layout), profile, mode)
 
 
 def _layout_choice() -> str:
-    """Draw the choice of the layout strategy; returns its name, or _NONE."""
+    """Draw the choice of the layout strategy; returns its name, or NO_STRATEGY."""
     choice = st.radio(
         "Layout",
-        [_NONE, *library.strategies()],
+        [NO_STRATEGY, *library.strategies()],
         key="strategy",
         format_func=_strategy_label,
         captions=["", *map(about_strategy, library.strategies().values())],
@@ -92,64 +102,20 @@ def _verification_choice() -> None:
     )
 
 
-def _passes(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Draw the preset and the passes with their switches and options; returns the rows' keys and options by key."""
-    st.selectbox(
-        "Passes, in order",
-        [name for name, entry in library.presets().items() if "alias" not in entry],
-        key=_PRESET,
-        persist_state="session",
-        on_change=_reset,
-        help="A preset chooses the passes and their order; you can change both below.",
-    )
-    order = _order()
-    from_preset = to_rows(preset(chosen_preset())).keys
-    active = [key for key in order if key in from_preset or st.session_state.get(f"on_{key}")]
-    words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
-    rows = [(index, key) for index, key in enumerate(order) if _is_found(key, words)]
-    for index, key in ((index, key) for index, key in rows if key in active):
-        _row(index, key, order, strategy)
-    others = sorted((_group(key), index, key) for index, key in rows if key not in active)
-    with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
-        for group, members in itertools.groupby(others, key=lambda row: row[0]):
-            st.caption(markdown_escaped(group))
-            for _, index, key in members:
-                _row(index, key, order, strategy)
-    with st.expander("Options"):
-        options = {key: _options(cls, key) for key, cls in _with_classes(order, strategy)}
-    if st.button("Back to the preset", key="reset_passes", width="stretch"):
-        _reset()
-        st.rerun()
-    for name, fault in library.broken().items():
-        show_error(f"Pass '{name}' cannot be used: {fault}")
-    return order, options
-
-
-def _group(key: str) -> str:
-    """The group of a row, "" of one that is no pass."""
-    return "" if (cls := library.all_passes().get(name_of(key))) is None else group_of(cls)
-
-
-def _is_found(key: str, words: str) -> bool:
-    """Whether a row is shown while passes with these words are looked for."""
-    cls = library.all_passes().get(name_of(key))
-    return not words if cls is None else is_found(cls, words)
-
-
 def _goal_choice() -> str | None:
     """Draw the choice of a goal, which sets the controls below; returns it, or None if no goal has these settings."""
-    page, goal = page_of_run(), goal_of(chosen_preset(), st.session_state.get("strategy", _NONE))
+    page, goal = page_of_run(), goal_of(chosen_preset(), st.session_state.get("strategy", NO_STRATEGY))
     st.session_state[_GOAL] = goal
 
     def choose() -> None:
         if st.session_state[_GOAL] == goal or page_of_run() != page:
             return  # Streamlit calls this for another page too, with what was shown before that page was asked for
         chosen = GOALS[st.session_state[_GOAL]]
-        st.session_state[_PRESET], st.session_state["strategy"] = chosen.preset, chosen.strategy
+        st.session_state[CHOSEN_PRESET], st.session_state["strategy"] = chosen.preset, chosen.strategy
         now = profiles()[0].get(st.session_state.get("target") or machine_target())
         if chosen.target and now is not None and now.layout == "NCHW":
             st.session_state["target"] = chosen.target
-        _reset()
+        reset_passes()
 
     st.radio(
         "What do you want?",
@@ -161,18 +127,6 @@ def _goal_choice() -> str | None:
         on_change=choose,
     )
     return goal
-
-
-def _is_on(key: str) -> bool:
-    return bool(st.session_state.get(f"on_{key}", True))
-
-
-def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]]]:
-    """The rows that are passes, as key and class, and the chosen strategy with its pass's name as key."""
-    rows = [(key, library.find_pass(name_of(key))) for key in order if name_of(key) not in (LAYOUT, OPEN, CLOSE)]
-    if strategy == _NONE:
-        return rows
-    return [*rows, (library.find_strategy(strategy)().name, library.find_strategy(strategy))]
 
 
 def _mode() -> str:
@@ -187,18 +141,6 @@ def chosen_verification() -> str:
     """Which steps are compared with the original: one of HOW."""
     result: str = st.session_state.get(_VERIFY, EACH)
     return result
-
-
-def chosen_preset() -> str:
-    """The preset whose passes the list started from."""
-    result: str = st.session_state.get(_PRESET, DEFAULT_PRESET)
-    return result
-
-
-def _reset() -> None:
-    """Reset the passes to those of the preset."""
-    for key in [k for k in st.session_state if k == _ORDER or str(k).startswith("on_")]:
-        del st.session_state[key]
 
 
 def begin_from_link() -> None:
@@ -243,12 +185,12 @@ def _apply_link() -> None:
         return
     _report_unknown(linked)
     if linked.preset in library.presets():
-        st.session_state[_PRESET] = library.presets()[linked.preset].get("alias", linked.preset)
+        st.session_state[CHOSEN_PRESET] = library.presets()[linked.preset].get("alias", linked.preset)
     rows = to_rows(_linked_pipeline(linked))
-    st.session_state["strategy"] = _NONE if rows.strategy is None else rows.strategy.strategy
-    st.session_state[_ORDER] = _with_missing(rows.keys, _order())
-    st.session_state[_ROUNDS] = rows.rounds
-    for key in st.session_state[_ORDER]:
+    st.session_state["strategy"] = NO_STRATEGY if rows.strategy is None else rows.strategy.strategy
+    st.session_state[PASS_ORDER] = _with_missing(rows.keys, pass_order())
+    st.session_state[PASS_ROUNDS] = rows.rounds
+    for key in st.session_state[PASS_ORDER]:
         st.session_state[f"on_{key}"] = key in rows.keys
     st.session_state["target"] = linked.target
     st.session_state["mode"] = linked.mode if linked.mode in _MODES else DEFAULT_MODE
@@ -311,90 +253,6 @@ def _with_missing(order: list[str], known_names: list[str]) -> list[str]:
 
 
 def _strategy_label(name: str) -> str:
-    if name == _NONE:
+    if name == NO_STRATEGY:
         return "leave as it is"
     return f"{name} (demonstration)" if library.strategies()[name].demonstration else name
-
-
-def _order() -> list[str]:
-    """The keys of the rows in the user's order; passes that are not in the preset come last and are off."""
-    if _ORDER not in st.session_state:
-        rows = to_rows(preset(chosen_preset()))
-        layouts = set(library.strategies().values())
-        rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in rows.keys]
-        st.session_state[_ORDER] = [*(n for n in rest if n == FIX), *rows.keys, *(n for n in rest if n != FIX)]
-        st.session_state[_ROUNDS] = rows.rounds
-        for name in rest:
-            st.session_state[f"on_{name}"] = False
-    result: list[str] = st.session_state[_ORDER]
-    _follow_files(result)
-    return result
-
-
-def _follow_files(order: list[str]) -> None:
-    """Add rows for the user's passes that are new, switched off, and remove those of passes that are gone or broken."""
-    usable = library.all_passes()
-    order[:] = [key for key in order if name_of(key) in usable or name_of(key) in (LAYOUT, OPEN, CLOSE)]
-    layouts, present = set(library.strategies().values()), {name_of(key) for key in order}
-    for name, cls in usable.items():
-        if name not in present and cls not in layouts:
-            order.append(name)
-            st.session_state[f"on_{name}"] = False
-
-
-def switch_on(name: str) -> None:
-    """Switch the pass on."""
-    _order()
-    st.session_state[f"on_{name}"] = True
-
-
-def _row(index: int, key: str, order: list[str], strategy: str) -> None:
-    toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
-    name = name_of(key)
-    if name == LAYOUT:
-        toggle.markdown("*layout is left as it is*" if strategy == _NONE else f"*layout: {markdown_escaped(strategy)}*")
-    elif name == OPEN:
-        toggle.markdown("*repeated from here*")
-    else:
-        cls = Repeat if name == CLOSE else library.find_pass(name)
-        if f"on_{key}" not in st.session_state:
-            st.session_state[f"on_{key}"] = True
-        about = markdown_escaped(cls.summary())
-        toggle.checkbox(cls.title, key=f"on_{key}", help=about, persist_state="session")
-    last = index == len(order) - 1
-    _mover(up, f"up_{key}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
-    _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
-
-
-def _mover(column: Any, key: str, icon: str, about: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
-    column.button("", icon=icon, key=key, help=about, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
-
-
-def _swap(order: list[str], a: int, b: int) -> None:
-    order[a], order[b] = order[b], order[a]
-
-
-def _options(cls: type[Pass], key: str) -> dict[str, Any]:
-    """Draw a field for each option of the pass of a row; returns the values by option."""
-    if not cls.option_fields():  # most passes; reading the types is the slowest part of this function
-        return {}
-    hints = typing.get_type_hints(cls)
-    values: dict[str, Any] = {}
-    for option, field in cls.option_fields().items():
-        name, default = f"{key}.{option}", field.default
-        arguments: Any = {
-            "help": markdown_escaped(field.metadata.get("help", "")),
-            "key": f"option_{name}",
-            "persist_state": "session",
-        }
-        choices = field.metadata.get("choices")
-        if hints[field.name] is bool:
-            values[option] = st.checkbox(name, value=bool(default), **arguments)
-        elif choices:
-            values[option] = st.selectbox(name, choices, index=choices.index(default), **arguments)
-        elif (kind := hints[field.name]) in (int, float):
-            bounds: Any = {"min_value": field.metadata.get("least"), "format": "%g" if kind is float else None}
-            values[option] = st.number_input(name, value=cast(Any, default), **bounds, **arguments)
-        else:
-            values[option] = st.text_input(name, value=str(default), **arguments)
-    return values

@@ -1,11 +1,13 @@
 // @ts-check
 // A pane's graph as Graphviz's DOT: boxes in their colours, open groups as clusters.
 
+import { NARROW_AT } from "./edge_lines.js";
 import { isFrame } from "./scene.js";
 
 /** @import { Pane } from "./types.js" */
 
 const DOT_BORDERS = ["style=filled penwidth=1", "style=filled penwidth=2.6", 'style="filled,dotted" penwidth=1.4']; // by layout
+const DOUBLE = ' color="black:invis:black"'; // two lines: of a narrower element type
 
 /** The DOT text. Boxes are called b0, b1, ..., since DOT reads names with colons as ports; the tooltip has the id. @param {Pane} pane */
 export function dotOf(pane) {
@@ -16,7 +18,9 @@ export function dotOf(pane) {
   lines.push(...boxLines(pane, within, -1, "  "));
   scene.edges.forEach((edge, index) => {
     const version = pane.edgeVersion(index);
-    if (version) lines.push(`  b${edge.a} -> b${edge.b} [label=${quoted(scene.words[version[2]] ?? "")}]`);
+    if (!version) return;
+    const sign = version[NARROW_AT] ? DOUBLE : "";
+    lines.push(`  b${edge.a} -> b${edge.b} [label=${quoted(scene.words[version[2]] ?? "")}${sign}]`);
   });
   return `${lines.join("\n")}\n}\n`;
 }

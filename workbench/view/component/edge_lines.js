@@ -4,6 +4,9 @@
 /** @import { Edge, Scene, Version } from "./types.js" */
 
 const APART = 14; // px between the line of a label before and that of the label after
+// Of a version of an edge: whether its element type is a narrower one, and the x of a straight line if the way is free.
+export const NARROW_AT = 4;
+export const X_AT = 5;
 const SHARE = 0.3; // place of the label after on its line, as a share of the line; the label before has the rest
 
 /** Adds two lines for each edge whose label changes, behind the scene's own edges: in one pane a comparison shows them.
@@ -20,15 +23,15 @@ export function addSeparateLines(scene) {
   return separate;
 }
 
-/** Whether two versions of an edge have the same label and layout. @param {Version} one @param {Version} other */
+/** Whether two versions of an edge have the same label and layout. A label names the element type where types differ. @param {Version} one @param {Version} other */
 export function isSameLabel(one, other) {
   return one[2] === other[2] && one[3] === other[3];
 }
 
 /** The points of an edge: straight down if the way is free at all its moments. @param {Scene} scene @param {Edge} edge */
 function lineOf(scene, edge) {
-  const x = edge.v[0][4];
-  if (x === undefined || edge.v.some((version) => version[4] !== x)) return edge.p;
+  const x = edge.v[0][X_AT];
+  if (x === undefined || edge.v.some((version) => version[X_AT] !== x)) return edge.p;
   const [a, b] = [scene.boxes[edge.a], scene.boxes[edge.b]];
   return [x, a.top + a.h, x, b.top];
 }

@@ -3,6 +3,7 @@
 
 import { ADDED, REMOVED } from "./comparison.js";
 import { tracePath } from "./clipping.js";
+import { NARROW_AT, X_AT } from "./edge_lines.js";
 import { cutText } from "./text_metrics.js";
 import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, LABEL_ZOOM } from "./pane.js";
 
@@ -10,6 +11,7 @@ import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, LABEL_ZOOM } from "./pane.js";
 
 const ARROW = 5.5;
 const MIN_PLAIN_EXTENT = 4; // px; below PLAIN_ZOOM, shorter edges are not painted
+const PX_BETWEEN = 1.6; // px between the two lines of a value in a narrower type
 const STUB = 12; // px of a stub above its consumer
 const LABEL_WIDTH = 300; // px; such as "1x64x56x56 NCHW uint8, scale 0.0126, zero point 134"
 const MIN_LABELLED_SEGMENT = 18; // px of an edge's segment with a label
@@ -26,7 +28,7 @@ export function paintEdges(ctx, pane) {
     if (!version || regions.joins(edge.a, edge.b) || !isSeen(edge.extent, region, minExtent)) continue;
     const mark = shownMark(pane, index);
     const dim = pane.isDim(edge.a) || pane.isDim(edge.b);
-    const key = (version[3] ?? 2) + 3 * mark + 15 * (dim ? 1 : 0);
+    const key = (version[3] ?? 2) + 3 * mark + 15 * (version[NARROW_AT] ?? 0) + 30 * (dim ? 1 : 0);
     let batch = batches.get(key);
     if (!batch) batches.set(key, (batch = []));
     const points = pointsOf(scene, edge, version);
@@ -39,10 +41,10 @@ export function paintEdges(ctx, pane) {
   if (pane.zoom >= LABEL_ZOOM) paintLabels(ctx, pane, labelled);
 }
 
-/** The points of an edge. A version with a fifth number goes straight down at that x: no box is in between.
+/** The points of an edge. A version with an x goes straight down at that x: no box is in between.
  * @param {Scene} scene @param {Edge} edge @param {Version} version */
 function pointsOf(scene, edge, version) {
-  const x = version[4];
+  const x = version[X_AT];
   if (x === undefined) return edge.p;
   const [a, b] = [scene.boxes[edge.a], scene.boxes[edge.b]];
   return [x, a.top + a.h, x, b.top];
@@ -61,7 +63,8 @@ function paintBatch(ctx, pane, key, batch) {
   const { theme, zoom } = pane;
   const kind = key % 3;
   const mark = Math.floor(key / 3) % 5;
-  const dim = Math.floor(key / 15);
+  const isNarrow = Math.floor(key / 15) % 2 === 1;
+  const dim = Math.floor(key / 30);
   const reading = zoom >= TEXT_ZOOM;
   const width = (kind === 1 ? 1.9 : 1.2) + (mark ? 0.6 : 0);
   ctx.lineWidth = Math.max(width, 0.7 / zoom);
@@ -73,8 +76,20 @@ function paintBatch(ctx, pane, key, batch) {
   ctx.beginPath();
   const period = dash.length ? dash[0] + dash[1] : 0;
   for (const points of batch) tracePath(ctx, points, pane.region, period);
-  ctx.stroke();
+  if (isNarrow && reading) strokeTwice(ctx, width, theme.background);
+  else ctx.stroke();
   if (reading) paintArrows(ctx, batch);
+}
+
+/** Strokes the path as two lines beside each other, the sign of a narrower element type: dashes and colours have other meanings.
+ * @param {Context} ctx @param {number} width of one line @param {string} between the colour between them */
+function strokeTwice(ctx, width, between) {
+  ctx.lineWidth = 2 * width + PX_BETWEEN;
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.strokeStyle = between;
+  ctx.lineWidth = PX_BETWEEN;
+  ctx.stroke();
 }
 
 /** @param {Context} ctx @param {number[][]} batch */
@@ -152,7 +167,8 @@ export function paintStubs(ctx, pane, index) {
     ctx.beginPath();
     ctx.moveTo(x, y - STUB);
     ctx.lineTo(x, y);
-    ctx.stroke();
+    if (version[NARROW_AT]) strokeTwice(ctx, 1.2, theme.background);
+    else ctx.stroke();
     ctx.setLineDash([]);
     ctx.beginPath();
     ctx.arc(x, y - STUB, 2, 0, 2 * Math.PI);

@@ -40,9 +40,15 @@ export class Legend {
     if (panes === 2) entries.push(outlineEntry(`1px dotted ${theme.muted}`, "only in the other pane"));
     if (scene.closed.length) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-stacked" }), "closed group"));
     if (scene.looks.some((look) => look.w >= 0)) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-small" }), "layout of the weights"));
+    if (scene.widths?.length) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-double" }), narrowText(scene.widths)));
     if (scene.ticks.some((ticks) => ticks.length)) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-stub" }), "value with many uses"));
     return entries;
   }
+}
+
+/** Such as "int8 or float16, narrower than float32". @param {string[]} widths the usual type, then the narrower ones */
+function narrowText([usual, ...narrower]) {
+  return `${narrower.join(" or ")}, narrower than ${usual}`;
 }
 
 /** @param {LegendEntry} entry */

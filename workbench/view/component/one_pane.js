@@ -2,7 +2,7 @@
 // The comparison that a view shows; in one pane, labels before and after are on lines of their own.
 
 import { ABSENT, ADDED, Comparison, REMOVED } from "./comparison.js";
-import { isSameLabel } from "./edge_lines.js";
+import { isSameLabel, X_AT } from "./edge_lines.js";
 import { isFrame } from "./scene.js";
 
 /** @import { Edge, Scene, Version, View } from "./types.js" */
@@ -31,14 +31,14 @@ function separateLabels(comparison, scene) {
     if (!before || !after || isSameLabel(before, after)) continue;
     edgesBefore[line] = removedVersion(scene, known, before);
     edgeMarks[line] = REMOVED;
-    edgesAfter[line + 1] = after.slice(0, 4);
+    edgesAfter[line + 1] = after.slice(0, X_AT);
     edgeMarks[line + 1] = ADDED;
     edgesBefore[index] = edgesAfter[index] = null; // its mark stays: keys follow it
   }
   scene.edges.forEach((edge, index) => {
     if (edgeMarks[index] !== REMOVED || !edge.v.length) return;
     const before = removedVersion(scene, known, edgesBefore[index]);
-    edgesBefore[index] = isBlocked(comparison, scene, edge, before[4]) ? before.slice(0, 4) : before;
+    edgesBefore[index] = isBlocked(comparison, scene, edge, before[X_AT]) ? before.slice(0, X_AT) : before;
   });
 }
 

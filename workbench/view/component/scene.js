@@ -1,7 +1,7 @@
 // @ts-check
 // A scene from Python, with the indices for painting and picking.
 
-import { addSeparateLines } from "./edge_lines.js";
+import { addSeparateLines, X_AT } from "./edge_lines.js";
 import { Rows } from "./rows.js";
 
 /** @import { Box, RawScene, Version } from "./types.js" */
@@ -29,7 +29,7 @@ export function isFrame(box) {
 /** @type {RawScene} what a view has before its first scene */
 export const EMPTY = {
   id: "", title: "", T: 0, pair: 0, nodes: 0, width: 1, height: 1, target: "", own: false, measured: null,
-  steps: [], rewrites: [], looks: [], boxes: [], edges: [], words: [], categories: [], types: [], classes: [], modules: [], providers: [],
+  steps: [], rewrites: [], looks: [], boxes: [], edges: [], words: [], widths: [], categories: [], types: [], classes: [], modules: [], providers: [],
 };
 
 export class Scene {
@@ -105,7 +105,7 @@ export class Scene {
   /** @param {number} index */
   #addToRows(index) {
     const edge = this.edges[index];
-    const straight = edge.v.flatMap((version) => (version[4] === undefined ? [] : [version[4], edge.p[1]]));
+    const straight = edge.v.flatMap((version) => (version[X_AT] === undefined ? [] : [version[X_AT], edge.p[1]]));
     edge.extent = extentOf([...edge.p, ...straight]);
     this.edgeRows.add(index, edge.extent.top, edge.extent.bottom);
   }

@@ -65,7 +65,7 @@ export interface Rewrite { s: string; c: string; b: number[]; g?: string; a?: st
 export interface RawScene {
   id: string; title: string; T: number; pair: number; nodes: number; width: number; height: number; target: string; own: boolean;
   steps: Step[]; rewrites: Rewrite[]; looks: Look[]; boxes: Box[]; edges: Edge[];
-  words: string[]; categories: string[]; types: string[]; classes: string[]; modules: string[]; providers: string[];
+  words: string[]; widths: string[]; categories: string[]; types: string[]; classes: string[]; modules: string[]; providers: string[];
   measured: { us: number[]; mb: number[]; totals: (number | null)[]; backend: string } | null;
 }
 

@@ -1,0 +1,181 @@
+"""The passes of the sidebar of Optimize: preset, switches, order and options."""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from typing import Any, cast
+
+import streamlit as st
+
+from workbench.pipeline.pipeline import LAYOUT
+from workbench.pipeline.repeat import Repeat
+from workbench.registry.pass_choice import DEFAULT_PRESET, FIX
+from workbench.registry.pass_registry import library
+from workbench.registry.reading import preset
+from workbench.rewrite import Pass
+from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.pass_groups import group_of, is_found
+from workbench.ui.state.rows import CLOSE, OPEN, name_of, to_rows
+from workbench.ui.widgets.parts import show_error
+
+PASS_ORDER, PASS_ROUNDS, CHOSEN_PRESET = "pass_order", "pass_rounds", "preset"  # keys of the session's state
+NO_STRATEGY = "none"
+
+
+def pass_list(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Draw the preset and the passes with their switches and options; returns the rows' keys and options by key."""
+    st.selectbox(
+        "Passes, in order",
+        [name for name, entry in library.presets().items() if "alias" not in entry],
+        key=CHOSEN_PRESET,
+        persist_state="session",
+        on_change=reset_passes,
+        help="A preset chooses the passes and their order; you can change both below.",
+    )
+    order = pass_order()
+    from_preset = to_rows(preset(chosen_preset())).keys
+    active = [key for key in order if key in from_preset or st.session_state.get(f"on_{key}")]
+    words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
+    rows = [(index, key) for index, key in enumerate(order) if _is_found(key, words)]
+    for index, key in ((index, key) for index, key in rows if key in active):
+        _row(index, key, order, strategy)
+    others = sorted((_group(key), index, key) for index, key in rows if key not in active)
+    with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
+        for group, members in itertools.groupby(others, key=lambda row: row[0]):
+            st.caption(markdown_escaped(group))
+            for _, _, key in members:
+                _switch(st, key)
+    with st.expander("Options"):
+        options = {key: _options(cls, key) for key, cls in _with_classes(active, strategy)}
+    if st.button("Back to the preset", key="reset_passes", width="stretch"):
+        reset_passes()
+        st.rerun()
+    for name, fault in library.broken().items():
+        show_error(f"Pass '{name}' cannot be used: {fault}")
+    return order, options
+
+
+def chosen_preset() -> str:
+    """The preset whose passes the list started from."""
+    result: str = st.session_state.get(CHOSEN_PRESET, DEFAULT_PRESET)
+    return result
+
+
+def switch_on(name: str) -> None:
+    """Switch the pass on."""
+    pass_order()
+    st.session_state[f"on_{name}"] = True
+
+
+def is_on(key: str) -> bool:
+    """Whether the pass, or the fixpoint, of that row is switched on."""
+    return bool(st.session_state.get(f"on_{key}", True))
+
+
+def reset_passes() -> None:
+    """Reset the passes to those of the preset."""
+    for key in [k for k in st.session_state if k == PASS_ORDER or str(k).startswith("on_")]:
+        del st.session_state[key]
+
+
+def pass_order() -> list[str]:
+    """The keys of the rows in the user's order; passes that are not in the preset come last and are off."""
+    if PASS_ORDER not in st.session_state:
+        rows = to_rows(preset(chosen_preset()))
+        layouts = set(library.strategies().values())
+        rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in rows.keys]
+        st.session_state[PASS_ORDER] = [*(n for n in rest if n == FIX), *rows.keys, *(n for n in rest if n != FIX)]
+        st.session_state[PASS_ROUNDS] = rows.rounds
+        for name in rest:
+            st.session_state[f"on_{name}"] = False
+    result: list[str] = st.session_state[PASS_ORDER]
+    _follow_files(result)
+    return result
+
+
+def _follow_files(order: list[str]) -> None:
+    """Add rows for the user's passes that are new, switched off, and remove those of passes that are gone or broken."""
+    usable = library.all_passes()
+    order[:] = [key for key in order if name_of(key) in usable or name_of(key) in (LAYOUT, OPEN, CLOSE)]
+    layouts, present = set(library.strategies().values()), {name_of(key) for key in order}
+    for name, cls in usable.items():
+        if name not in present and cls not in layouts:
+            order.append(name)
+            st.session_state[f"on_{name}"] = False
+
+
+def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]]]:
+    """The rows that are passes, as key and class, and the chosen strategy with its pass's name as key."""
+    rows = [(key, library.find_pass(name_of(key))) for key in order if name_of(key) not in (LAYOUT, OPEN, CLOSE)]
+    if strategy == NO_STRATEGY:
+        return rows
+    return [*rows, (library.find_strategy(strategy)().name, library.find_strategy(strategy))]
+
+
+def _group(key: str) -> str:
+    """The group of a row, "" of one that is no pass."""
+    return "" if (cls := library.all_passes().get(name_of(key))) is None else group_of(cls)
+
+
+def _is_found(key: str, words: str) -> bool:
+    """Whether a row is shown while passes with these words are looked for."""
+    cls = library.all_passes().get(name_of(key))
+    return not words if cls is None else is_found(cls, words)
+
+
+def _row(index: int, key: str, order: list[str], strategy: str) -> None:
+    toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
+    name = name_of(key)
+    if name == LAYOUT:
+        what = "layout is left as it is" if strategy == NO_STRATEGY else f"layout: {markdown_escaped(strategy)}"
+        toggle.markdown(f"*{what}*")
+    elif name == OPEN:
+        toggle.markdown("*repeated from here*")
+    else:
+        _switch(toggle, key)
+    last = index == len(order) - 1
+    _mover(up, f"up_{key}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
+    _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
+
+
+def _switch(place: Any, key: str) -> None:
+    name = name_of(key)
+    cls = Repeat if name == CLOSE else library.find_pass(name)
+    if f"on_{key}" not in st.session_state:
+        st.session_state[f"on_{key}"] = True
+    place.checkbox(cls.title, key=f"on_{key}", help=markdown_escaped(cls.summary()), persist_state="session")
+
+
+def _mover(column: Any, key: str, icon: str, about: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
+    column.button("", icon=icon, key=key, help=about, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
+
+
+def _swap(order: list[str], a: int, b: int) -> None:
+    order[a], order[b] = order[b], order[a]
+
+
+def _options(cls: type[Pass], key: str) -> dict[str, Any]:
+    """Draw a field for each option of the pass of a row; returns the values by option."""
+    if not cls.option_fields():  # most passes; reading the types is the slowest part of this function
+        return {}
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for option, field in cls.option_fields().items():
+        name, default = f"{key}.{option}", field.default
+        arguments: Any = {
+            "help": markdown_escaped(field.metadata.get("help", "")),
+            "key": f"option_{name}",
+            "persist_state": "session",
+        }
+        choices = field.metadata.get("choices")
+        if hints[field.name] is bool:
+            values[option] = st.checkbox(name, value=bool(default), **arguments)
+        elif choices:
+            values[option] = st.selectbox(name, choices, index=choices.index(default), **arguments)
+        elif (kind := hints[field.name]) in (int, float):
+            bounds: Any = {"min_value": field.metadata.get("least"), "format": "%g" if kind is float else None}
+            values[option] = st.number_input(name, value=cast(Any, default), **bounds, **arguments)
+        else:
+            values[option] = st.text_input(name, value=str(default), **arguments)
+    return values
