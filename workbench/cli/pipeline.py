@@ -8,7 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import TARGET_DEFAULT, at_least_one, input_arguments, opset_argument, positive, verifier_of
+from workbench.cli.arguments import (
+    TARGET_DEFAULT,
+    at_least_one,
+    input_arguments,
+    opset_argument,
+    positive,
+    precision_type,
+    verifier_of,
+)
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import print_table, say
 from workbench.cli.progress_line import ProgressLine
@@ -111,7 +119,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     )
     help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
     command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal, optimal-with-layout")
-    command.add_argument("--precision-type", choices=("float16", "bfloat16"), help="the type (default: float16)")
+    types = ("float16", "bfloat16")
+    command.add_argument("--precision-type", type=precision_type, choices=types, help="the type (default: float16)")
     help_text = (
         "element types of inputs and outputs: float32, as in the model (default), or as-computed, without Casts where "
         "the model computes in the narrower type only"
