@@ -140,6 +140,19 @@ function paintLabels(ctx, pane, labelled) {
   }
 }
 
+/** How far labels of edges stand out of the scene on its right, in px. @param {Pane} pane */
+export function labelOverhang(pane) {
+  const { scene, theme } = pane;
+  let right = scene.width;
+  scene.edges.forEach((edge, index) => {
+    const version = edge.tick ? null : pane.edgeVersion(index);
+    if (!version || version[2] < 0) return;
+    const { width } = cutText(scene.words[version[2]], `11px ${theme.font}`, LABEL_WIDTH);
+    right = Math.max(right, longestSegment(pointsOf(scene, edge, version)).x + 4 + width);
+  });
+  return right - scene.width;
+}
+
 /** @param {number[]} p */
 function longestSegment(p) {
   let longest = { length: -1, x: 0, y: 0 };

@@ -3,6 +3,7 @@
 
 import { contextOf } from "./dom.js";
 import { dotOf } from "./dot.js";
+import { labelOverhang } from "./edges.js";
 import { paintPane } from "./painter.js";
 import { AFTER, Pane } from "./pane.js";
 import { Regions } from "./regions.js";
@@ -16,8 +17,9 @@ const PNG_SCALE = 2;
 /** The whole graph, both panes side by side, as SVG text. @param {View} view */
 function svgOf(view) {
   const { scene, stage, theme } = view;
-  const [width, height] = [scene.width + 2 * MARGIN_PX, scene.height + 2 * MARGIN_PX];
   const sides = stage.sides;
+  const overhang = Math.max(...sides.map((side) => labelOverhang(wholePane(view, side))));
+  const [width, height] = [scene.width + overhang + 2 * MARGIN_PX, scene.height + 2 * MARGIN_PX];
   const ctx = new SvgContext(width * sides.length, height);
   ctx.fillStyle = theme.background;
   ctx.fillRect(0, 0, width * sides.length, height);
