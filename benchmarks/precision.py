@@ -2,10 +2,11 @@
 
 MODEL: a file, or a network of `gpu_networks.py`, whose weights are random. One row per model and converter. Each model
 is simplified first, so that all of them get the same file; ours know from a run on seeded inputs what must stay. The
-converters of others are measured where they are installed: onnxconverter-common (float16, auto_mixed_precision) and
-ONNX Runtime's transformers package. Counted are the Casts between float32 and float16 of what is written, and the bytes
-that they read and write in one run. The error is the largest of any output, relative to its largest element, where each
-result in float16 is rounded, as a device does that computes in float16; ONNX Runtime on a CPU leaves roundings out.
+converters of others are measured where they are installed: onnxconverter-common (float16, auto_mixed_precision), ONNX
+Runtime's transformers package and ModelOpt's AutoCast, which is calibrated by the same inputs. Counted are the Casts
+between float32 and float16 of what is written, and the bytes that they read and write in one run. The error is the
+largest of any output, relative to its largest element, where each result in float16 is rounded, as a device does that
+computes in float16; ONNX Runtime on a CPU leaves roundings out.
 Prints Markdown.
 """
 
@@ -16,6 +17,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,7 @@ def _rows(model: Path) -> Iterator[tuple[str, ...]]:
                 *(f"{facts.bytes_converted / 1e6:.2f}", bound, f"{len(facts.kept):,}"),
                 _error(error_of(history.graph)),
             )
-        for name, convert in _others(original).items():
+        for name, convert in _others(original, Path(scratch)).items():
             yield (model.stem, name, *_converted(convert, file, Path(scratch) / "converted.onnx", error_of))
 
 
@@ -107,7 +109,9 @@ def _error_or_reason(error_of: Callable[[Any], float], graph: Any) -> str:
         return f"does not run: {_one_line(error)}"
 
 
-def _others(original: Any) -> dict[str, Callable[[Any], Any]]:
+def _others(original: Any, scratch: Path) -> dict[str, Callable[[Any], Any]]:
+    from passes import find_pass
+
     found: dict[str, Callable[[Any], Any]] = {}
     try:
         from onnxconverter_common import auto_mixed_precision, float16
@@ -121,7 +125,24 @@ def _others(original: Any) -> dict[str, Callable[[Any], Any]]:
     except ImportError:
         print("onnxconverter-common is not installed: it is not measured", file=sys.stderr)
     found["ONNX Runtime transformers float16"] = _by_onnxruntime
+    if missing := find_pass("modelopt_autocast").missing():
+        print(f"{missing}: ModelOpt is not measured", file=sys.stderr)
+    else:
+        found["ModelOpt AutoCast"] = partial(_by_modelopt, original.inputs, scratch / "modelopt")
     return found
+
+
+def _by_modelopt(inputs: Any, folder: Path, model: Any) -> Any:
+    """Imported here, since its log goes to what standard output is then."""
+    from modelopt.onnx.autocast import convert_to_mixed_precision
+
+    from workbench.run.inputs import write_inputs
+
+    calibration, file = folder / "calibration", folder / "model.onnx"
+    calibration.mkdir(parents=True)
+    onnx.save(model, file)
+    write_inputs(calibration / "0.npz", inputs)
+    return convert_to_mixed_precision(str(file), keep_io_types=True, calibration_data=str(calibration))
 
 
 def _by_onnxruntime(model: Any) -> Any:

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import workbench as wb
 from passes.tools.modelopt_autocast import ModeloptAutocast
@@ -12,7 +13,8 @@ from passes.tools.modelopt_quantize import ModeloptQuantize
 from tests.conftest import ROOT
 from tests.running import typed
 from workbench.api import optimize
-from workbench.external.modelopt import patterns_of
+from workbench.external.modelopt import check_operators, patterns_of
+from workbench.external.tool_call import ToolError
 from workbench.verification.verifier import Verifier
 
 AUTOCAST, QUANTIZE = "modelopt_autocast", "modelopt_quantize"
@@ -36,6 +38,14 @@ def test_names_are_matched_as_a_whole():
     """ModelOpt takes regular expressions, and would leave `Conv_10` out too."""
     (pattern,) = patterns_of(["/a.b/Conv_1"])
     assert [bool(re.match(pattern, name)) for name in ("/a.b/Conv_1", "/a.b/Conv_10", "/axb/Conv_1")] == [1, 0, 0]
+
+
+def test_operators_of_other_domains_are_refused_in_a_sentence():
+    """ModelOpt looks for TensorRT then, and ends with "name 'trt' is not defined"."""
+    nodes = [helper.make_node(op, ["x"], [op], domain=domain) for op, domain in (("Relu", ""), ("Gelux", "com.a"))]
+    model = helper.make_model(helper.make_graph(nodes, "g", [], []))
+    with pytest.raises(ToolError, match=r"^it needs TensorRT for operators that ONNX does not define: 'Gelux'$"):
+        check_operators(model)
 
 
 @INSTALLED

@@ -157,6 +157,27 @@ def test_a_gemm_whose_weight_is_transposed_by_the_quantizer():
     assert step.verdict.is_close and len(step.rewrites) == 1
 
 
+def test_a_shared_bias_whose_copy_would_have_the_name_of_a_value():
+    """The static quantizer copies a bias `b` to `b0` for its second reader, and does not look at computed values."""
+    graph = typed(
+        "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {0.5, 0.1, -0.3, 0.2}, float[2] b = {1, 2}>"
+        " { b0 = Gemm(x, w, b)  y = Gemm(b0, w, b) }"
+    )
+    with Verifier(graph) as verifier:
+        step = quantized(graph, STATIC, verifier)[1]
+    assert not step.facts.failed and step.verdict.is_close and len(step.rewrites) == 1, step.conclusion
+
+
+def test_what_the_dynamic_quantizer_does_not_do_is_said():
+    """It makes ONNX's Attention one of ONNX Runtime's, whose operands are others, and no Conv per channel."""
+    attention = typed("g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Attention(x, x, x) }")
+    step = quantized(attention, DYNAMIC)[1]
+    assert not step.rewrites and "ONNX's Attention stays in float, since" in step.conclusion
+    conv = typed("g (float[1,1,2,2] x) => (float[1,2,2,2] y) <float[2,1,1,1] w = {1, 2}> { y = Conv(x, w) }")
+    said = "a Conv has one scale for all channels"
+    assert [said in quantized(conv, DYNAMIC, per_channel=each)[1].conclusion for each in (False, True)] == [False, True]
+
+
 def test_in_exact_mode_nothing_is_quantized():
     assert not optimize(products(), [STATIC], mode="exact")[1].changed
 

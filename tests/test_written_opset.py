@@ -203,6 +203,17 @@ def test_an_operator_raises_the_opset_just_so_far(gelu, tmp_path, run):
     assert [node.op_type for node in written.graph.node] == ["Gelu", "Unsqueeze"]
 
 
+def test_a_tool_that_needs_a_newer_opset_leaves_no_opset_to_keep(tmp_path, run):
+    """Scales for each channel have an axis, which DequantizeLinear has from opset 13 on."""
+    text = "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {0.5, 0.1, -0.3, 0.2}> { y = MatMul(x, w) }"
+    model = saved(tmp_path, text, header='<ir_version: 6, opset_import: ["": 12]>\n')
+    chosen = ("--passes", "ort_quantize_static", "--option", "ort_quantize_static.per_channel=true")
+    code, said, _ = run("optimize", model, "-o", tmp_path / "out.onnx", *chosen)
+    assert code == 0 and "; `--opset keep` is not possible with ort_quantize_static" in said
+    code, _, error = run("optimize", model, "-o", tmp_path / "kept.onnx", *chosen, "--opset", "keep")
+    assert code != 0 and "opset 12 cannot be written, since DequantizeLinear needs opset 13" in error
+
+
 @pytest.mark.parametrize(
     ("wanted", "opset", "ir", "count"), [("keep", 12, 7, 6), ("13", 13, 7, 6), ("20", 20, 9, 2), ("newest", 23, 11, 2)]
 )

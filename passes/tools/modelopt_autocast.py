@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workbench.external.files import read_whole
 from workbench.external.float16_pass import Float16Pass
-from workbench.external.modelopt import ModeloptPass, patterns_of
+from workbench.external.modelopt import ModeloptPass, check_operators, patterns_of
 from workbench.external.quantizer_pass import CALIBRATION
 from workbench.ir import DataType
 from workbench.rewrite import Example, option
@@ -48,10 +48,12 @@ class ModeloptAutocast(ModeloptPass, Float16Pass):
     def convert(self, source: Path, target: Path) -> None:
         from modelopt.onnx.autocast import convert_to_mixed_precision
 
+        model = read_whole(source)
+        check_operators(model)
         converted = convert_to_mixed_precision(
             str(source),
             low_precision_type=_TYPES[self.type],
-            nodes_to_exclude=patterns_of(self.kept(read_whole(source))),
+            nodes_to_exclude=patterns_of(self.kept(model)),
             keep_io_types=True,
             calibration_data=str(source.parent / CALIBRATION),
         )

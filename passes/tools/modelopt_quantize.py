@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from workbench.external.files import MAX_INSIDE
-from workbench.external.modelopt import ModeloptPass, patterns_of
+from workbench.external.modelopt import ModeloptPass, check_operators, patterns_of
 from workbench.external.quantizer_pass import CALIBRATION, CalibrationFiles, QuantizerPass
 from workbench.rewrite import Example, option
 
@@ -54,6 +54,7 @@ class ModeloptQuantize(ModeloptPass, QuantizerPass):
         from modelopt.onnx.quantization import quantize
 
         model = self.read(source)
+        check_operators(model)
         large = model.ByteSize() > MAX_INSIDE
         stripped = source.with_name("stripped.onnx")
         onnx.save(model, stripped, save_as_external_data=large)

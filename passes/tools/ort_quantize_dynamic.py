@@ -54,15 +54,19 @@ class OrtQuantizeDynamic(QuantizerPass):
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         model = self.read(source)
+        attention = [node.name for node in model.graph.node if node.op_type == "Attention" and node.domain == ""]
         quantize_dynamic(
             model,
             target,
             per_channel=self.per_channel,
             reduce_range=self.reduce_range,
             weight_type=getattr(QuantType, _TYPES[self.weights]),
-            nodes_to_exclude=self.kept(model),
+            nodes_to_exclude=[*self.kept(model), *attention],
             use_external_data_format=model.ByteSize() > MAX_INSIDE,
         )
+        said = []
         if self.per_channel and any(node.op_type == "Conv" for node in model.graph.node):
-            return "a Conv has one scale for all channels, since this quantizer has channels for products alone"
-        return ""
+            said.append("a Conv has one scale for all channels, since this quantizer has channels for products alone")
+        if attention:
+            said.append("ONNX's Attention stays in float, since this quantizer takes it for ONNX Runtime's own")
+        return "; ".join(said)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+
+from onnx import ModelProto, TensorProto
 
 from workbench.external.files import MAX_INSIDE
 from workbench.external.quantizer_pass import CALIBRATION, CalibrationFiles, QuantizerPass
 from workbench.rewrite import Example, option
 
+_BIAS = 2  # the operand of Conv, Gemm and the norms
 _TYPES = {"int8": "QInt8", "uint8": "QUInt8", "int4": "QInt4", "uint4": "QUInt4"}
 
 
@@ -60,7 +64,7 @@ class OrtQuantizeStatic(QuantizerPass):
     def convert(self, source: Path, target: Path) -> None:
         from onnxruntime.quantization import QuantType, quantize_static
 
-        model = self.read(source)
+        model = _with_own_biases(self.read(source))
         quantize_static(
             model,
             target,
@@ -73,3 +77,21 @@ class OrtQuantizeStatic(QuantizerPass):
             use_external_data_format=model.ByteSize() > MAX_INSIDE,
             extra_options={"QDQKeepRemovableActivations": True},  # else values lose a Relu and keep their names
         )
+
+
+def _with_own_biases(model: ModelProto) -> ModelProto:
+    """The model, in which no two nodes share a bias. The quantizer copies a shared one, to a name with a number behind
+    it, which may be the name of a computed value: both then get the integers of one of them."""
+    taken = {value for node in model.graph.node for value in (*node.input, *node.output)}
+    biases = {t.name: t for t in model.graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 1}
+    read = set()
+    for node in model.graph.node:
+        bias = node.input[_BIAS] if len(node.input) > _BIAS else ""
+        if bias in read:
+            copy = model.graph.initializer.add()
+            copy.CopyFrom(biases[bias])
+            copy.name = node.input[_BIAS] = next(n for i in count(1) if (n := f"{bias}_copy_{i}") not in taken)
+            taken.add(copy.name)
+        elif bias in biases:
+            read.add(bias)
+    return model

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import ClassVar
 
+from onnx import ModelProto, defs
+
+from workbench.errors import quoted
+from workbench.external.tool_call import ToolError
 from workbench.external.tool_pass import ToolPass
 from workbench.rewrite.core.passes import option
 
@@ -53,3 +57,11 @@ class ModeloptPass(ToolPass):
 def patterns_of(names: Sequence[str]) -> list[str]:
     """Regular expressions that match these names alone: ModelOpt matches from the start of a node's name."""
     return [f"{re.escape(name)}$" for name in names]
+
+
+def check_operators(model: ModelProto) -> None:
+    """Raises ToolError for operators that ONNX does not define: ModelOpt runs a model with them by TensorRT alone."""
+    standard = {schema.name for schema in defs.get_all_schemas()}  # it asks for names, whatever their domain
+    others = dict.fromkeys(node.op_type for node in model.graph.node if node.op_type not in standard)
+    if others:
+        raise ToolError(f"it needs TensorRT for operators that ONNX does not define: {quoted(tuple(others))}")

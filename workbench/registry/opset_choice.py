@@ -37,10 +37,20 @@ def history_at_opset(
 def opset_increase_reason(written: Written, history: History, pipeline: Pipeline) -> str:
     """Why the file's opset was raised, in one line, and what keeping it would cost; "" if it was not.
 
-    To find that cost the passes run again, unless they took longer than MAX_SECOND_RUN_S.
+    To find that cost the passes run again, unless they took longer than MAX_SECOND_RUN_S. It cannot be kept if a pass
+    without rules, such as a tool, made what needs it: such a pass is not asked for an older form.
     """
     if not written.sentence:
         return ""
+    newer = newer_than(history.graph, written.before)
+    unasked = dict.fromkeys(
+        rewrite.pass_name
+        for step in history.steps
+        for rewrite in step.rewrites
+        if rewrite.rule is None and any(node.op in newer for node in rewrite.edit.insert)
+    )
+    if unasked:
+        return f"{written.sentence}; `--opset {KEEP}` is not possible with {' and '.join(unasked)}"
     reason = f"{written.sentence}; `--opset {KEEP}` stays at {written.before}"
     if sum(step.seconds for step in history.steps) > MAX_SECOND_RUN_S:
         return reason

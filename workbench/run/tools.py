@@ -13,6 +13,7 @@ from workbench.errors import UserError
 from workbench.external.quantizer_pass import CALIBRATION
 from workbench.external.tool_call import ToolCall, ToolError, ToolResult, ToolRun
 from workbench.io.checks import SHOWN_NOT_RUN
+from workbench.io.errors import LoadError
 from workbench.io.exporting import export_onnx
 from workbench.io.onnx_file import load_onnx
 from workbench.ir import Graph
@@ -47,7 +48,7 @@ def run_tool(
             calibrated = write_calibration(graph, call.calibration, inputs, folder / CALIBRATION)
         tool_run = ask.to_convert(call, source, target)
         tool_run = replace(tool_run, said="; ".join(filter(None, [calibrated, tool_run.said])))
-        after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
+        after = _opened(target, graph.opset_imports.get("", OPSET))
         _refuse_unknown(graph, after)
         equal_values, reason = None, ""
         if not call.keeps_names:
@@ -59,6 +60,14 @@ def convert_file(source: Path, target: Path, call: ToolCall, heed_cancel: Callab
     """Run the tool on a file, in a separate process. Raises ToolError."""
     with _own_process(heed_cancel) as (ask, _):
         return ask.to_convert(call, source, target)
+
+
+def _opened(target: Path, newest: int) -> Graph:
+    """What the tool wrote. Raises ToolError if it is no valid model."""
+    try:
+        return load_onnx(target, newest=newest)
+    except LoadError as error:
+        raise ToolError(f"its result is no valid model: {error}") from error
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, An
     try:
         tool = getattr(importlib.import_module(request["module"]), request["factory"])(**request["fields"])
         message = tool.convert(Path(request["source"]), target)
-    except MemoryError:
+    except (MemoryError, UserError):
         raise
     except Exception as error:  # tools raise exceptions of any class
         raise ConversionError(f"it ended with {type(error).__name__}: {reason_of(error)}") from error
