@@ -36,3 +36,13 @@ def test_a_step_beyond_the_last_is_said():
 
 def test_a_link_of_what_is_here_says_nothing():
     assert not messages(linked(passes="fold_batchnorm", target="npu", step="1"))
+
+
+def test_the_types_of_inputs_and_outputs_are_in_the_link_the_controls_and_the_command():
+    at = linked(passes="precision_optimal{io=as-computed}", target="cpu", step="1")
+    choice = at.selectbox(key="option_precision_optimal.io")
+    assert (choice.value, choice.options) == ("as-computed", ["float32", "as-computed"])
+    assert all("'precision_optimal{io=as-computed}'" in code.value for code in at.code)
+    choice.set_value("float32").run()
+    assert not at.exception and all("--passes precision_optimal " in code.value for code in at.code)
+    assert at.query_params["passes"] == "precision_optimal"

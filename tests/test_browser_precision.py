@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser import GraphView, go, open_sample, settle
+from tests.browser import GraphView, go, open_sample, select, settle
 
 _HEAD, _ROW = 34, 26  # pixels of the table
 
@@ -36,6 +36,14 @@ def test_a_row_of_the_table_leads_to_its_node_and_the_graph_is_coloured_by_the_e
     assert alone in inspector.inner_text()
     page.get_by_label("Colour by").select_option(label="error cumulative")
     assert view.box(first)["number"] not in ("", alone)
+
+    select(page, page.locator(".st-key-precision_type input"), "int8")
+    page.get_by_role("button", name="Run in both types").click()
+    page.get_by_text("in int8").first.wait_for()
+    settle(page)
+    in_int8 = sentence.inner_text().split("'")[1]
+    assert view.box(in_int8)["number"] in sentence.inner_text() and "in int8" in view.ask("hook => hook.legend()")
+    page.get_by_text("ONNX Runtime's static quantizer leaves them in float32").wait_for()
 
 
 def test_the_links_to_parts_are_readable_beside_the_controls(page):

@@ -147,6 +147,13 @@ def test_an_output_that_does_not_run_is_found(tmp_path):
         forged(tmp_path, text, odd, step).check(runs=1)
 
 
+def test_an_output_for_which_there_is_no_kernel_is_not_compared(tmp_path):
+    words = {"passes": ["precision_greedy"], "options": {"precision_greedy.type": "bfloat16"}}
+    found = certified(small_network(tmp_path / "small.onnx"), tmp_path, **words).check(runs=1)
+    assert "not compared, since ONNX Runtime cannot run the output here" in found.answer and "NOT_IMPL" in found.answer
+    assert "run" not in found.holds
+
+
 # ---- rewrites by themselves ----------------------------------------------------------------------
 
 

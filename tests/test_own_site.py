@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 from urllib.parse import quote, urlsplit
 
@@ -195,10 +196,15 @@ def test_named_folders_are_the_only_ones_and_samples_open_anyway(tmp_path, monke
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_app_that_is_stopped_leaves_no_folder_behind(browser, tmp_path, monkeypatch):
+def test_the_app_that_is_stopped_leaves_no_folder_behind_and_says_its_address_only(browser, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with watched_page(browser) as shown, running_app() as (site, _):
-        shown.goto(site)
+    link = "optimize?model=sample_models/npu_path.onnx&passes=precision_optimal{max_error=0.1}&mode=fast"
+    said = tmp_path / "said.txt"
+    with said.open("wb") as log, watched_page(browser) as shown, running_app(log=log) as (site, pid):
+        shown.goto(f"{site}/{link}")
         settle(shown)
         assert list(tmp_path.glob("workbench-*"))
+        os.killpg(pid, signal.SIGINT)  # as Ctrl-C in a terminal
+        assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT).si_status == 0
     assert not list(tmp_path.glob("workbench-*"))
+    assert said.read_text().split() == f"The app is at {site}; Ctrl-C ends it.".split()

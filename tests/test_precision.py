@@ -18,7 +18,8 @@ from tests.precision_graphs import random_mixed_graph
 from tests.running import outputs, random_inputs, typed
 from workbench import api
 from workbench.io.exporting import export_onnx
-from workbench.ir import DataType, Graph
+from workbench.ir import DataType, Edit, Graph
+from workbench.ir.liveness import unread_nodes
 from workbench.ir.types import numpy_name
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.operator_benchmark import GivenTimes
@@ -27,6 +28,7 @@ from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
 from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call
 from workbench.precision.fitting import MAX_TRIALS, fit
+from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL, narrow_io
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, ValueRecorder
 from workbench.precision.rounding_everywhere import rounded_everywhere
@@ -94,12 +96,16 @@ def test_a_second_run_changes_nothing_and_the_way_back_leaves_no_cast(seed, stra
 @pytest.mark.parametrize("seed", range(8))
 def test_brute_force_finds_nothing_better(seed, weigh):
     original = random_mixed_graph(seed + 100, nodes=7)
-    graph = original.copy()
-    step = run(graph, "optimal", weigh=weigh)
-    costs = [_cost(original, chosen, weigh) for chosen in _all_choices(original)]
-    facts = step.facts
-    assert (facts.bytes_converted if weigh == BYTES else facts.casts) == min(costs)
-    assert facts.bound is None or facts.bound == min(costs)
+    original.apply(Edit(remove=tuple(unread_nodes(original))))
+    costs = {}
+    for io in (AS_IN_MODEL, AS_COMPUTED):
+        graph = original.copy()
+        facts = run(graph, "optimal", weigh=weigh, io=io).facts
+        costs[io] = min(_cost(original, chosen, weigh, io) for chosen in _all_choices(original))
+        assert (facts.bytes_converted if weigh == BYTES else facts.casts) == costs[io]
+        assert facts.bound is None or facts.bound == costs[io]
+    assert costs[AS_COMPUTED] <= costs[AS_IN_MODEL]
+    assert not run(graph, "optimal", weigh=weigh, io=AS_COMPUTED).rewrites
 
 
 def _all_choices(graph: Graph):
@@ -114,9 +120,12 @@ def _all_choices(graph: Graph):
         yield {**choices.fixed, **dict(zip(free, sides, strict=True))}
 
 
-def _cost(original: Graph, sides, weigh: str) -> int:
+def _cost(original: Graph, sides, weigh: str, io: str) -> int:
     """The cost of the graph in these types, counted on it."""
-    counts = count_casts(_in_types(original, sides), FLOAT16)
+    graph = _in_types(original, sides)
+    for edit, _, _ in narrow_io(graph) if io == AS_COMPUTED else ():
+        graph.apply(edit)
+    counts = count_casts(graph, FLOAT16)
     return counts.bytes if weigh == BYTES else counts.casts
 
 
@@ -266,6 +275,7 @@ def test_operators_without_the_type_are_refused():
 # ---- files ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_real_model_is_written_runs_and_reaches_the_bound_that_the_checker_confirms(tmp_path, run):
     output, report, certificate = (tmp_path / name for name in ("half.onnx", "report.json", "certificate.json"))
     code, said, _ = run(
@@ -354,6 +364,7 @@ def test_an_operator_that_gives_nan_is_kept_first():
     assert [*found.kept] == ["b"] and found.needed
 
 
+@pytest.mark.slow
 def test_a_real_model_within_an_error_on_the_command_line(tmp_path, run):
     """Float16 alone is off by 9e-3 here."""
     output, report = tmp_path / "half.onnx", tmp_path / "report.json"

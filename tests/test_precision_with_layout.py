@@ -25,6 +25,7 @@ from workbench.precision.cast_cost import count_casts
 from workbench.precision.element_types import WIDE
 from workbench.precision.joint.conversion_plan import cast_bytes, cheapest_plan, transpose_bytes
 from workbench.precision.joint.orders_and_types import order_and_type_problem
+from workbench.precision.narrow_io import AS_COMPUTED
 from workbench.precision.strategies.precision_strategy import ChosenTypes, type_choices
 from workbench.registry.reading import precision_strategy
 from workbench.rewrite import PassContext, Step, run_pass
@@ -75,6 +76,11 @@ def test_never_more_than_one_after_the_other_and_exactly_the_bound(original):
     assert facts.certified == (facts.bound == cost) and (facts.certified or facts.inexact)
     again = solve(together, "cuda", "optimal-with-layout")
     assert not again.rewrites and traffic(together) == cost
+    as_computed = original.copy()
+    pass_ = precision_strategy("optimal-with-layout", {"io": AS_COMPUTED})
+    facts = run_pass(pass_, as_computed, PassContext(load_profile("cuda")), check_each=True).facts
+    assert facts.certified and facts.bound == traffic(as_computed) <= cost
+    assert not run_pass(pass_, as_computed, PassContext(load_profile("cuda"))).rewrites
 
 
 ORDERS = [(0, 1, 2), (0, 2, 1), (1, 0, 2)]

@@ -135,6 +135,15 @@ def test_where_types_differ_every_edge_names_its_own_and_marks_the_narrower_ones
     assert inputs == {"2 float32", "2 bool", "2 double"}
 
 
+def test_an_input_and_an_output_say_the_type_that_they_have_at_a_moment():
+    history = history_of(
+        load_model(FOLDER / "precision" / "casts.onnxtxt"), ["precision_optimal{io=as-computed}"], "cpu"
+    )
+    scene = view_of(history, "cpu").scene()
+    said = [(at(scene, moment)["in:x"]["d"], at(scene, moment)["out:y"]["d"]) for moment in (0, scene["T"])]
+    assert said == [("1x2x8x8 NCHW float32",) * 2, ("1x2x8x8 NCHW float16", "1x2x8x8 NCHW float32")]
+
+
 def test_weights_have_a_layout_and_a_colour():
     looks = at(view_of(sample_history("npu_path", "layout_greedy", target="npu"), "npu").scene(), 2)
     conv = next(look for look in looks.values() if look["op"].startswith("Conv"))

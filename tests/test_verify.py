@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import CORPUS
 from tests.running import typed
+from workbench import api
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.metrics import measurements_of
@@ -360,6 +361,20 @@ def test_two_files(tmp_path):
     double = saved(head + "g (double[N,3] x) => (double[N,3] y) { y = Relu(x) }", tmp_path / "f.onnx")
     with pytest.raises(MismatchError, match="'x' is float in the first model and double in the second"):
         verify_files(relu, double)
+
+
+def test_a_file_in_narrower_types_has_their_tolerance(tmp_path):
+    head = '<ir_version: 8, opset_import: ["": 17]> g (float[4,3] x) => (float[4,3] y) '
+    wide = saved(head + "{ y = Relu(x) }", tmp_path / "wide.onnx")
+    half = saved(head + "{ r = Relu(x)  h = Cast<to = 10>(r)  y = Cast<to = 1>(h) }", tmp_path / "half.onnx")
+    for verdict in (verify_files(wide, half), verify_files(half, wide), api.verify(wide, half)):
+        assert verdict.ok and verdict.max_rel_error > 1e-4 and not verdict.is_close
+        assert "allowed: relative 0.02 or absolute 0.001, for float16" in verdict.sentence
+    integers = "{ r = Relu(x)  i = QuantizeLinear(r, scale, zero)  y = DequantizeLinear(i, scale, zero) }"
+    coarse = saved(head + "<float scale = {0.02}, uint8 zero = {0}> " + integers, tmp_path / "int8.onnx")
+    assert verify_files(wide, coarse).is_close
+    wrong = saved(head + "{ r = Sigmoid(x)  h = Cast<to = 10>(r)  y = Cast<to = 1>(h) }", tmp_path / "wrong.onnx")
+    assert verify_files(wide, wrong).ok is False
 
 
 @pytest.mark.parametrize(

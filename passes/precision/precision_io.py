@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workbench.inference.bound_shapes import bound_shape
-from workbench.ir import DataType, Edit, Graph, Node
-from workbench.ir.narrowed_io import IN_FLOAT32, INPUT_TYPE, OUTPUT_TYPE
-from workbench.ir.types import TensorType, numpy_name
-from workbench.metrics.transpose_cost import elements, known_sum
-from workbench.precision.element_types import NARROW_TYPES, WIDE
-from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
+from workbench.ir import Graph
+from workbench.precision.narrow_io import narrow_io
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, rewrite_each
 
 
 @dataclass(frozen=True)
@@ -22,7 +17,8 @@ class PrecisionIo(Pass):
 
     The model then takes and returns other types than before; names and shapes stay. The notes "workbench.fed_type.x"
     and "workbench.given_type.y" in the file's metadata hold the type of the loaded model; comparing and measuring cast.
-    The pass is in no preset, since the caller must cast. `precision_undo` declares float32 again.
+    The pass is in no preset, since the caller must cast. Precision strategies do the same with
+    `io=as-computed`. `precision_undo` declares float32 again.
 
     Does not apply to an input:
 
@@ -63,58 +59,4 @@ class PrecisionIo(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
-        for value in graph.outputs:
-            cast = graph.producer(value)
-            if cast is None or not _is_removable(graph, cast):
-                continue
-            computed = graph.tensor_type(cast.inputs[0])
-            assert computed is not None  # otherwise it is no Cast from a known type
-            edit = Edit(
-                remove=(cast.name,),
-                replace={value: cast.inputs[0]},
-                types={value: computed},
-                metadata={OUTPUT_TYPE + value: IN_FLOAT32},
-            )
-            sentence = f"output '{value}' is returned in {numpy_name(computed.dtype)}, as it is computed"
-            yield Rewrite(edit, f"{sentence}; {_saved(graph, (cast,))}", (cast.name,))
-        for value in graph.inputs:
-            casts, narrow = graph.users(value), _type_that_is_read(graph, value)
-            type_ = graph.tensor_type(value)
-            if narrow is None or type_ is None or value in graph.kept.defaults or graph.is_output(value):
-                continue
-            edit = Edit(
-                remove=tuple(cast.name for cast in casts),
-                replace={cast.outputs[0]: value for cast in casts},
-                types={value: TensorType(narrow, type_.shape)},
-                metadata={INPUT_TYPE + value: IN_FLOAT32},
-            )
-            readers = "its reader casts" if len(casts) == 1 else f"its {len(casts):,} readers cast"
-            sentence = f"input '{value}' is taken in {numpy_name(narrow)}, as {readers} it; {_saved(graph, casts)}"
-            yield Rewrite(edit, sentence, tuple(cast.name for cast in casts))
-
-
-def _type_that_is_read(graph: Graph, value: str) -> DataType | None:
-    """The narrower type to which every reader casts a float32 value, for good; None if one does not."""
-    type_ = graph.tensor_type(value)
-    if type_ is None or type_.dtype != WIDE:
-        return None
-    read = {node.attr("to") if node.op == "Cast" else None for node in graph.users(value)}
-    after = (user for node in graph.users(value) for result in node.outputs for user in graph.users(result))
-    if any(user.op == "Cast" and user.attr("to") == WIDE.value for user in after):
-        return None
-    return next((narrow for narrow in NARROW_TYPES.values() if read == {narrow.value}), None)
-
-
-def _is_removable(graph: Graph, node: Node) -> bool:
-    """Whether `node` casts another node's result to float32, from a narrower type, for the caller only."""
-    if node.op != "Cast" or graph.users(node.outputs[0]) or graph.outputs.count(node.outputs[0]) > 1:
-        return False
-    source, result = (graph.tensor_type(value) for value in (node.inputs[0], node.outputs[0]))
-    if source is None or source.dtype not in NARROW_TYPES.values() or result is None or result.dtype != WIDE:
-        return False
-    return graph.producer(node.inputs[0]) is not None and not graph.is_output(node.inputs[0])
-
-
-def _saved(graph: Graph, casts: tuple[Node, ...]) -> str:
-    shapes = (bound_shape(graph, cast.inputs[0]) for cast in casts)
-    return f"{elements(known_sum(None if shape is None else math.prod(shape) for shape in shapes))} no longer cast"
+        yield from rewrite_each(narrow_io(graph), "at the border")

@@ -27,6 +27,8 @@ class PrecisionOptimal(PrecisionStrategy):
     - A value is cast once, however many operators read it in the other type. Constants are cast before the run.
     - If the cost is measured time, operators that are listed for the narrower type may run in either too.
     - Casts between the two types that the graph has already may stay or be removed, as new ones.
+    - With `io=as-computed` a float32 input is in the type in which it is read, and such an output in that in which it
+      is computed, where that needs no Cast.
     - Of choices with the same bytes, the one with the fewest Casts is taken, then the one that changes the fewest
       operators.
 
@@ -125,7 +127,7 @@ class PrecisionOptimal(PrecisionStrategy):
             values = [value for value in graph.values() if value not in known and is_float(graph, value, narrow)]
             times = TypeTimes(graph, narrow, choices.calls, values)
             times.measure(choices.timer, choices.target, self.device)
-        stated = precision_problem(graph, choices.calls, choices.fixed, narrow, self.weigh, times)
+        stated = precision_problem(graph, choices.calls, choices.fixed, narrow, self.weigh, times, choices.free_border)
         solution = solve_cut(stated.problem)
         sides = {name: side for name, side in zip(stated.nodes, solution.sides, strict=True) if name is not None}
         return ChosenTypes(

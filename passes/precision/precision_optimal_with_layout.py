@@ -31,6 +31,7 @@ class PrecisionOptimalWithLayout(PrecisionStrategy):
       in the order and the type that cost least.
     - A Transpose of a float16 value reads and writes half the bytes. So a value that is read in another order and in
       float16 is cast first and transposed then, and back the other way around.
+    - With `io=as-computed` inputs and outputs get the narrower type as for `precision_optimal`.
     - A value is given once in each order and type in which it is read, however many operators read it there.
 
     The bound of the result is the solver's, as for `layout_optimal_any_order`. Layouts and types that are chosen one

@@ -16,7 +16,7 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, re
 class PrecisionUndo(Pass):
     """Each operator in float16 or bfloat16 runs in float32: its constants are cast, and Casts that nothing reads any
     more are removed. What a precision strategy inserted goes; weights keep the numbers to which they were rounded.
-    Inputs and outputs that `precision_io` declared in the narrower type are in float32 again.
+    Inputs and outputs that were declared in the narrower type for it (`io=as-computed`) are in float32 again.
 
     Does not apply to operators whose types their attributes state, to those of which no schema is known, and to other
     inputs and outputs in the narrower type.

@@ -120,6 +120,16 @@ def names_of(text: str) -> tuple[str, ...]:
     return names
 
 
+def precision_type(text: str) -> str:
+    """An element type that precision strategies write, or another word, which argparse refuses."""
+    if text == "int8":
+        raise argparse.ArgumentTypeError(
+            "precision strategies do not write int8; run the pass ort_quantize_static, and leave out what "
+            "`precision MODEL --type int8 --max-error E` lists"
+        )
+    return text
+
+
 def positive(text: str) -> float:
     """A number above 0."""
     try:

@@ -8,7 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import TARGET_DEFAULT, at_least_one, input_arguments, opset_argument, positive, verifier_of
+from workbench.cli.arguments import (
+    TARGET_DEFAULT,
+    at_least_one,
+    input_arguments,
+    opset_argument,
+    positive,
+    precision_type,
+    verifier_of,
+)
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import print_table, say
 from workbench.cli.progress_line import ProgressLine
@@ -19,6 +27,7 @@ from workbench.layout.layout_facts import OperatorTime
 from workbench.layout.profile import machine_target
 from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.opsets.written import INLINE, KEEP, FileForm
+from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.limits import GROW
 from workbench.run.verdict_words import error_text, verdict_word
@@ -27,7 +36,6 @@ if TYPE_CHECKING:
     from workbench.study.tuning.recipe import Recipe
 
 _MAX_STEPS = 16  # if a list is longer, the steps that changed nothing are not printed
-AS_COMPUTED = "as-computed"
 MAX_TIMES = 20  # printed rows of operators' times
 
 # besides `passes` and `preset`, arguments that a recipe replaces
@@ -111,12 +119,13 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     )
     help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
     command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal, optimal-with-layout")
-    command.add_argument("--precision-type", choices=("float16", "bfloat16"), help="the type (default: float16)")
+    types = ("float16", "bfloat16")
+    command.add_argument("--precision-type", type=precision_type, choices=types, help="the type (default: float16)")
     help_text = (
         "element types of inputs and outputs: float32, as in the model (default), or as-computed, without Casts where "
         "the model computes in the narrower type only"
     )
-    command.add_argument("--io", choices=("float32", AS_COMPUTED), help=help_text)
+    command.add_argument("--io", choices=(AS_IN_MODEL, AS_COMPUTED), help=help_text)
     help_text = "the largest relative error of an output; operators that lose most stay in float32 until it holds"
     command.add_argument("--max-error", type=positive, metavar="E", help=help_text)
     help_text = "a pattern of names of nodes that stay in float32; may be repeated"

@@ -11,7 +11,7 @@ from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import say
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
-from workbench.run.verdict_words import verdict_label
+from workbench.run.verdict_words import verdict_word
 
 HELP = "compare two models on the same inputs"
 
@@ -45,5 +45,5 @@ def verify_command(
         fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
         print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))
     else:
-        say(f"{verdict_label(verdict.ok)}: {verdict.sentence}")
+        say(f"{verdict_word(verdict)}: {verdict.sentence}")
     return {True: DONE, False: FAILED, None: UNVERIFIED}[verdict.ok]

@@ -3,12 +3,13 @@
 An operator that runs in both types is a choice; one whose type is wanted, or that must stay in float32, is fixed.
 Values that differ by a Cast between the two types are one value, which is cast once for all its readers. A Cast to
 float32 of rounded numbers gives a value that exists in the narrower type already. Constants are cast before the run
-and cost nothing. Inputs and outputs keep their types.
+and cost nothing. Inputs and outputs keep their types, but for those whose type is free: such an input is a choice that
+costs nothing, and such an output is in the type that its operator gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node
@@ -17,6 +18,7 @@ from workbench.layout.problem.two_layouts import start_of_chain
 from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.precision.cast_cost import bytes_converted
 from workbench.precision.element_types import WIDE, FloatCall, is_float, is_type_cast, reads_rounded
+from workbench.precision.narrow_io import before_casts
 from workbench.precision.type_times import TypeTimes
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 
@@ -54,12 +56,14 @@ def precision_problem(
     narrow: DataType,
     weigh: str,
     times: TypeTimes | None = None,
+    free_border: Collection[str] = (),
 ) -> PrecisionProblem:
     """The problem of a graph. calls: of the operators that run in both types, by node.
 
     fixed: the side of those that have no choice. weigh: BYTES or COUNT of Casts, or TIME, which `times` has.
+    free_border: inputs and outputs in float32 whose type is free.
     """
-    return _Builder(graph, calls, fixed, narrow, weigh, times).build()
+    return _Builder(graph, calls, fixed, narrow, weigh, times, free_border).build()
 
 
 class _Builder:
@@ -73,9 +77,10 @@ class _Builder:
         narrow: DataType,
         weigh: str,
         times: TypeTimes | None,
+        free_border: Collection[str],
     ) -> None:
         self.graph, self.calls, self.narrow, self.weigh, self.times = graph, calls, narrow, weigh, times
-        self.complete = True
+        self.complete, self.free_border = True, free_border
         self.free = computed_from_constants(graph)  # computed before the run
         self.choices = [Choice((0, None)), Choice((None, 0))]  # what has one type only, by side
         self.nodes: list[str | None] = [None, None]
@@ -89,6 +94,10 @@ class _Builder:
         for value in self.graph.values():
             if value not in self.graph.constants and self._side(value) is not None:
                 readers.setdefault(self._root(value), []).extend(self._readers(value))
+        for root, of_root in readers.items():
+            source = before_casts(self.graph, root, self.narrow)
+            if source != root and self._is_free_input(source):  # what reads its rounded numbers in float32 keeps it so
+                readers[source].extend(of_root)
         values = tuple(self._shared(root, tuple(result)) for root, result in readers.items())
         return PrecisionProblem(CutProblem(tuple(self.choices), values), tuple(self.nodes), self.complete)
 
@@ -118,7 +127,7 @@ class _Builder:
         for user in self.graph.users(value):
             if not is_type_cast(self.graph, user, self.narrow):
                 yield self.choice_of.get((user.name, value), side)
-        if self.graph.is_output(value):
+        if self.graph.is_output(value) and value not in self.free_border:
             yield side
 
     def _shared(self, root: str, readers: tuple[int, ...]) -> SharedValue:
@@ -126,8 +135,20 @@ class _Builder:
         assert side is not None
         if producer is not None and reads_rounded(self.graph, producer, self.narrow):
             side = LAST_SIDE  # where its numbers are already, so that only readers in float32 need the Cast
+        if self._is_free_input(root):
+            return self._free_input(root, readers)
         choice = side if producer is None else self.choice_of.get((producer.name, root), side)
         return SharedValue(choice, readers, self._cost(root, self.narrow), self._cost(root, WIDE))
+
+    def _is_free_input(self, value: str) -> bool:
+        return value in self.free_border and self.graph.is_input(value)
+
+    def _free_input(self, root: str, readers: tuple[int, ...]) -> SharedValue:
+        """An input whose readers differ is taken in float32, and cast to the narrower type once."""
+        self.choices.append(Choice((0, 1)))  # among equal costs, as in the model
+        self.nodes.append(None)
+        cost = self._cost(root, self.narrow)
+        return SharedValue(len(self.choices) - 1, readers, cost, cost)
 
     def _operator_costs(self, node: Node) -> tuple[int, int]:
         """In float32 and in the narrower type; 0 unless the cost is time."""

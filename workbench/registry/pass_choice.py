@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.pipeline.pipeline import Fixpoint, Part, Pipeline
 from workbench.pipeline.repeat import Repeat
+from workbench.precision.narrow_io import AS_COMPUTED
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, precision_strategy, read_pipeline
 from workbench.registry.reading import preset as preset_pipeline
@@ -47,7 +48,7 @@ def choose(
     feed_inputs, give_outputs: whether the passes of these names run last.
     export_for: a runtime ("onnxruntime"), for whose own operators the last passes are.
     precision:  the precision strategy ("optimal") to run after all of these but the last; None for none.
-    io_as_computed: whether `precision_io` runs after it.
+    io_as_computed: whether inputs and outputs get the types that it computes.
     options:    maps "pass.field" to a value, for every run of that pass.
     Raises PassError, PipelineError or OptionError with one sentence.
     """
@@ -55,10 +56,11 @@ def choose(
     chosen = chosen.with_layout(None if layout is None else layout_strategy(layout))
     first = [FIX] * fix_dims + [FREE_DIMS] * bool(free_dims)
     others = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
-    layouts_at_border, types_at_border = [FEED] * feed_inputs + [GIVE] * give_outputs, [IO] * io_as_computed
-    # at an input a Cast may stand on either side of the Transpose
-    last = [*types_at_border, *layouts_at_border, *(types_at_border if layouts_at_border else [])]
-    types = () if precision is None else (precision_strategy(precision),)
+    last = [FEED] * feed_inputs + [GIVE] * give_outputs
+    if io_as_computed and (last or precision is None):  # at an input a Cast may stand on either side of the Transpose
+        last.append(IO)
+    types_of = {"io": AS_COMPUTED} if io_as_computed else {}
+    types = () if precision is None else (precision_strategy(precision, types_of),)
     runtime = () if export_for is None else read_pipeline(library.runtime_preset(export_for)).parts
     before: list[Part] = [library.find_pass(name)() for name in first]
     pipeline = Pipeline((*before, *others.parts, *types, *(library.find_pass(name)() for name in last), *runtime))

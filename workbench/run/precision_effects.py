@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import UserError
-from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
-from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.emulation import ComparedResult, emulate
+from workbench.precision.int8.quantizer_rounding import INT8_TYPE, QuantizerRounding, Ranges, values_to_record
+from workbench.precision.rounding import CastRounding, Rounding
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
-from workbench.run.parts_in_order import GraphPart, parts_in_order
 from workbench.run.profiling.progress import ProgressCallback
-from workbench.run.randomness import is_random, with_seeds
+from workbench.run.recorded_ranges import recorded_ranges
+from workbench.run.running_in_parts import run_in_parts
 from workbench.run.verdict_words import relative_error_text
 from workbench.run.worker.client import Worker
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits, weight_bytes
-from workbench.run.worker.tensors import load_tensors, save_tensors
 
-WITHOUT_EFFECT = "they run in one type only, hold bodies, or give no floats"  # of other operators, why
-_PART = 1000  # nodes of the graph with the copies that run at once
+EFFECT_TYPES = (*NARROW_TYPES, INT8_TYPE)
+_RECORDING = 0.25  # the share of the run before: a quarter of all copies
 _ACTIVATIONS = 3  # each value in float32, from the operator alone in the type, and from all in the type
 
 
@@ -41,6 +38,9 @@ class Effect:
                 in float32, as most kernels of ONNX Runtime for float16 on a CPU do, and its results are rounded.
     cumulative: all operators before it run so too. One that runs in float32 only does so in float32.
     max_abs:    the largest finite magnitude of its results in the run in float32.
+    In int8 the operands and results are rounded that ONNX Runtime's static quantizer quantizes (`QuantizerRounding`).
+    Of a result that only a Relu or Clip reads, the part that it lets through counts in all three numbers. An operator
+    that stays in float32 is among them if it gives an output; alone is then 0.
     An error is infinite if the result overflows, or is not 0 where all of it is 0 in float32; NaN if a NaN arises.
     """
 
@@ -59,70 +59,56 @@ def precision_effects(
     graph: Graph,
     narrow: str = "float16",
     *,
+    per_channel: bool = True,
     inputs: Mapping[str, np.ndarray] | None = None,
     worker: Worker | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> tuple[Effect, ...]:
     """The effects of the operators that run in float32 and may run in `narrow`, in the order of the graph.
 
-    All come from one run in ONNX Runtime, without optimizations, of a graph that has every operator three times.
-    Random operators get one seed, so that they draw the same numbers each time. The graph runs in parts, for progress.
-    narrow: "float16" or "bfloat16". inputs: seeded ones by default. worker: the process that runs it; its own if None.
+    All come from one run in ONNX Runtime, without optimizations, of a graph that has every operator three times; in
+    int8 a run before it records the ranges of values. Random operators get one seed, so that they draw the same numbers
+    each time. The graph runs in parts, for progress.
+    narrow: one of EFFECT_TYPES. per_channel: whether a weight in int8 has a scale for each channel.
+    inputs: seeded ones by default. worker: the process that runs it; its own if None.
     on_progress: called with what is done and the share of the run that is done; may raise to stop.
     Raises UserError if the graph does not run, needs more memory than is free, or has no such operator.
     """
     report = on_progress or (lambda text, share: None)
-    report(f"copying each operator, for float32 and {narrow}", 0.0)
-    emulation = emulate(graph, NARROW_TYPES[narrow])
-    if not emulation.results:
-        raise UserError(f"no operator of '{graph.name}' runs in float32 and may run in {narrow}")
     tensors = dict(inputs) if inputs is not None else seed_inputs(graph)
-    weights, dims = weight_bytes(graph), {**graph.dims, **dims_of(graph, tensors)}
-    need = weights + _ACTIVATIONS * (estimate_bytes(graph, dims) - weights)
-    refuse_unless_fits(need, f"'{graph.name}' in two types")
     asked = worker or Worker()
     try:
-        scalars = _run(emulation.graph, tensors, asked, need, report)
+        if narrow == INT8_TYPE:
+            ranges = ranges_for_int8(graph, tensors, asked, lambda text, share: report(text, share * _RECORDING))
+            rounding = QuantizerRounding(graph, ranges, per_channel)
+            rest = lambda text, share: report(text, _RECORDING + share * (1 - _RECORDING))  # noqa: E731
+            return effects_of(graph, rounding, narrow, tensors, asked, rest)
+        return effects_of(graph, CastRounding(NARROW_TYPES[narrow]), narrow, tensors, asked, report)
     finally:
         if worker is None:
             asked.close()
+
+
+def ranges_for_int8(graph: Graph, inputs: Tensors, worker: Worker, report: ProgressCallback) -> Ranges:
+    """The ranges of the values that ONNX Runtime's quantizer may quantize, of a run on these inputs."""
+    need = estimate_bytes(graph, {**graph.dims, **dims_of(graph, inputs)})
+    refuse_unless_fits(need, f"'{graph.name}'")
+    return recorded_ranges(graph, values_to_record(graph), inputs, worker, need, report)
+
+
+def effects_of(
+    graph: Graph, rounding: Rounding, narrow: str, inputs: Tensors, worker: Worker, report: ProgressCallback
+) -> tuple[Effect, ...]:
+    """The effects of operators that the rounding rounds; the rest as in `precision_effects`."""
+    report(f"copying each operator, for float32 and {narrow}", 0.0)
+    emulation = emulate(graph, rounding)
+    if not emulation.results:
+        raise UserError(f"no operator of '{graph.name}' runs in float32 and may run in {narrow}")
+    weights, dims = weight_bytes(graph), {**graph.dims, **dims_of(graph, inputs)}
+    need = weights + _ACTIVATIONS * (estimate_bytes(graph, dims) - weights)
+    refuse_unless_fits(need, f"'{graph.name}' in two types")
+    scalars = run_in_parts(emulation.graph, inputs, worker, need, "running each operator in both types", report)
     return tuple(_effects(graph, emulation.results, scalars))
-
-
-def _run(
-    graph: Graph, inputs: Tensors, worker: Worker, need: int, report: ProgressCallback
-) -> Mapping[str, np.ndarray]:
-    defaults = {value: constant.numpy() for value, constant in graph.kept.defaults.items()}
-    with tempfile.TemporaryDirectory(dir=worker.folder, prefix="effects-") as folder:
-        parts = []
-        for number, part in enumerate(parts_in_order(graph, _PART)):
-            report(f"writing part {number + 1:,}", 0.0)
-            parts.append(_written(part, Path(folder) / str(number)))
-        source, target = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
-        save_tensors(source, {**defaults, **inputs})
-
-        def on_event(event: Mapping[str, Any]) -> None:
-            report(event["stage"], event["done"] / event["total"])
-
-        worker.request(
-            "parts",
-            parts=parts,
-            results=graph.outputs,
-            inputs=str(source),
-            outputs=str(target),
-            stage="running each operator in both types",
-            need_bytes=need,
-            on_progress=on_event,
-        )
-        return load_tensors(target)
-
-
-def _written(part: GraphPart, folder: Path) -> dict[str, Any]:
-    """The part as a file in a new folder, for the worker."""
-    folder.mkdir()
-    file = export_onnx(part.graph, folder / "model.onnx", check=False, opset=NEWEST).path
-    model = with_seeds(file, folder) if is_random(part.graph) else file
-    return {"model": str(model), "read": part.graph.inputs, "spent": part.spent}
 
 
 def _effects(
@@ -131,7 +117,8 @@ def _effects(
     for name, compared in results.items():
         magnitudes = [max(0.0, float(scalars[result.magnitude])) for result in compared]
         pairs = list(zip(compared, magnitudes, strict=True))
-        alone = _worst([_relative(scalars[result.alone], magnitude) for result, magnitude in pairs])
+        rounded = [(result.alone, magnitude) for result, magnitude in pairs if result.alone is not None]
+        alone = _worst([_relative(scalars[name], magnitude) for name, magnitude in rounded])
         cumulative = _worst([_relative(scalars[result.cumulative], magnitude) for result, magnitude in pairs])
         yield Effect(name, graph.node(name).op, alone, cumulative, max(magnitudes))
 
@@ -144,7 +131,7 @@ def _relative(difference: np.ndarray, magnitude: float) -> float:
 
 
 def _worst(errors: list[float]) -> float:
-    return math.nan if any(map(math.isnan, errors)) else max(errors)
+    return math.nan if any(map(math.isnan, errors)) else max(errors, default=0.0)
 
 
 def _is_not_finite(value: object) -> bool:
@@ -174,6 +161,13 @@ def loss_text(error: float, max_abs: float) -> str:
     if math.isinf(error):
         return "overflows" if max_abs else "not 0"
     return relative_error_text(error)
+
+
+def without_effect(narrow: str) -> str:
+    """Why other operators have no effect, as a clause."""
+    if narrow == INT8_TYPE:
+        return "ONNX Runtime's static quantizer leaves them in float32, or they give no floats"
+    return "they run in one type only, hold bodies, or give no floats"
 
 
 def _outputs_text(graph: Graph, effects: Sequence[Effect], narrow: str) -> str:

@@ -65,6 +65,11 @@ class RunRecorder(ValueRecorder):
             return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs, worker=worker)}
 
     def output_error(self, graph: Graph, narrow: str) -> Callable[[Graph], float]:
+        error = self.error_as_written(graph)
+        return lambda other: error(rounded_everywhere(other, NARROW_TYPES[narrow]))
+
+    def error_as_written(self, graph: Graph) -> Callable[[Graph], float]:
+        """The same, without roundings that the other form does not have itself."""
         expected, numbers = self._outputs(graph), itertools.count(1)
 
         def error(other: Graph) -> float:
@@ -72,7 +77,7 @@ class RunRecorder(ValueRecorder):
             if self._on_progress is not None:
                 text = f"run {number} of at most {MAX_TRIALS}, with other operators in float32"
                 self._on_progress(text, min(number / MAX_TRIALS, 1.0))
-            found = compare(expected, self._outputs(rounded_everywhere(other, NARROW_TYPES[narrow])))
+            found = compare(expected, self._outputs(other))
             comparable = all(output.max_rel is not None for output in found.outputs)
             return (found.max_rel_error or 0.0) if comparable else math.inf
 

@@ -220,10 +220,11 @@ class Verifier:
         other._form = form
         return other
 
-    def check_file(self, graph: Graph, file: Path) -> Verdict:
-        """Compare the file from which `graph` was loaded, whatever program wrote it."""
+    def check_file(self, graph: Graph, file: Path, narrowed: bool = False) -> Verdict:
+        """Compare the file from which `graph` was loaded, whatever program wrote it. narrowed: as in `check`."""
+        allowed = allowed_in(self.original, graph) if narrowed else self.allowed
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._verdict(graph, lambda: self._runnable(file, Path(folder)), self.allowed)
+            return self._verdict(graph, lambda: self._runnable(file, Path(folder)), allowed)
 
     def _verdict(self, graph: Graph, candidate: Callable[[], Path], allowed: Allowed) -> Verdict:
         """The verdict on the graph. candidate: returns its file, once the original has run."""

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from workbench.view import ids
+from workbench.view.border_styles import FOREVER
 from workbench.view.groups import Group
 from workbench.view.node_style import NO_KIND, PLAIN, NodeStyle, shortened_name
 from workbench.view.placement import Item
-from workbench.view.timeline import FOREVER, Timeline, Version
+from workbench.view.timeline import Timeline, Version
 
 NODE, GROUP, INPUT, OUTPUT, CONSTANT = "node", "group", "input", "output", "constant"
 _LETTER_WIDTH, _SIDE_MARGINS = 6.5, 22  # pixels of a letter, and of both margins of a box
@@ -150,7 +151,7 @@ def _public(boxes: Boxes, timeline: Timeline, prefix: str, kind: str, values: It
             continue
         for value in names:
             id_ = f"{prefix}{value}"
-            boxes.add(Box(id_, kind, [(0, FOREVER, timeline.styles_of_values[id_])]), [id_])
+            boxes.add(Box(id_, kind, timeline.styles_of_values[id_]), [id_])
 
 
 def _short_lived(boxes: Boxes, timeline: Timeline) -> None:

@@ -15,26 +15,22 @@ from functools import cached_property
 
 from workbench.fusion.opened_groups import OpenedChange, OpenedGroups
 from workbench.ir import Graph, Node
-from workbench.layout.infer import TENSOR, infer_layouts, infer_near
+from workbench.layout.infer import infer_layouts, infer_near
 from workbench.layout.profile import Profile
 from workbench.rewrite import AppliedRewrite, History, Step
+from workbench.view.border_styles import FOREVER, BorderStyles, StyleSpan
 from workbench.view.diff import diff
 from workbench.view.ids import INPUT_ID, OUTPUT_ID
 from workbench.view.node_style import (
-    NO_KIND,
-    OWN,
     NodeStyle,
     constant_style,
     fusion_label,
-    is_of_weights,
     result_layouts,
     shape_text,
     style_of,
 )
 from workbench.view.source_code import modules_of, modules_of_pair
 from workbench.view.value_types import EdgeInterval, LabelSpan, TypeWidths, ValueLabel, value_label, widths_of
-
-FOREVER = 1_000_000_000  # later than any moment: the `dies` of a version that exists at the end
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class Timeline:
     step_spans: list[StepSpan] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    styles_of_values: dict[str, NodeStyle] = field(default_factory=dict)  # by "in:..." and "out:..."
+    styles_of_values: dict[str, list[StyleSpan]] = field(default_factory=dict)  # by "in:..." and "out:..."
     shapes: dict[str, str] = field(default_factory=dict)  # of each node's first result, by node name
     constant_styles: dict[str, NodeStyle] = field(default_factory=dict)  # by value, of each constant that a node reads
     groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by fused group: its (born, dies) intervals
@@ -232,6 +228,7 @@ class _Record:
         self._events: list[Event] = []
         self._shapes: dict[str, str] = {}
         self._constants: dict[str, NodeStyle] = {}
+        self._border = BorderStyles(target)
         self._fresh: set[str] = set()  # nodes whose style is set again at the end of the step
         self._groups: dict[str, list[tuple[int, int]]] = {}
         self._group_since: dict[str, int] = {}
@@ -242,6 +239,7 @@ class _Record:
             self._begin(graph, node, 0, "")
         self._connect(graph, [node.name for node in graph.nodes])
         self._connect_outputs(graph)
+        self._border.note(graph, self._layouts, self.now)
         self.settle(graph, layouts)
 
     def event(self, event: Event) -> None:
@@ -267,6 +265,7 @@ class _Record:
             self._begin(graph, node, step, fused if len(change.inserted) == 1 else "")
         self._connect(graph, touched)
         self._connect_outputs(graph)
+        self._border.note(graph, self._layouts, self.now)
 
     def _group_operators(self, groups: OpenedGroups) -> None:
         """Record which fused groups exist now, and their operators."""
@@ -285,7 +284,7 @@ class _Record:
         self._fresh.clear()
 
     def timeline(self, graph: Graph) -> Timeline:
-        ends = (graph, self._first)  # the two files of a pair may have different inputs
+        # the two files of a pair may have different inputs
         inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
         for name, since in self._group_since.items():
@@ -295,8 +294,6 @@ class _Record:
         for target in list(self._open_edges):
             self._disconnect(target, list(self._open_edges[target]), FOREVER)
         widths = widths_of({label for spans in self._edges.values() for _, _, label in spans})
-        values = {f"{INPUT_ID}{v}": self._value_style(g, v, widths, "input") for g in ends for v in g.inputs}
-        values |= {f"{OUTPUT_ID}{v}": self._value_style(g, v, widths, "output") for g in ends for v in g.outputs}
         return Timeline(
             versions=self._versions,
             edges={edge: widths.intervals(spans) for edge, spans in self._edges.items()},
@@ -304,21 +301,13 @@ class _Record:
             step_spans=self.step_spans,
             inputs=inputs,
             outputs=outputs,
-            styles_of_values=values,
+            styles_of_values=self._border.styles(widths),
             shapes=self._shapes,
             constant_styles=self._constants,
             groups=self._groups,
             group_of=self._group_of,
             widths=widths,
         )
-
-    def _value_style(self, graph: Graph, value: str, widths: TypeWidths, what: str) -> NodeStyle:
-        label = value_label(graph, value, self._layouts, self._target)
-        kind, layout = label.kind, self._layouts.get(value, TENSOR)
-        if what == "input" and is_of_weights(layout):  # it has its layout on every target
-            kind = OWN
-        text, type_ = widths.text(label), label.type_name
-        return NodeStyle(what, value, text, kind, NO_KIND, what, "", result_layout=layout, element_type=type_)
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)

@@ -12,8 +12,9 @@ Steiner arborescence of depth three (Hwang, Richards and Winter 1992).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
 from math import prod
 
 from workbench.ir import Node
@@ -24,13 +25,13 @@ from workbench.layout.problem.orders import always_paid, weight_of
 from workbench.layout.problem.transpose_classes import in_memory, shape_of_root
 from workbench.layout.profile import Profile
 from workbench.precision.cast_cost import bytes_converted, casts_between
-from workbench.precision.element_types import WIDE, is_float
+from workbench.precision.element_types import WIDE, is_float, reads_rounded
 from workbench.precision.joint.conversion_classes import conversion_classes
 from workbench.precision.joint.conversion_plan import cast_bytes, cheapest_plan, transpose_bytes
 from workbench.precision.problem import type_side, written_side
 from workbench.precision.strategies.precision_strategy import TypeChoices
 from workbench.solvers.integer_program import Cost, Form, IntegerProgram, OrderedValue
-from workbench.solvers.minimum_cut import FIRST_SIDE
+from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 
 NO_CONVERSION = Form((0, 0, 0))
 TRANSPOSE_BEFORE, CAST, TRANSPOSE_AFTER = "before", "cast", "after"  # conversions of a value, as in `ConversionPlan`
@@ -78,25 +79,29 @@ class _Builder:
     MADE:     its operator or a Transpose of that result gives it on this side in this order.
     THERE:    a Cast gives it on this side, in some order.
     READABLE: it is there on this side in this order.
+
+    IN_FLOAT32 is a label of an input whose type is free: it is taken in float32.
     """
 
     GIVEN, MADE, THERE, READABLE = "given", "made", "there", "readable"
+
+    IN_FLOAT32 = ("input in float32",)
 
     def __init__(self, choices: TypeChoices, layouts: dict[str, str], target: Profile) -> None:
         self.choices, self.graph, self.narrow = choices, choices.graph, choices.narrow
         self.orders = OperatorOrders(self.graph, layouts, target, BYTES, conversion_classes(self.graph, choices.narrow))
         self.orders.spread()
         self.roots = {r: i for i, r in enumerate(r for r in self.orders.members if r not in self.orders.fixed)}
+        interface = self.orders.interface()
+        counts = Counter(use.root for use in (*interface.gives, *interface.needs))
+        at_border = {use.value: use.root for use in (*interface.gives, *interface.needs)}
+        self.free_border = {value for value in choices.free_border if counts[at_border[value]] == 1}
+        self.free_inputs = self.free_border.intersection(self.graph.inputs)
         self.given: dict[str, _Labels] = {}  # by root
         self.needed: dict[str, _Labels] = {}
 
     def build(self) -> OrderAndTypeProblem:
-        interface = self.orders.interface()
-        as_written = OperatorForm(None, None)
-        operators: list[tuple[str | None, dict[OperatorForm, Form]]] = [
-            (None, {as_written: self._form(Uses(interface.gives, []), set(), None, 0)}),
-            (None, {as_written: self._form(Uses([], interface.needs), set(), None, 0)}),
-        ]
+        operators: list[tuple[str | None, dict[OperatorForm, Form]]] = [(None, forms) for forms in self._border()]
         for name, forms in self.orders.forms.items():
             operators.append((name, self._distinct(self.graph.node(name), forms)))
         first_uses = self._first_uses([next(iter(forms.values())) for _, forms in operators])
@@ -113,6 +118,25 @@ class _Builder:
         return OrderAndTypeProblem(
             problem, tuple(nodes), tuple(forms_of_nodes), tuple(start), self._always(), self.orders.complete
         )
+
+    def _border(self) -> Iterator[dict[OperatorForm, Form]]:
+        """Inputs and outputs as written, and the two types of each whose type is free."""
+        interface, free = self.orders.interface(), self.free_border
+        gives, needs = ([use for use in uses if use.value not in free] for uses in (interface.gives, interface.needs))
+        for fixed in (Uses(gives, []), Uses([], needs)):
+            yield {OperatorForm(None, None): self._form(fixed, set(), None, 0)}
+        chosen = [Uses([use], []) for use in interface.gives if use.value in free]
+        chosen += [Uses([], [use]) for use in interface.needs if use.value in free]
+        for uses in chosen:
+            values = {use.value for use in (*uses.gives, *uses.needs)}
+            wide, narrow = (self._form(uses, values, side, side) for side in (FIRST_SIDE, LAST_SIDE))
+            in_float32 = tuple((self.roots[use.root], self.IN_FLOAT32) for use in uses.gives)
+            # an output is in the narrower type only where it is computed in it, not for a Cast to it
+            made = tuple((self.roots[use.root], (self.MADE, LAST_SIDE, self._stored(use))) for use in uses.needs)
+            yield {
+                OperatorForm(None, FIRST_SIDE): replace(wide, gives=(*wide.gives, *in_float32)),
+                OperatorForm(None, LAST_SIDE): replace(narrow, needs=made),
+            }
 
     def _distinct(self, node: Node, by_perm: dict[Permutation | None, Uses]) -> dict[OperatorForm, Form]:
         """The forms of an operator, the one in the type as written first; of equal ones the first."""
@@ -142,6 +166,8 @@ class _Builder:
                 gives.append((self.roots[use.root], stored))
                 continue
             of_value = self._side(use, typed, side)
+            if self._is_rounded(use.value):
+                of_value = LAST_SIDE  # where its numbers are already, so that only readers in float32 need the Cast
             self.given.setdefault(use.root, {})[of_value, stored] = None
             labels = ((self.GIVEN, of_value), (self.MADE, of_value, stored), (self.READABLE, of_value, stored))
             gives += [(self.roots[use.root], label) for label in labels]
@@ -157,6 +183,18 @@ class _Builder:
 
     def _side(self, use: OrderedUse, typed: set[str], side: int | None) -> int:
         return side if side is not None and use.value in typed else written_side(self.graph, use.value)
+
+    def _is_rounded(self, value: str) -> bool:
+        producer = self.graph.producer(value)
+        return producer is not None and reads_rounded(self.graph, producer, self.narrow)
+
+    def _before_rounding(self, root: str) -> str:
+        """The root of the value that was rounded to give this one, any number of times; itself if it was not."""
+        while self._is_rounded(root):
+            producer = self.graph.producer(root)
+            assert producer is not None  # it is the Cast that gives the rounded numbers
+            root = self.orders.origins[producer.inputs[0]].root
+        return root
 
     def _stored(self, use: OrderedUse) -> Permutation:
         return in_memory(use.order, self.orders.shapes[use.root])
@@ -211,13 +249,15 @@ class _Builder:
             for order in transposed:
                 gives = ((self.MADE, side, order), (self.READABLE, side, order))
                 result[TRANSPOSE_BEFORE, side, order] = self._conversion(root, before, (self.GIVEN, side), *gives)
-            if not any(at == other for at, _ in needed):
+            is_narrowed_input = side == LAST_SIDE and root in self.free_inputs
+            if is_narrowed_input or not any(at == other for at, _ in needed):
                 continue
+            source = self._before_rounding(root)
+            of_input = [(self.roots[source], self.IN_FLOAT32)] if source in self.free_inputs - {root} else []
             for order in orders:
                 readable = (self.READABLE, other, order)
-                result[CAST, side, order] = self._conversion(
-                    root, cast, (self.MADE, side, order), (self.THERE, other), readable
-                )
+                form = self._conversion(root, cast, (self.MADE, side, order), (self.THERE, other), readable)
+                result[CAST, side, order] = replace(form, needs=(*form.needs, *of_input))
                 if transposed:
                     result[TRANSPOSE_AFTER, side, order] = self._conversion(root, after, (self.THERE, other), readable)
         return result
@@ -238,7 +278,9 @@ class _Builder:
         return 0 if shape is None else prod(shape)
 
     def _always(self) -> int:
-        """Of Casts of rounded numbers, which are no conversions, and of Transposes in bodies and of unknown rank."""
-        others = [n for n in casts_between(self.graph, self.narrow) if not self.orders.is_conversion(n)]
+        """Of Casts that are neither conversions nor give rounded numbers, and of Transposes in bodies and of unknown
+        rank."""
+        casts = casts_between(self.graph, self.narrow)
+        others = [n for n in casts if not (self.orders.is_conversion(n) or self._is_rounded(n.outputs[0]))]
         cast = sum(bytes_converted(self.graph, node.inputs[0], self.narrow) or 0 for node in others)
         return 2 * always_paid(self.graph, self.orders.fixed, BYTES) + cast

@@ -23,6 +23,7 @@ from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, Not
 from workbench.precision.fitting import Fitted, fit
 from workbench.precision.kernel_types import KERNEL_RUNTIMES, KernelLists, RuntimeKernels
 from workbench.precision.must_stay import reason_to_stay
+from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL, free_border, narrow_io
 from workbench.precision.precision_facts import TRAFFIC, KeptWide, PrecisionFacts
 from workbench.precision.problem import type_side
 from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
@@ -42,6 +43,7 @@ class TypeChoices:
 
     calls:   of these operators, by node. fixed: the side of those without a choice. reasons: why they have none; for
              the others, what prevents the other type. timer: for strategies that weigh time.
+    free_border: inputs and outputs in float32 whose type is free.
     """
 
     graph: Graph
@@ -51,6 +53,7 @@ class TypeChoices:
     fixed: Mapping[str, int]
     reasons: Mapping[str, str]
     timer: OperatorTimer | None = None
+    free_border: frozenset[str] = frozenset()
 
     def keeping(self, reasons: Mapping[str, str]) -> TypeChoices:
         """The same with these operators in float32, each for its reason."""
@@ -89,7 +92,12 @@ class PrecisionStrategy(Pass):
     type: str = option("float16", "The narrower type.", choices=tuple(NARROW_TYPES))
     keep: str = option("", "Patterns of names of nodes that stay in float32, separated by commas: /head/*,Pow_12.")
     max_error: float = option(0.0, "The largest relative error of an output; 0: any that the type allows.", least=0.0)
-
+    io: str = option(
+        AS_IN_MODEL,
+        "Element types of inputs and outputs: float32, as in the model, or as-computed, without Casts where the model "
+        "computes in the narrower type only.",
+        choices=(AS_IN_MODEL, AS_COMPUTED),
+    )
     runtime: str = option(
         "", "Operators of which this runtime has no kernel in the type stay in float32.", choices=("", *KERNEL_RUNTIMES)
     )
@@ -112,13 +120,16 @@ class PrecisionStrategy(Pass):
         recorded, note = _recorded(graph, context, narrow)
         kernels = context.get(KernelLists).of(self.runtime) if self.runtime else None
         choices = type_choices(graph, narrow, context.get(Profile), name_patterns(self.keep), recorded, kernels)
-        choices = self.considered(replace(choices, timer=context.find(OperatorTimer)))
+        free = free_border(graph, narrow) if self.io == AS_COMPUTED else frozenset()
+        choices = self.considered(replace(choices, timer=context.find(OperatorTimer), free_border=free))
         chosen, fitted = self.choose(choices), None
         if self.max_error:
             fitted = self._fitted(choices, chosen, context.get(ValueRecorder))
             choices = choices.keeping(self._reasons(graph, fitted))
             chosen = self.choose(choices)
         yield from self.conversions(graph, choices, chosen)
+        if self.io == AS_COMPUTED:
+            yield from rewrite_each(narrow_io(graph), "at the border")
         return self._facts(graph, choices, chosen, fitted, note)
 
     def tidied(self, graph: Graph, narrow: DataType, context: PassContext) -> Iterator[Rewrite]:

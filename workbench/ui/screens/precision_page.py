@@ -1,4 +1,4 @@
-"""The page Precision: which operators lose the accuracy in float16 or bfloat16, beside the graph."""
+"""The page Precision: which operators lose the accuracy in float16, bfloat16 or int8, beside the graph."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.precision.element_types import NARROW_TYPES
 from workbench.run.precision_effects import (
-    WITHOUT_EFFECT,
+    EFFECT_TYPES,
     Effect,
     by_loss,
     loss_sentence,
     loss_text,
     precision_effects,
+    without_effect,
 )
 from workbench.ui.screens.memory_page import graphs_of
 from workbench.ui.state.graph_views import shown_graph
@@ -32,6 +32,7 @@ from workbench.view.own_numbers import Column, NodeNumbers
 
 _GRAPH = 520  # pixels of height
 _ROWS = 16
+_TYPE_HELP = "int8: as ONNX Runtime's static quantizer does it, with a scale for each channel of a weight."
 _COLUMNS = {
     "alone": st.column_config.TextColumn(
         alignment="right",
@@ -54,7 +55,9 @@ def precision_page() -> None:
     graphs = graphs_of(opened)
     of, narrow_column, press = st.columns([4, 2, 2], vertical_alignment="bottom")
     name = of.selectbox("Graph", list(graphs), key=f"precision_of_{opened.number}")
-    narrow = narrow_column.selectbox("Type", list(NARROW_TYPES), key="precision_type", persist_state="session")
+    narrow = narrow_column.selectbox(
+        "Type", EFFECT_TYPES, key="precision_type", help=_TYPE_HELP, persist_state="session"
+    )
     graph = graphs[name]
     if press.button("Run in both types", type="primary", width="stretch", key="precision_run"):
         opened.jobs.start("precision", _job(opened, name, graph, narrow))
@@ -120,7 +123,7 @@ def _table(opened: Opened, name: str, graph: Graph, effects: list[Effect], narro
     table(rows, _COLUMNS, max_rows=_ROWS, key=key, on_click=show)
     text, as_csv, as_json = st.columns([6, 2, 2], vertical_alignment="center")
     others = len(graph) - len(effects)
-    text.caption(f"{others:,} of {len(graph):,} operators have no row: {WITHOUT_EFFECT}." if others else "")
+    text.caption(f"{others:,} of {len(graph):,} operators have no row: {without_effect(narrow)}." if others else "")
     download_button(as_csv, "CSV", shown_csv(rows), "precision.csv", "precision_csv")
     listed = json.dumps([effect.to_json() for effect in effects], indent=1)
     download_button(as_json, "JSON", listed, "precision.json", "precision_json")

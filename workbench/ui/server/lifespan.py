@@ -12,23 +12,25 @@ from typing import Any
 
 from streamlit import config
 from streamlit.web.server.server_util import get_display_address, get_url
+from uvicorn import Server
 
 
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[None]:
-    """Print the address, and open the page in a browser unless headless; make SIGTERM end the app as Ctrl-C does.
+    """Print the address, and open the page in a browser unless headless; make Ctrl-C and SIGTERM end the app quietly.
 
-    After shutdown, uvicorn re-raises the signal that stopped it. SIGTERM would end Python before its temporary folders
-    are removed.
+    After shutdown, uvicorn re-raises a signal that it has caught itself: SIGINT would print "Aborted!", SIGTERM would
+    end Python before its temporary folders are removed.
 
     Streamlit collects garbage after each click. Modules loaded before the first page stay loaded, so they are excluded
     from collections.
     """
     gc.collect()
     gc.freeze()
-    stop = signal.getsignal(signal.SIGTERM)
-    if callable(stop):
-        signal.signal(signal.SIGTERM, lambda _, frame: stop(signal.SIGINT, frame))
+    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    if isinstance(server, Server):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: _end(server))
     is_configured = config.is_manually_set("browser.serverAddress")
     configured_address = config.get_option("browser.serverAddress") if is_configured else None
     url = get_url(configured_address or get_display_address(config.get_option("server.address") or "localhost"))
@@ -36,3 +38,9 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
     if not config.get_option("server.headless"):
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()  # some browsers block
     yield
+
+
+def _end(server: Server) -> None:
+    """End the server; if it is ending already, without waiting for open connections."""
+    server.force_exit = server.should_exit
+    server.should_exit = True

@@ -1,0 +1,1 @@
+"""8-bit integers as ONNX Runtime's static quantizer chooses them: which values, with which scale."""
