@@ -24,12 +24,12 @@ run: $(VENV)/.installed
 	$(BIN)/streamlit run app.py --server.port $(PORT)
 
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(PYTEST_ARGS)
 
 # A test in a browser that fails is tried once more, and the summary names it: with two processes of tests on two cores,
 # a page can be drawn later than anyone would wait for it. Every other test has one try.
 test-all: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --run-slow -rfEsR $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --run-slow -rfEsR $(PYTEST_ARGS)
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase

@@ -1,11 +1,12 @@
-"""ONNX Runtime's quantizers on models, and which operators lose most: `python benchmarks/int8.py [MODEL ...]`.
+"""Quantizers of others on models, and which operators lose most: `python benchmarks/int8.py [MODEL ...]`.
 
-MODEL: a file, besides the samples. One row per model and quantizer, with one scale for each weight and with one for
-each channel. Each model is simplified first, since the quantizers expect folded batch norms. Ranges of the static one
-are those of one seeded input, the same on which results are compared. Weights are the bytes of all constants before and
-after. The error is the largest of any output, relative to its largest element, in ONNX Runtime without optimizations.
-What an operator loses is that error if its rewrite alone is applied, all others left out; operators that share a
-quantized operand are one rewrite. Prints Markdown.
+MODEL: a file, besides the samples; the inputs that `extract` recorded beside a part of a model are its inputs. One row
+per model and quantizer of ONNX Runtime, with one scale for each weight and with one for each channel, and one row of
+ModelOpt's quantizer, where it is installed. Each model is simplified first, since the quantizers expect folded batch
+norms. Ranges are those of one input, seeded or recorded, the same on which results are compared. Weights are the bytes
+of all constants before and after. The error is the largest of any output, relative to its largest element, in ONNX
+Runtime without optimizations. What an operator loses is that error if its rewrite alone is applied, all others left
+out; operators that share a quantized operand are one rewrite. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
     from workbench.verification.verifier import Verifier
 
 SAMPLES = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow")
-QUANTIZERS = ("ort_quantize_dynamic", "ort_quantize_static")
+SCALES = {"tensor": {"per_channel": False}, "channel": {"per_channel": True}}
+QUANTIZERS = {  # the options of each row, by its scales
+    "ort_quantize_dynamic": SCALES,
+    "ort_quantize_static": SCALES,
+    "modelopt_quantize": {"channel": {}},
+}
 COLUMNS = ("model", "quantizer", "scales", "operators", "nodes", "MB of weights", "error", "lose most alone")
 LOSERS = 3
 
@@ -40,28 +46,54 @@ def main() -> None:
 
 def _rows(model: Path) -> Iterator[tuple[str, ...]]:
     import workbench as wb
+    from passes import find_pass
+    from workbench.errors import UserError, one_sentence
     from workbench.verification.verifier import Verifier
 
-    with Verifier(wb.load(model)) as original:
-        simple = wb.optimize(original.original, verifier=original, verify="end").graph
+    graph = wb.load(model)
+    with Verifier(graph, _recorded(model, graph)) as original:
+        simple = wb.optimize(graph, verifier=original, verify="end").graph
         expected = _outputs(original, simple)
-        for name in QUANTIZERS:
-            for per_channel in (False, True):
-                start = (model.stem, name.removeprefix("ort_quantize_"), "channel" if per_channel else "tensor")
-                options = {f"{name}.per_channel": per_channel}
-                history = wb.optimize(simple, [name], options=options, verifier=original, verify="end")
-                if history[1].facts.failed:
-                    yield (*start, "-", "-", "-", f"fails: {_one_line(history[1].facts.failed)}", "-")
-                    continue
-                rewrites = history[1].rewrites
-                alone = [(_alone(original, simple, rewrite, expected), rewrite) for rewrite in rewrites]
-                most = sorted(alone, key=lambda pair: -pair[0])[:LOSERS]
-                yield (
-                    *(*start, f"{len(rewrites):,}", f"{len(simple):,} to {len(history.graph):,}"),
-                    f"{_megabytes(simple)} to {_megabytes(history.graph)}",
-                    _text(_error(expected, _outputs(original, history.graph))),
-                    ", ".join(f"{_kinds(simple, rewrite)} {_text(error)}" for error, rewrite in most),
-                )
+        for name, options_of in QUANTIZERS.items():
+            if missing := find_pass(name).missing():
+                print(f"{name} is not measured: {missing}", file=sys.stderr)
+                continue
+            for scales, options in options_of.items():
+                start = (model.stem, name.removeprefix("ort_quantize_").removesuffix("_quantize"), scales)
+                try:
+                    row = _row(original, simple, expected, name, options)
+                except UserError as error:
+                    row = ("-", "-", "-", f"fails: {one_sentence(str(error)).replace('|', '/')}", "-")
+                yield (*start, *row)
+
+
+def _recorded(model: Path, graph: Graph) -> dict | None:
+    """The inputs beside the file of a part; None if there are none."""
+    from workbench.cli.reduce import inputs_path
+    from workbench.run.inputs import read_inputs
+
+    file = Path(inputs_path(model))
+    return read_inputs(file, graph) if file.exists() else None
+
+
+def _row(original: Verifier, simple: Graph, expected: dict, name: str, options: dict) -> tuple[str, ...]:
+    """What follows the names in a row. Raises UserError if the quantizer fails, or its result does not run."""
+    import workbench as wb
+    from workbench.errors import UserError
+
+    step_options = {f"{name}.{option}": value for option, value in options.items()}
+    history = wb.optimize(simple, [name], options=step_options, verifier=original, verify="end")
+    if history[1].facts.failed:
+        raise UserError(history[1].facts.failed)
+    rewrites = history[1].rewrites
+    error = _text(_error(expected, _outputs(original, history.graph)))
+    alone = [(_alone(original, simple, rewrite, expected), rewrite) for rewrite in rewrites]
+    most = sorted(alone, key=lambda pair: -pair[0])[:LOSERS]
+    return (
+        *(f"{len(rewrites):,}", f"{len(simple):,} to {len(history.graph):,}"),
+        *(f"{_megabytes(simple)} to {_megabytes(history.graph)}", error),
+        ", ".join(f"{_kinds(simple, rewrite)} {_text(error)}" for error, rewrite in most),
+    )
 
 
 def _outputs(original: Verifier, graph: Graph) -> dict:
@@ -99,10 +131,6 @@ def _megabytes(graph: Graph) -> str:
 
 def _text(error: float) -> str:
     return f"{error:.1e}" if math.isfinite(error) else "not comparable"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("|", "/").split())[:120].strip()
 
 
 if __name__ == "__main__":

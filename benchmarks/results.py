@@ -143,8 +143,18 @@ def precision_with_layout(command_line: CommandLine) -> Content:
 
 
 def int8(command_line: CommandLine) -> Content:
-    few = ("magika_v3_3", "ppocrv4_det", "open_nsfw_resnet")  # each quantized operator is a run of the model
-    return _run("int8.py", *_named(command_line, *few))
+    few = ("magika_v3_3", "ppocrv4_det", "open_nsfw_resnet", "ddddocr_det_yolox", "bert_12l_raw")
+    with tempfile.TemporaryDirectory() as folder:  # each quantized operator is a run: of the UNet, of its middle block
+        parts = [str(_middle_block(unet, Path(folder))) for unet in _named(command_line, "unet_sd15_raw")]
+        return _run("int8.py", *_named(command_line, *few), *parts)
+
+
+def _middle_block(unet: str, folder: Path) -> Path:
+    """The innermost block of the UNet as a model, with the inputs that it has in a run of the whole."""
+    part = folder / f"{Path(unet).stem}_middle_block.onnx"
+    ends = ("--from", "add_39,ctx,unsqueeze_19,unsqueeze_21", "--to", "add_47")
+    subprocess.run([sys.executable, "-m", "workbench", "extract", unet, *ends, "-o", str(part)], check=True)
+    return part
 
 
 def saturation(command_line: CommandLine) -> Content:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import json
 from pathlib import Path
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 import passes as library
@@ -19,6 +21,8 @@ from workbench.ui.state.session import Opened
 from workbench.verification.verifier import Verifier
 
 LIMIT_S = 180
+# Streamlit looks through all installed packages for components: once a process of its server, at each run of a test.
+manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 STRATEGIES = tuple(library.compared_strategies())
 
 

@@ -69,6 +69,7 @@ def test_two_sessions_do_not_share_a_model():
     assert Path(first.session_state["opened"].path).stem == "npu_path"
 
 
+@pytest.mark.slow
 def test_a_hostile_name_is_text(tmp_path):
     opened = opened_file(hostile_model(tmp_path), title=HOSTILE)
     for name in ("open", "optimize", "run", "export"):
@@ -201,6 +202,17 @@ def test_every_pass_off_and_on(stem):
     assert len(history(at)) == length
 
 
+def test_a_repetition_that_is_switched_off_stays_in_its_place():
+    at = page("optimize", opened_sample("conv_relu_conv_relu"))
+    at.query_params["passes"] = text = "fixpoint(fold_constants,fold_batchnorm),dead_nodes,fixpoint(cancel_pairs)"
+    fine(at.run())
+    for on, passes in ((False, text.replace("fixpoint(cancel_pairs)", "cancel_pairs")), (True, text)):
+        fine(at.checkbox(key="on_repeat#2").set_value(on).run())
+        assert str(at.session_state["opened"].spec.pipeline) == passes
+        assert [element.value for element in at.sidebar.markdown] == ["*repeated from here*"] * 2
+
+
+@pytest.mark.slow
 def test_passes_move_up_and_down_and_back():
     at = through_optimize("conv_relu_conv_relu")
     first, second = PRESET[:2]

@@ -117,6 +117,7 @@ def test_the_card_says_how_far_the_verification_is_that_comes_before(monkeypatch
     begin.set()
 
 
+@pytest.mark.slow
 def test_a_small_model_is_measured_automatically_once(monkeypatch):
     monkeypatch.setattr(gains, "listens_beyond_this_machine", lambda: False)
     monkeypatch.delenv(gains.MEASURE_VARIABLE)
@@ -162,6 +163,7 @@ def test_a_measurement_that_fails_is_said_and_not_tried_again(monkeypatch):
     assert not gains.is_measured_automatically(at.session_state["opened"], history(at))
 
 
+@pytest.mark.slow
 def test_measure_says_where_the_time_went():
     opened = optimize("ppocr_cls_v2").session_state["opened"]
     at = fine(page("run", opened).run())

@@ -238,6 +238,7 @@ def test_a_good_file_is_the_one_thing_to_take_home(optimized):
     assert (first.label, first.type) == ("Download conv_relu_conv_relu.opt.onnx", "primary")
 
 
+@pytest.mark.slow
 def test_export_offers_to_fix_dims_and_writes_what_was_compared():
     """The passes run again with the numbers in the graph, since a file must be what was verified."""
     opened = opened_sample("ppocr_cls_v2")

@@ -11,7 +11,6 @@ from streamlit.testing.v1 import AppTest
 import workbench.ui.screens
 from tests.conftest import CORPUS
 from tests.pages import LIMIT_S, fine, opened_file, opened_sample
-from tests.slow import slow_unless
 from workbench.ui.state.work import Job
 from workbench.ui.widgets import progress
 
@@ -66,7 +65,8 @@ def go_through(opened, watched):
     assert watched.count("Memory") > 2 and "Pipeline" in watched
 
 
-@pytest.mark.parametrize("stem", [slow_unless(stem == _SHIPPED[0], stem) for stem in _SHIPPED])
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", _SHIPPED)
 def test_every_page_of_a_sample_on_a_slow_machine(stem, watched):
     go_through(opened_sample(stem), watched)
 

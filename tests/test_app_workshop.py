@@ -56,6 +56,7 @@ def failures(at):
     return {check for check, (mark, _) in checks(at).items() if mark == "FAILED"}
 
 
+@pytest.mark.slow
 def test_from_the_first_text_to_a_pass_that_is_accepted_and_used(at, folder):
     assert "A pass is code: it runs as you" in words(at)
     assert "All 10 checks passed." in words(at)
@@ -116,6 +117,7 @@ def test_a_file_that_changes_on_disk_is_read_again_unless_it_was_changed_here_to
     assert "is gone; its text is still here" in words(at) and "Mine" in text(at)
 
 
+@pytest.mark.slow
 def test_a_text_that_does_not_run_is_one_sentence_with_its_line(at):
     write(at, ("Exactness.BIT_EXACT", "Exactness.BITS"))
     (error,) = at.error

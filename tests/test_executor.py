@@ -144,6 +144,7 @@ def test_missing_input_is_named():
         TorchExecutor(graph).run({"x": normal(2)})
 
 
+@pytest.mark.slow
 def test_values_are_freed_after_their_last_use():
     text = """g (float[64] x) => (float[64] y) {
         a = Exp (x)

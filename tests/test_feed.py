@@ -94,6 +94,7 @@ def test_several_transposes_alike_and_an_output_among_them():
     np.testing.assert_array_equal(found["y"], inputs["x"].transpose(0, 2, 3, 1))
 
 
+@pytest.mark.slow
 def test_the_command_line_end_to_end(done, tmp_path):
     out = tmp_path / "fed.onnx"
     words = ("--layout", "optimal", "--target", "cuda", "--feed-inputs", "--report", tmp_path / "r.json")

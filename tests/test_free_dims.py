@@ -98,6 +98,7 @@ def test_its_certificate_is_of_the_old_batch(done, tmp_path):
     assert f"'{DATA}' is float[N, 3, 224, 224], and was float[1, 3, 224, 224]" in said
 
 
+@pytest.mark.slow
 def test_a_torch_program_with_heads_and_a_view(tmp_path):
     class Model(torch.nn.Module):
         def __init__(self):

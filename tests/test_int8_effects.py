@@ -102,7 +102,9 @@ def test_both_errors_are_those_of_the_same_steps_in_numpy(effects):
     narrow = lambda array: in_uint8(array, s.min(), s.max())  # noqa: E731
     as_y = lambda array: in_uint8(array, y.min(), y.max())  # noqa: E731
     as_b = in_uint8(b, b.min(), b.max())
-    found = effects(graph, inputs={"x": x})
+    shares: list[float] = []
+    found = effects(graph, inputs={"x": x}, on_progress=lambda text, share: shares.append(share))
+    assert shares == sorted(shares) and shares[-1] >= 0.25, "after the run that records ranges"
     assert list(found) == ["MatMul_a", "Relu_r", "Mul_y"], "the quantizer does not know Sub"
     assert found["MatMul_a"].alone == pytest.approx(relative(r, narrow_a), rel=1e-4)
     assert found["MatMul_a"].max_abs == pytest.approx(r.max())

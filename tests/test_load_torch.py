@@ -102,7 +102,8 @@ def test_a_pickle_among_the_sample_inputs_is_not_opened(program, tmp_path):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("part", ["weights", slow_unless(False, "constants")])
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["weights", "constants"])
 def test_a_pickled_weight_is_refused(program, tmp_path, part):
     mark = tmp_path / "ran"
 

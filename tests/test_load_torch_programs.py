@@ -105,6 +105,7 @@ def test_expressions_that_torch_writes_are_of_sizes(expression):
     assert is_of_sizes(expression)
 
 
+@pytest.mark.slow
 def test_a_size_that_would_take_years_to_evaluate_is_refused(program, tmp_path):
     def plant(described):
         sizes = described["graph_module"]["graph"]["tensor_values"]["linear"]["sizes"]
@@ -117,6 +118,7 @@ def test_a_size_that_would_take_years_to_evaluate_is_refused(program, tmp_path):
 # ---- the process -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_program_is_read_in_a_process_of_its_own(program):
     """The one that opens it, such as the app's server, does not even import torch."""
     code = (

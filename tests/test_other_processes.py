@@ -34,6 +34,7 @@ def somebody_else():
             one.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="NOT TESTED: processes move between all cores")
 def test_what_others_take_is_seen_and_what_we_take_is_not():
     watch = Watch()

@@ -275,6 +275,7 @@ def test_operators_without_the_type_are_refused():
 # ---- files ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_real_model_is_written_runs_and_reaches_the_bound_that_the_checker_confirms(tmp_path, run):
     output, report, certificate = (tmp_path / name for name in ("half.onnx", "report.json", "certificate.json"))
     code, said, _ = run(
@@ -363,6 +364,7 @@ def test_an_operator_that_gives_nan_is_kept_first():
     assert [*found.kept] == ["b"] and found.needed
 
 
+@pytest.mark.slow
 def test_a_real_model_within_an_error_on_the_command_line(tmp_path, run):
     """Float16 alone is off by 9e-3 here."""
     output, report = tmp_path / "half.onnx", tmp_path / "report.json"

@@ -151,6 +151,7 @@ def test_a_file_of_a_built_in_name_is_not_used(folder):
     assert "'cuda' is a built-in profile; give the file another name" in profiles()[1]["cuda"]
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_name_and_a_path(folder, done, refused, tmp_path):
     file = written(folder, TEXT)
     for target in ("mine", str(file)):

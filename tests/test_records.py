@@ -177,6 +177,7 @@ def test_all_variants_of_a_measurement_are_kept_or_none(url):
     assert find_runs(url=url) == ()
 
 
+@pytest.mark.slow
 def test_two_processes_that_write_at_once_are_both_kept(url):
     """The first of them makes the table, while the other would make it too."""
     processes = [keeping_process(url, 25, label) for label in ("one", "two")]

@@ -93,6 +93,7 @@ def test_a_report_is_played_searched_and_inspected_without_a_network(done, repor
     assert "step=0" in link or "step=1" in link
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_in_a_report_of_a_large_model_closed_groups_open_and_every_node_is_found(run, report, tmp_path):
     model, file = tmp_path / "scoped.onnx", tmp_path / "report.html"

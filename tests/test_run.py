@@ -140,6 +140,13 @@ def test_an_error_in_the_model_is_a_sentence(worker, tmp_path):
     assert_works(worker, tmp_path)
 
 
+def test_an_opset_newer_than_onnx_runtime_is_a_sentence_that_says_which_runs(worker, tmp_path):
+    model = file_of('<ir_version: 10, opset_import: ["": 99]> g (float[2] x) => (float[2] y) {y = Relu(x)}', tmp_path)
+    with pytest.raises(RunError, match=r"opset 99 of ai.onnx, and this .* at most \d+; write it with opset") as caught:
+        worker.outputs(model, {"x": np.ones(2, np.float32)})
+    sentence(caught)
+
+
 def test_a_file_that_is_no_model_is_a_sentence(worker, tmp_path):
     (tmp_path / "noise.onnx").write_bytes(b"\x00\xffnoise")
     with pytest.raises(RunError, match="The model could not be loaded") as caught:

@@ -333,6 +333,7 @@ def test_a_second_run_changes_nothing():
 # ---- limits ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @EGGLOG
 def test_the_time_ends_egglog_and_what_it_had_found_stays():
     region = one_region(sum_of_products(25))

@@ -183,6 +183,7 @@ def test_attention_of_several_heads_keeps_its_projections(exporter, tmp_path):
     assert_same(after, module, (x,))
 
 
+@pytest.mark.slow
 def test_a_norm_by_the_root_mean_square(tmp_path):
     """TorchScript's exporter does not know it."""
     module, operands = nn.RMSNorm(8), numbers((2, 3, 8))

@@ -16,7 +16,6 @@ import workbench as wb
 from tests.browser import SCREEN, GraphView, go, guarded, open_sample, press_more, settle, show_last_step, watched_page
 from tests.dot_files import boxes_and_edges
 from tests.making import HOSTILE, hostile_model
-from tests.slow import slow_unless
 from tests.viewing import large_graph, sample_history
 from workbench.io.exporting import export_onnx
 from workbench.io.samples import FOLDER
@@ -92,6 +91,7 @@ def test_before_and_after_stand_side_by_side_with_marks(narrow):
     assert "-" in {mark for *_, mark in narrow.places().values()}, "batch norms are removed"
 
 
+@pytest.mark.slow
 def test_one_pane_or_two(narrow):
     narrow.page.get_by_role("button", name="One pane").click()
     assert narrow.state["panes"] == 1
@@ -99,6 +99,7 @@ def test_one_pane_or_two(narrow):
     assert narrow.state["panes"] == 2
 
 
+@pytest.mark.slow
 def test_another_screen_is_painted_at_its_own_resolution(narrow):
     """The view keeps its size, so that nothing but the resolution tells of the other screen."""
     root = narrow.page.locator(".graph-workbench")
@@ -150,12 +151,14 @@ def slow_network(tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_the_legend_names_every_colour_and_mark(narrow):
     said = narrow.ask("hook => hook.legend()")
     for words in ("the model's layout", "the target's layout (NHWC)", "Tensor", "removed", "added", "changed"):
         assert words in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("colouring", ["Operator category", "Contract class", "Element type", "Changed by pass"])
 def test_other_colourings_have_a_legend_of_their_own(narrow, colouring):
     before = narrow.ask("hook => hook.legend()")
@@ -208,6 +211,7 @@ def test_a_hundred_steps_move_nothing_that_stays_and_ask_python_nothing(tab, app
     assert view.state["last_step_ms"] < 1000
 
 
+@pytest.mark.slow
 def test_left_and_right_go_through_rewrites_up_and_down_through_passes(narrow):
     rewrites = narrow.state["rewrite"]
     narrow.press("ArrowLeft", "ArrowLeft")
@@ -307,6 +311,7 @@ def test_what_the_table_of_steps_chooses_the_view_shows_and_back(narrow):
 # ---- large graphs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_box_opens_and_closes_and_stays_under_the_pointer(scoped):
     scoped.page.get_by_role("button", name="Fit").click()
     group = closed_group(scoped.rest())
@@ -410,6 +415,7 @@ def test_a_graph_that_is_nearly_all_in_view_has_no_minimap_over_it(tab, app):
     assert view.box("output") == before, "the click was on the graph, and moved nothing"
 
 
+@pytest.mark.slow
 def test_search_finds_by_shape_and_layout_and_says_where_nothing_is(narrow):
     narrow.goto_node("op:Conv_NHWC layout:NHWC shape:1x112x112x8")
     assert narrow.state["selected"] == "n0"
@@ -537,7 +543,8 @@ def test_in_one_pane_a_changed_layout_has_both_labels(tab, app, tmp_path):
     assert labels.count("− 1x8x32x32 NCHW") == 3, labels  # of x, of conv2's result, and of the output
 
 
-@pytest.mark.parametrize("kind", ["svg", slow_unless(False, "png")])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["svg", "png"])
 def test_the_picture_is_saved(narrow, tmp_path, kind):
     file = saved(narrow, kind, tmp_path)
     if kind == "png":

@@ -35,6 +35,7 @@ def test_a_click_on_a_refused_node_shows_it_and_the_node_tells_what_each_pass_sa
     view.wait("hook => hook.state().step === 1 && hook.state().rewrite > 0")
 
 
+@pytest.mark.slow
 def test_every_pass_of_the_list_answers_whether_it_ran():
     at = fine(page("optimize", opened_sample("resnet50_narrow")).run())
     at.segmented_control(key="view").set_value("Why not")

@@ -95,6 +95,7 @@ except wb.errors.UserError as error:
     assert f"A compiled graph {HOW}" in told and "'onnxruntime'" in told and "'torch'" not in told
 
 
+@pytest.mark.slow
 def test_what_runs_in_torch_says_how_to_get_it(python, tmp_path):
     program = tmp_path / "program.pt2"
     program.write_bytes(b"PK\x03\x04")

@@ -24,6 +24,7 @@ from workbench.run.worker.client import Worker
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits, weight_bytes
 
 EFFECT_TYPES = (*NARROW_TYPES, INT8_TYPE)
+_RECORDING = 0.25  # the share of the run before: a quarter of all copies
 _ACTIVATIONS = 3  # each value in float32, from the operator alone in the type, and from all in the type
 
 
@@ -78,8 +79,10 @@ def precision_effects(
     asked = worker or Worker()
     try:
         if narrow == INT8_TYPE:
-            ranges = ranges_for_int8(graph, tensors, asked, report)
-            return effects_of(graph, QuantizerRounding(graph, ranges, per_channel), narrow, tensors, asked, report)
+            ranges = ranges_for_int8(graph, tensors, asked, lambda text, share: report(text, share * _RECORDING))
+            rounding = QuantizerRounding(graph, ranges, per_channel)
+            rest = lambda text, share: report(text, _RECORDING + share * (1 - _RECORDING))  # noqa: E731
+            return effects_of(graph, rounding, narrow, tensors, asked, rest)
         return effects_of(graph, CastRounding(NARROW_TYPES[narrow]), narrow, tensors, asked, report)
     finally:
         if worker is None:

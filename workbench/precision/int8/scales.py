@@ -32,7 +32,10 @@ class Scale:
 
 
 def activation_scale(least: float, largest: float) -> Scale:
-    """The scale of a uint8 value between these numbers, with 0 among them. NaN if one of them is infinite or NaN."""
+    """The scale of a uint8 value between these numbers, with 0 among them. NaN if one of them is infinite or NaN.
+
+    As int8 the value would have the same scale and stand for the same numbers.
+    """
     low, high = min(0.0, float(least)), max(0.0, float(largest))
     scale = (high - low) / 255
     if not np.isfinite(scale):

@@ -21,6 +21,7 @@ _CONDITION = re.compile(r"^\S+::\S+\(.*?\) .*? was false\. ", re.S)
 _OTHER_SIZE = re.compile(
     r"Got invalid dimensions for input: (.+?) for the following indices\s+index: (\d+) Got: (\d+) Expected: (\d+)"
 )
+_NEW_OPSET = re.compile(r"Opset (\d+) is under development.* domain (\S+) is till opset (\d+)", re.S)
 
 
 class TaskError(Exception):
@@ -96,6 +97,8 @@ def _brief(text: str) -> str:
     size, node = _OTHER_SIZE.search(text), _NODE.search(text)
     if size is not None:
         return _other_size(*size.groups())
+    if (opset := _NEW_OPSET.search(text)) is not None:
+        return _too_new(*opset.groups())
     if node is not None:
         op, name, reason = node.groups()
         reason = _CONDITION.sub("", _SOURCE_PLACE.sub("", reason))
@@ -105,6 +108,11 @@ def _brief(text: str) -> str:
 
 def _other_size(name: str, axis: str, got: str, expected: str) -> str:
     return f"axis {axis} of input '{name}' is {got} long, and the file fixes it to {expected}"
+
+
+def _too_new(opset: str, domain: str, newest: str) -> str:
+    advice = f"write it with opset {newest}, or install a newer ONNX Runtime"
+    return f"the model has opset {opset} of {domain}, and this ONNX Runtime runs at most {newest}; {advice}"
 
 
 class BackendError(UserError):

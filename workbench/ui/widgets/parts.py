@@ -63,25 +63,29 @@ _STYLE = """<style>
 </style>"""
 
 
+# Streamlit sets `color-scheme` of the app, so that these follow when the theme changes, without a run of the page.
 _CONTRAST = """<style>
-[data-testid="stCaptionContainer"] {{opacity: 1 !important;}}
-[data-testid="stCaptionContainer"] p {{color: {faint};}}
-[data-testid="stWidgetLabel"] p {{color: {ink};}}
-[data-testid="stCode"] .token {{color: {ink} !important;}}
-[data-testid^="stBaseButton-primary"] p, [data-testid="stMultiSelect"] span[title] {{color: {on_primary};}}
-.wb-card .better {{color: {better};}}
-.wb-card .worse {{color: {worse};}}
-button kbd {{color: inherit !important; opacity: 1 !important;}}
-[data-testid^="stBaseButton-primary"] kbd {{color: {on_primary} !important;}}
+.stApp {
+    --wb-faint: light-dark(#5f5e5c, #b4b2ae);
+    --wb-ink: light-dark(#31302e, #e8e6e2);
+    --wb-on-primary: light-dark(#ffffff, #12100a);
+}
+[data-testid="stCaptionContainer"] {opacity: 1 !important;}
+[data-testid="stCaptionContainer"] p {color: var(--wb-faint);}
+[data-testid="stWidgetLabel"] p {color: var(--wb-ink);}
+[data-testid="stCode"] .token {color: var(--wb-ink) !important;}
+[data-testid^="stBaseButton-primary"] p, [data-testid="stMultiSelect"] span[title] {color: var(--wb-on-primary);}
+.wb-card .better {color: light-dark(#1b6e20, #81c784);}
+.wb-card .worse {color: light-dark(#b3261e, #ff8a80);}
+button kbd {color: inherit !important; opacity: 1 !important;}
+[data-testid^="stBaseButton-primary"] kbd {color: var(--wb-on-primary) !important;}
 </style>"""
-_LIGHT = {"faint": "#5f5e5c", "ink": "#31302e", "on_primary": "#ffffff", "better": "#1b6e20", "worse": "#b3261e"}
-_DARK = {"faint": "#b4b2ae", "ink": "#e8e6e2", "on_primary": "#12100a", "better": "#81c784", "worse": "#ff8a80"}
 
 
 def style() -> None:
     """Apply the app's style sheet, which is more compact than Streamlit's and has contrasts of WCAG AA."""
     st.html(_STYLE)
-    st.html(_CONTRAST.format(**(_DARK if st.context.theme.type == "dark" else _LIGHT)))
+    st.html(_CONTRAST)
 
 
 def show_error(error: Exception | str) -> None:

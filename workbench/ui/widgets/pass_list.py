@@ -33,14 +33,17 @@ def pass_list(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
         on_change=reset_passes,
         help="A preset chooses the passes and their order; you can change both below.",
     )
-    order = pass_order()
+    order, usable = pass_order(), library.all_passes()
     from_preset = to_rows(preset(chosen_preset())).keys
-    active = [key for key in order if key in from_preset or st.session_state.get(f"on_{key}")]
+    active = [
+        key for key in order if key in from_preset or name_of(key) not in usable or st.session_state.get(f"on_{key}")
+    ]
     words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
-    rows = [(index, key) for index, key in enumerate(order) if _is_found(key, words)]
-    for index, key in ((index, key) for index, key in rows if key in active):
+    rows = [(index, key, usable.get(name_of(key))) for index, key in enumerate(order)]
+    rows = [row for row in rows if not words or (row[2] is not None and is_found(row[2], words))]
+    for index, key, _ in (row for row in rows if row[1] in active):
         _row(index, key, order, strategy)
-    others = sorted((_group(key), index, key) for index, key in rows if key not in active)
+    others = sorted((group_of(cls), index, key) for index, key, cls in rows if cls is not None and key not in active)
     with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
         for group, members in itertools.groupby(others, key=lambda row: row[0]):
             st.caption(markdown_escaped(group))
@@ -111,17 +114,6 @@ def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]
     if strategy == NO_STRATEGY:
         return rows
     return [*rows, (library.find_strategy(strategy)().name, library.find_strategy(strategy))]
-
-
-def _group(key: str) -> str:
-    """The group of a row, "" of one that is no pass."""
-    return "" if (cls := library.all_passes().get(name_of(key))) is None else group_of(cls)
-
-
-def _is_found(key: str, words: str) -> bool:
-    """Whether a row is shown while passes with these words are looked for."""
-    cls = library.all_passes().get(name_of(key))
-    return not words if cls is None else is_found(cls, words)
 
 
 def _row(index: int, key: str, order: list[str], strategy: str) -> None:
