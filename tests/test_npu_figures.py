@@ -48,7 +48,7 @@ def declared() -> Graph:
 def boxes(history) -> dict[str, tuple[str, str]]:
     """Colour and words of every box at the end, by the figure's name of it."""
     timeline = timeline_of(history, NPU)
-    found = {key.partition(":")[2]: spans[-1].style for key, spans in timeline.styles_of_values.items()}
+    found = {key.partition(":")[2]: spans[-1][2] for key, spans in timeline.styles_of_values.items()}
     for versions in timeline.versions.values():
         if versions[-1].dies > timeline.last:
             node = versions[-1].node
@@ -115,7 +115,7 @@ def test_the_path_figure():
     """Its second transpose is drawn peachpuff there, and palegoldenrod in the figure of the Reshape: what it gives."""
     timeline = timeline_of(sample_history("npu_path", "layout_record_then_insert", target="npu"), NPU)
     colours = [COLOURS[v[-1].style.layout] for v in timeline.versions.values() if v[-1].dies > timeline.last]
-    ends = [COLOURS[spans[-1].style.layout] for spans in timeline.styles_of_values.values()]
+    ends = [COLOURS[spans[-1][2].layout] for spans in timeline.styles_of_values.values()]
     assert sorted(colours) == ["palegoldenrod", "peachpuff", "peachpuff"] and set(ends) == {"palegoldenrod"}
 
 
