@@ -264,6 +264,7 @@ def test_every_preset_can_be_chosen_and_left(preset):
     assert len(history(at).graph) == nodes
 
 
+@pytest.mark.slow
 def test_the_mode_decides_what_runs_and_stands_in_command_and_python():
     at = through_optimize("ppocr_cls_v2")
     assert any(step.pass_name == "fold_batchnorm" and step.changed for step in history(at).steps)

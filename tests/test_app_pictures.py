@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.pages import drawn, fine, history, looks, opened_sample, page, through_optimize
 from tests.running import typed
@@ -62,6 +64,7 @@ def test_the_classes_are_those_of_the_steps_options():
     assert class_of_pool(at) == {HEAVILY}
 
 
+@pytest.mark.slow
 def test_a_new_list_is_shown_with_all_its_rewrites_done():
     at = through_optimize("resnet50_narrow", ("strategy", "record-then-insert"))
     first = drawn(at)["at"]

@@ -37,7 +37,8 @@ def measured(at: AppTest, repetitions: int = 2) -> AppTest:
     return next(b for b in at.button if b.label == "Measure").click().run()
 
 
-@pytest.mark.parametrize("backend", [pytest.param("torch", marks=pytest.mark.slow), "onnxruntime"])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
 def test_run_measures_the_original_beside_the_result(optimized, backend):
     at = page("run", optimized).run()
     next(m for m in at.multiselect if m.label == "Backends").set_value([backend])

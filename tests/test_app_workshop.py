@@ -151,6 +151,7 @@ def test_a_dropped_file_is_shown_as_a_new_pass(at):
     assert 'title = "Mine"' in text(at)
 
 
+@pytest.mark.slow
 def test_a_pass_that_is_broken_later_leaves_optimize_working(folder, at):
     fine(at.button(key="save_pass").click().run())
     optimize = page("optimize", at.session_state["opened"])

@@ -47,6 +47,7 @@ def said(*words, cwd):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_helps_usages_and_errors_name_the_command(installed, tmp_path):
     module = [sys.executable, "-m", "workbench"]
     for start, name, prefix in (

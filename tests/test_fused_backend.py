@@ -468,6 +468,7 @@ def test_it_is_measured_beside_the_others(compiler, shared_worker):
     assert kernels_text(ran.kernels, ran.first_result_s).startswith("1 group: 1 ")
 
 
+@pytest.mark.slow
 def test_groups_of_a_pass_are_those_that_run(compiler):
     """A graph whose operators a pass has grouped runs in these groups."""
     graph = typed(f"g (float[4,8] x, float[4,8] r) => (float[4,8] y) {{ {CHAIN} }}")

@@ -38,6 +38,7 @@ def variant(measured, low, high, *, busy=False, middle=None):
     return replace(measured.ran[AFTER], ratio=ratio)
 
 
+@pytest.mark.slow
 def test_a_gain_is_read_at_a_glance(history, measured):
     found = gain_of(history, measured)
     assert [figure.label for figure in found.figures] == [

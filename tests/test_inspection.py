@@ -147,6 +147,7 @@ def test_hostile_names_are_text(tmp_path):
     assert len(found["title"]) < 200 and found["title"].isprintable()
 
 
+@pytest.mark.slow
 def test_every_node_of_real_models_at_both_ends():
     for name in ("resnet50_narrow", "silero_vad", "npu_path", "basic_pitch_nmp"):
         graph = load_model(ROOT / f"sample_models/{name}.onnx")

@@ -14,7 +14,6 @@ import pytest
 
 from tests.loading import refusal, run
 from tests.making import Bomb
-from tests.slow import slow_unless
 from workbench.io import LoadError, load_model, load_torch
 from workbench.ir import check
 
@@ -119,14 +118,12 @@ def test_a_pickled_weight_is_refused(program, tmp_path, part):
     assert not mark.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "entry",
     [
-        "data/constants/custom_obj_0",
-        *(
-            slow_unless(False, f"data/{name}")
-            for name in ("constants/opaque_obj_0", "weights/model.pt", "constants/model.pt")
-        ),
+        f"data/{name}"
+        for name in ("constants/custom_obj_0", "constants/opaque_obj_0", "weights/model.pt", "constants/model.pt")
     ],
 )
 def test_pickled_objects_and_old_forms_are_refused(program, tmp_path, entry):
@@ -139,7 +136,8 @@ def test_pickled_objects_and_old_forms_are_refused(program, tmp_path, entry):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("field", ["expr_str", slow_unless(False, "name"), slow_unless(False, "guards_code")])
+@pytest.mark.slow
+@pytest.mark.parametrize("field", ["expr_str", "name", "guards_code"])
 def test_code_in_the_description_of_a_program_does_not_run(program, tmp_path, field):
     mark = tmp_path / "ran"
     code = f"__import__('os').mkdir({str(mark)!r})"

@@ -152,6 +152,7 @@ def test_a_process_that_dies_is_a_sentence(program):
     killer.join()
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_one_that_started_it(program):
     code = f"from workbench.io import load_model; load_model({str(program)!r})"
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as application:

@@ -182,6 +182,7 @@ def test_a_channels_last_convolution_is_measured_too(effects):
     assert len(found) == 2 and all(0 < effect.alone <= effect.cumulative < 1e-2 for effect in found)
 
 
+@pytest.mark.slow
 def test_a_network_is_measured_as_if_each_operator_ran_by_itself(effects):
     """Each in a model of its own, where numpy rounds its operands and results; in parts, which say how far they are."""
     graph = api.load(OCR, {"x_2": 32, "x_3": 64})

@@ -355,6 +355,7 @@ def test_without_sqlalchemy_everything_but_keeping_works():
     assert done.stdout == "SQLAlchemy, which keeps runs, is not installed; `pip install SQLAlchemy` adds it\n"
 
 
+@pytest.mark.slow
 def test_sqlalchemy_is_imported_only_where_runs_are_kept():
     code = "import sys, workbench.run.records.store, workbench.__main__ as m; m.main(['passes']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

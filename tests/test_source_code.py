@@ -61,6 +61,7 @@ def program_rows(history, name, **more):
     return next((section["rows"] for section in found["sections"] if section["title"] == "In the torch program"), [])
 
 
+@pytest.mark.slow
 def test_every_node_says_its_module_and_its_line_through_every_rewrite(history):
     created = [node for node in history.graph.nodes if node.name not in history.initial]
     assert len(created) >= 2

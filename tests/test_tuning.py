@@ -513,6 +513,7 @@ def test_the_recipe_of_another_file_is_applied_and_said(tmp_path, run):
     assert code == 0 and "note: the recipe was tuned for another file" in err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_tuned_is_one_sentence(tmp_path, refused):
     out = tmp_path / "r.toml"
     assert "there is no objective 'speed'" in refused("tune", SMALL, "-o", out, "--for", "speed")

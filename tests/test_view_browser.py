@@ -81,6 +81,7 @@ def sent_frames(page) -> list:
 # ---- before and after ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_before_and_after_stand_side_by_side_with_marks(narrow):
     state = narrow.state
     assert (state["panes"], state["step"], state["compare"]) == (2, 2, "step")

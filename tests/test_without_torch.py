@@ -34,6 +34,7 @@ def python(tmp_path):
     return python
 
 
+@pytest.mark.slow
 def test_a_model_is_optimized_verified_reported_and_checked(python, tmp_path):
     out, evidence, report = (tmp_path / name for name in ("out.onnx", "c.json", "report.html"))
     for words, said in (
