@@ -26,7 +26,7 @@ from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
-from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call
+from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call
 from workbench.precision.fitting import MAX_TRIALS, fit
 from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL, narrow_io
 from workbench.precision.problem import type_side
@@ -272,6 +272,12 @@ def test_operators_without_the_type_are_refused():
     graph = typed("g (float[4] x) => (float[4] y) { y = com.example.Own(x) }")
     with pytest.raises(NotConvertible, match="is not an ONNX operator"):
         float_call(graph, graph.nodes[0], FLOAT16)
+
+
+def test_a_constant_in_another_type_of_its_own_stays():
+    text = "g (float16[1,1,2,2] x) => (float16[1,1,4,4] y) <float[8] roi = {0, 0, 0, 0, 1, 1, 1, 1}, float[4] s = {1, 1, 2, 2}>"
+    graph = typed(f"{text} {{ y = Resize(x, roi, s) }}")
+    assert float_call(graph, graph.nodes[0], FLOAT16) == FloatCall(FLOAT16, (0,), (0,))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

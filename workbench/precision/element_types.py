@@ -83,8 +83,9 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
             raise NotConvertible(f"{node} gives '{node.outputs[index]}' in a type that no operand decides")
     if not any(node.inputs[index] not in graph.constants for index in inputs):
         raise NotConvertible(f"{node} reads no computed float that may be {numpy_name(narrow)} by its schema")
-    values = (*(node.inputs[index] for index in inputs), *(node.outputs[index] for index in outputs))
-    dtypes = {dtype_of(graph, value) for value in values}
+    shared = [f.type_str for value, f in parameters if value not in graph.constants and is_float(graph, value, narrow)]
+    dtypes = {dtype_of(graph, value) for value, formal in parameters if formal.type_str in letters.intersection(shared)}
+    inputs = [i for i in inputs if dtype_of(graph, node.inputs[i]) in dtypes]  # Resize's roi may be in another type
     if len(dtypes) != 1:
         raise NotConvertible(f"{node} reads and gives floats of several types")
     return FloatCall(dtypes.pop() or WIDE, tuple(inputs), tuple(outputs))
