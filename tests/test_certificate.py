@@ -214,6 +214,17 @@ def test_an_order_is_else_the_search_s_word(tmp_path):
     assert "the search says that no order has less; one operator alone needs" in found.told()
 
 
+@pytest.mark.parametrize(("outputs", "io", "size"), [("", "float32", 72), (", float[2,2] x", "as-computed", 48)])
+def test_casts_of_inputs_with_a_default_and_of_inputs_that_are_outputs_count(tmp_path, outputs, io, size):
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2,2] x, float[2,2] w) => (float[2,2] y{outputs}) <float[2,2] w = {{1, 2, 3, 4}}> {{
+            y = MatMul(x, w)
+        }}""")
+    onnx.save(model, tmp_path / "model.onnx")
+    found = certified(tmp_path / "model.onnx", tmp_path, passes=[f"precision_optimal{{io={io}}}"])
+    assert f"the output's own Casts make exactly {size} bytes" in found.proven(), found.told()
+
+
 def test_a_pass_that_proves_nothing_is_its_word(tmp_path):
     found = certified(NHWC, tmp_path, passes=["fuse_groups"])
     assert evidence_words(found.content) == ["word"] and "fuse_groups: 4 operators in 2 groups" in found.told()

@@ -82,8 +82,11 @@ def _all_known(graph: GraphProto, types: Mapping[str, PlainType]) -> bool:
 
 
 def types_in(graph: GraphProto, dims: Mapping[str, int]) -> dict[str, PlainType]:
-    """The types of one graph's values, without those of its bodies. dims: numbers for symbols."""
-    values = (*graph.input, *graph.value_info, *graph.output)
+    """The types of one graph's values, without those of its bodies. dims: numbers for symbols.
+
+    An input may be an output too, whose declared type was removed.
+    """
+    values = (*graph.value_info, *graph.output, *graph.input)
     results = {value.name: with_numbers(declared_type(value), dims) for value in values}
     return results | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
 

@@ -45,12 +45,15 @@ def moved_by_transposes(inferred: Inferred, constants: set[str], dims: Mapping[s
 def computed_nodes(
     main: GraphProto, constants: set[str], dims: Mapping[str, int]
 ) -> Iterator[tuple[NodeProto, Mapping[str, PlainType]]]:
-    """The nodes of a graph and its bodies that do not depend on constants alone, each with the types of its graph."""
+    """The nodes of a graph and its bodies that do not depend on constants alone, each with the types of its graph.
+
+    An input with a default is no constant, since the caller may give another value.
+    """
     waiting: list[tuple[GraphProto, set[str]]] = [(main, constants)]
     while waiting:
         graph, fixed = waiting.pop()
         types = types_in(graph, dims)
-        fixed = fixed | {tensor.name for tensor in graph.initializer}
+        fixed = (fixed | {tensor.name for tensor in graph.initializer}).difference(value.name for value in graph.input)
         for node in graph.node:
             reads = [value for value in node.input if value]
             is_fixed = reads and fixed.issuperset(reads) and not any(bodies_of(node))
