@@ -41,8 +41,9 @@ def pass_list(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
     words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
     rows = [(index, key, usable.get(name_of(key))) for index, key in enumerate(order)]
     rows = [row for row in rows if not words or (row[2] is not None and is_found(row[2], words))]
-    for index, key, _ in (row for row in rows if row[1] in active):
-        _row(index, key, order, strategy)
+    drawn = [index for index, key, _ in rows if key in active]
+    for earlier, index, later in zip([None, *drawn], drawn, [*drawn[1:], None], strict=False):
+        _row(order, earlier, index, later, strategy)
     others = sorted((group_of(cls), index, key) for index, key, cls in rows if cls is not None and key not in active)
     with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
         for group, members in itertools.groupby(others, key=lambda row: row[0]):
@@ -116,8 +117,10 @@ def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]
     return [*rows, (library.find_strategy(strategy)().name, library.find_strategy(strategy))]
 
 
-def _row(index: int, key: str, order: list[str], strategy: str) -> None:
+def _row(order: list[str], earlier: int | None, index: int, later: int | None, strategy: str) -> None:
+    """Draw a row. earlier, later: the places of the rows drawn above and below it, between which others are off."""
     toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
+    key = order[index]
     name = name_of(key)
     if name == LAYOUT:
         what = "layout is left as it is" if strategy == NO_STRATEGY else f"layout: {markdown_escaped(strategy)}"
@@ -126,9 +129,8 @@ def _row(index: int, key: str, order: list[str], strategy: str) -> None:
         toggle.markdown("*repeated from here*")
     else:
         _switch(toggle, key)
-    last = index == len(order) - 1
-    _mover(up, f"up_{key}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
-    _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
+    _mover(up, f"up_{key}", ":material/arrow_upward:", "Earlier", order, index, earlier)
+    _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", order, index, later)
 
 
 def _switch(place: Any, key: str) -> None:
@@ -139,12 +141,13 @@ def _switch(place: Any, key: str) -> None:
     place.checkbox(cls.title, key=f"on_{key}", help=markdown_escaped(cls.summary()), persist_state="session")
 
 
-def _mover(column: Any, key: str, icon: str, about: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
-    column.button("", icon=icon, key=key, help=about, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
+def _mover(column: Any, key: str, icon: str, about: str, order: list[str], place: int, to: int | None) -> None:
+    arguments: Any = {"disabled": to is None, "on_click": _move, "args": (order, place, to)}
+    column.button("", icon=icon, key=key, help=about, type="tertiary", **arguments)
 
 
-def _swap(order: list[str], a: int, b: int) -> None:
-    order[a], order[b] = order[b], order[a]
+def _move(order: list[str], place: int, to: int) -> None:
+    order.insert(to, order.pop(place))
 
 
 def _options(cls: type[Pass], key: str) -> dict[str, Any]:
