@@ -1,12 +1,13 @@
 """Quantizers of others on models, and which operators lose most: `python benchmarks/int8.py [MODEL ...]`.
 
-MODEL: a file, besides the samples; the inputs that `extract` recorded beside a part of a model are its inputs. One row
-per model and quantizer of ONNX Runtime, with one scale for each weight and with one for each channel, and one row of
-ModelOpt's quantizer, where it is installed. Each model is simplified first, since the quantizers expect folded batch
-norms. Ranges are those of one input, seeded or recorded, the same on which results are compared. Weights are the bytes
-of all constants before and after. The error is the largest of any output, relative to its largest element, in ONNX
-Runtime without optimizations. What an operator loses is that error if its rewrite alone is applied, all others left
-out; operators that share a quantized operand are one rewrite. Prints Markdown.
+MODEL: a file, besides the samples and narrow networks of `gpu_networks.py` with random weights; the inputs that
+`extract` recorded beside a part of a model are its inputs. One row per model and quantizer of ONNX Runtime, with one
+scale for each weight and with one for each channel, and one row of ModelOpt's quantizer, where it is installed. Each
+model is simplified first, since the quantizers expect folded batch norms. Ranges are those of one input, seeded or
+recorded, the same on which results are compared. Weights are the bytes of all constants before and after. The error
+is the largest of any output, relative to its largest element, in ONNX Runtime without optimizations. What an operator
+loses is that error if its rewrite alone is applied, all others left out; operators that share a quantized operand are
+one rewrite. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.verification.verifier import Verifier
 
 SAMPLES = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow")
+EXPORTED = ("vit_b16", "llama_block")
 SCALES = {"tensor": {"per_channel": False}, "channel": {"per_channel": True}}
 QUANTIZERS = {  # the options of each row, by its scales
     "ort_quantize_dynamic": SCALES,
@@ -35,13 +37,24 @@ QUANTIZERS = {  # the options of each row, by its scales
 }
 COLUMNS = ("model", "quantizer", "scales", "operators", "nodes", "MB of weights", "error", "lose most alone")
 LOSERS = 3
+MAX_NAME = 30
 
 
 def main() -> None:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    for model in [*(ROOT / "sample_models" / f"{name}.onnx" for name in SAMPLES), *map(Path, sys.argv[1:])]:
-        for row in _rows(model):
-            print(f"| {' | '.join(row)} |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        networks = [_exported(name, Path(folder)) for name in EXPORTED]
+        samples = [ROOT / "sample_models" / f"{name}.onnx" for name in SAMPLES]
+        for model in [*samples, *networks, *map(Path, sys.argv[1:])]:
+            for row in _rows(model):
+                print(f"| {' | '.join(row)} |", flush=True)
+
+
+def _exported(name: str, folder: Path) -> Path:
+    """The file of a network of `gpu_networks.py` with few and narrow layers, at batch 1."""
+    from benchmarks.gpu_networks import exported, network
+
+    return exported(*network(name, 1, True), folder / f"{name}_narrow.onnx")
 
 
 def _rows(model: Path) -> Iterator[tuple[str, ...]]:
@@ -121,7 +134,9 @@ def _alone(original: Verifier, simple: Graph, rewrite: AppliedRewrite, expected:
 
 def _kinds(graph: Graph, rewrite: AppliedRewrite) -> str:
     nodes: list[Node] = [graph.node(name) for name in rewrite.nodes]
-    first = f"{nodes[0].op} {nodes[0].name[-30:]}".replace("|", "/")
+    name = nodes[0].name
+    short = name if len(name) <= MAX_NAME else f"...{name[-MAX_NAME:]}"
+    first = f"{nodes[0].op} {short}".replace("|", "/")
     return first + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else "")
 
 

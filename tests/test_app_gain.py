@@ -57,6 +57,10 @@ def test_settings_of_no_goal_leave_none_chosen():
     at = optimize()
     fine(at.radio(key="strategy").set_value("greedy").run())
     assert at.radio(key="goal").value is None
+    fine(at.radio(key="strategy").set_value("none").run())
+    for on, goal in ((False, None), (True, "simplify")):
+        fine(at.checkbox(key="on_fold_batchnorm").set_value(on).run())
+        assert at.radio(key="goal").value == goal
 
 
 def test_original_and_result_come_first_and_a_step_on_a_click():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import threading
 import webbrowser
@@ -21,12 +20,7 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
 
     After shutdown, uvicorn re-raises a signal that it has caught itself: SIGINT would print "Aborted!", SIGTERM would
     end Python before its temporary folders are removed.
-
-    Streamlit collects garbage after each click. Modules loaded before the first page stay loaded, so they are excluded
-    from collections.
     """
-    gc.collect()
-    gc.freeze()
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     if isinstance(server, Server):
         for number in (signal.SIGINT, signal.SIGTERM):

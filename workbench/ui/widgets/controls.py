@@ -27,6 +27,7 @@ from workbench.ui.widgets.pass_list import (
     NO_STRATEGY,
     PASS_ORDER,
     PASS_ROUNDS,
+    are_of_preset,
     chosen_preset,
     is_on,
     pass_list,
@@ -104,7 +105,8 @@ def _verification_choice() -> None:
 
 def _goal_choice() -> str | None:
     """Draw the choice of a goal, which sets the controls below; returns it, or None if no goal has these settings."""
-    page, goal = page_of_run(), goal_of(chosen_preset(), st.session_state.get("strategy", NO_STRATEGY))
+    page, strategy = page_of_run(), st.session_state.get("strategy", NO_STRATEGY)
+    goal = goal_of(chosen_preset(), strategy) if are_of_preset() else None
     st.session_state[_GOAL] = goal
 
     def choose() -> None:

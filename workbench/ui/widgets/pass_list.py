@@ -77,6 +77,12 @@ def is_on(key: str) -> bool:
     return bool(st.session_state.get(f"on_{key}", True))
 
 
+def are_of_preset() -> bool:
+    """Whether the passes that are switched on are those of the preset, in its order."""
+    on = [key for key in pass_order() if is_on(key) and name_of(key) != LAYOUT]
+    return on == [key for key in to_rows(preset(chosen_preset())).keys if name_of(key) != LAYOUT]
+
+
 def reset_passes() -> None:
     """Reset the passes to those of the preset."""
     for key in [k for k in st.session_state if k == PASS_ORDER or str(k).startswith("on_")]:

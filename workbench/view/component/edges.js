@@ -117,7 +117,7 @@ function isSeen({ left, right, top, bottom }, region, minExtent) {
 /** Labels beside the longest segment of each edge, in the colour of its mark; a label that would overlap an earlier one
  * is left out. @param {Context} ctx @param {Pane} pane @param {[number[], Version, number][]} labelled */
 function paintLabels(ctx, pane, labelled) {
-  const { scene, theme } = pane;
+  const { scene, theme, region } = pane;
   const font = `11px ${theme.font}`;
   const taken = /** @type {Extent[]} */ ([]);
   ctx.font = font;
@@ -128,7 +128,9 @@ function paintLabels(ctx, pane, labelled) {
     if (segment.length < MIN_LABELLED_SEGMENT) continue;
     const label = scene.words[version[2]];
     const cut = cutText(label, font, LABEL_WIDTH);
-    const area = { left: segment.x + 4, right: segment.x + 4 + cut.width, top: segment.y - 6, bottom: segment.y + 6 };
+    const isCut = segment.x + 4 + cut.width > region.right; // by the pane's border; then it stands left of its edge
+    const left = isCut && segment.x - 4 - cut.width >= region.left ? segment.x - 4 - cut.width : segment.x + 4;
+    const area = { left, right: left + cut.width, top: segment.y - 6, bottom: segment.y + 6 };
     if (taken.some((other) => area.left < other.right && area.right > other.left && area.top < other.bottom && area.bottom > other.top)) continue;
     taken.push(area);
     ctx.globalAlpha = 0.85;

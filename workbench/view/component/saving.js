@@ -25,14 +25,14 @@ function svgOf(view) {
   ctx.fillRect(0, 0, width * sides.length, height);
   sides.forEach((side, index) => {
     ctx.group(index * width + MARGIN_PX, MARGIN_PX);
-    paintPane(/** @type {any} */ (ctx), wholePane(view, side));
+    paintPane(/** @type {any} */ (ctx), wholePane(view, side, overhang));
   });
   return new XMLSerializer().serializeToString(ctx.svg);
 }
 
-/** A pane that shows the whole scene. @param {View} view @param {string} side */
-function wholePane(view, side) {
-  const whole = { left: 0, top: 0, right: view.scene.width, bottom: view.scene.height };
+/** A pane that shows the whole scene, and so much on its right. @param {View} view @param {string} side @param {number} overhang */
+function wholePane(view, side, overhang = 0) {
+  const whole = { left: 0, top: 0, right: view.scene.width + overhang, bottom: view.scene.height };
   return new Pane({ ...view, regions: new Regions() }, side, whole, 1);
 }
 
