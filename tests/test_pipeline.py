@@ -206,6 +206,7 @@ def test_options_are_read_from_text():
         ({"flag": "perhaps"}, "is on or off, not 'perhaps'"),
         ({"limit": "many"}, "must be a number, not 'many'"),
         ({"limit": "0"}, "must be at least 1, not 0"),
+        ({"share": "nan"}, "must be a finite number, not nan"),
         ({"kind": "c"}, "must be one of a, b, not 'c'"),
     ],
 )

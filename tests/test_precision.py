@@ -241,6 +241,8 @@ def test_patterns_of_names_stay():
     assert [(kept.node, kept.why) for kept in step.facts.kept] == [
         ("Neg_a", "Neg 'Neg_a' stays in float32, as 'Neg_*' asks")
     ]
+    step = run(typed("g (float[4] x) => (float[4] y) { y = Neg(x) }"), "greedy", keep="Neg_y,Ngg_*,[")
+    assert step.facts.sentence.count("; no node here is named 'Ngg_*' or '[', so that keeps none in float32") == 1
 
 
 def test_a_run_is_recorded_with_its_largest_and_its_smallest_number():
@@ -270,6 +272,22 @@ def test_operators_without_the_type_are_refused():
     graph = typed("g (float[4] x) => (float[4] y) { y = com.example.Own(x) }")
     with pytest.raises(NotConvertible, match="is not an ONNX operator"):
         float_call(graph, graph.nodes[0], FLOAT16)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_goes_into_a_sequence_or_optional_stays_in_its_type(strategy):
+    graph = typed("""g (float[2,2] x) => (float[2,2] y, seq(float[2,2]) s) <float[2,2] w = {1, 2, 3, 4}, int64 i = {0}> {
+        a = MatMul(x, w)
+        o = Optional(a)
+        b = OptionalGetElement(o)
+        s = SequenceConstruct(b, x)
+        c = SequenceAt(s, i)
+        y = MatMul(c, w)
+    }""")
+    with Verifier(graph.copy()) as verifier:
+        assert run(graph, strategy, io=AS_COMPUTED).changed
+        verdict = verifier.check(graph, narrowed=True)
+    assert verdict.ok and "relative error" in verdict.sentence, verdict.sentence
 
 
 # ---- files ----------------------------------------------------------------------------

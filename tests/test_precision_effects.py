@@ -257,6 +257,13 @@ def test_the_command_prints_a_sentence_a_table_and_json(done, refused, tmp_path)
 def test_no_operator_in_float32_is_an_error(effects):
     with pytest.raises(UserError, match="no operator of 'g' runs in float32 and may run in float16"):
         effects(typed("g (float16[2] x) => (float16[2] y) { y = Neg(x) }"))
+    with pytest.raises(UserError, match="no operator of 'g' runs in float32 and may run in int8"):
+        effects(typed("g (float16[2,2] x) => (float16[2,2] y) { a = MatMul(x, x)  y = Relu(a) }"), "int8")
+
+
+def test_a_sequence_is_an_input_of_a_part(effects):
+    found = effects(typed("g (seq(float[2]) s) => (float[4] y) { a = ConcatFromSequence<axis = 0>(s)  y = Neg(a) }"))
+    assert found["Neg_y"].max_abs > 0
 
 
 @pytest.mark.slow

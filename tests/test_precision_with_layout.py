@@ -63,6 +63,13 @@ def graphs() -> list[pytest.param]:
     return matrices + [pytest.param(random_image_graph(seed), id=f"images {seed}") for seed in range(24)]
 
 
+def test_a_constant_is_an_output():
+    graph = typed("g (float[2,2] x) => (float[2,2] y, float[2,2] w) <float[2,2] w = {1, 2, 3, 4}> { y = MatMul(x, w) }")
+    step = run_pass(PrecisionOptimalWithLayout(io=AS_COMPUTED), graph, PassContext(load_profile("cpu")))
+    types = [graph.tensor_type(value).dtype for value in (*graph.inputs, *graph.outputs)]
+    assert (step.facts.casts, types) == (0, [FLOAT16, FLOAT16, WIDE])
+
+
 @pytest.mark.parametrize("original", graphs())
 def test_never_more_than_one_after_the_other_and_exactly_the_bound(original):
     together, types_first, layouts_first = original.copy(), original.copy(), original.copy()

@@ -235,6 +235,17 @@ def test_a_graph_that_does_not_load_or_run_is_wrong(worker):
     assert verifier.check(squeezed).ok is False
 
 
+def test_what_only_onnx_s_own_evaluator_runs_and_fails_at_gives_no_verdict(worker):
+    """It has no DequantizeLinear of opset 17, and ONNX Runtime no MatMul in bfloat16."""
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[2,2] x) => (float[2,2] y) <float s = {0.5}, int8 z = {0}> {
+        q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  CASTS }"""
+    original = from_text(text.replace("CASTS", "y = MatMul(a, a)"))
+    graph = from_text(text.replace("CASTS", "b = Cast<to = 16>(a)  c = MatMul(b, b)  y = Cast<to = 1>(c)"))
+    found = Verifier(original, worker=worker).check(graph, narrowed=True)
+    assert found.ok is None
+    assert "The run failed in onnx.reference, since ONNX Runtime has no kernel for this MatMul: " in found.sentence
+
+
 def test_an_original_that_can_not_run_gives_no_verdict(worker, tmp_path):
     text = """<ir_version: 10, opset_import: ["": 23, "acme": 1]>
         g (float[2] x) => (float[2] y) { y = acme.Frobnicate(x) }"""

@@ -71,6 +71,7 @@ WRITTEN = [
     (f"g ({X}) => (y) <{S4}> {{ y = Resize <coordinate_transformation_mode = 'asymmetric', mode = 'linear'> (x, , s) }}", 9, "Upsample"),
     (f"g ({X}) => (y) {{ y = MaxPool <kernel_shape = [2, 2], dilations = [1, 1]> (x) }}", 7, ""),
     (f"g ({X}) => (y) {{ y = Cast <to = 6, saturate = 1> (x) }}", 9, ""),
+    ("g (float[2] x) => (y) <int64 n = {3}> { y = Loop <body = b (int64 i, bool k, float[2] u) => (bool l, float[2] v) { v = Mul (u, u) l = Identity (k) }> (n, , x) }", 17, ""),
 ]  # fmt: skip
 REFUSED = [
     (f"g ({X}, int64[1] a) => (y) {{ y = ReduceMax (x, a) }}", 17, "ReduceMax", 18),

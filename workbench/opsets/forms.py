@@ -33,14 +33,14 @@ class _Form:
     removed:    attributes that the version added, with their defaults.
     attributes: those of the older form.
     defaults:   defaults of the newer form that differ from those of the older one.
-    min_inputs: the number of required inputs.
+    required:   the indices of inputs that a call must have.
     variadic:   whether the last parameter is variadic, for inputs and for outputs.
     """
 
     removed: Mapping[str, Any]
     attributes: frozenset[str]
     defaults: Mapping[str, Any]
-    min_inputs: int
+    required: frozenset[int]
     inputs: Sequence[_Parameter]
     outputs: Sequence[_Parameter]
     variadic: tuple[bool, bool]
@@ -59,7 +59,7 @@ def in_form_before(node: Node, scope: Scope, since: int) -> Node:
         raise NoOlderForm
     _check_operands(node.inputs, form.inputs, form.variadic[0], scope)
     _check_operands(node.outputs, form.outputs, form.variadic[1], scope)
-    if any(not value for value in (*node.inputs, *[""] * form.min_inputs)[: form.min_inputs]):
+    if not form.required.issubset(index for index, value in enumerate(node.inputs) if value):
         raise NoOlderForm
     attributes = dict(_kept_attributes(node, form))
     attributes.update((key, value) for key, value in form.defaults.items() if key not in attributes)
@@ -112,7 +112,7 @@ def _form_before(op_type: str, since: int) -> _Form | None:
         removed={key: value for key, value in defaults.items() if key not in old.attributes and value is not None},
         attributes=frozenset(old.attributes),
         defaults=changed,
-        min_inputs=old.min_input,
+        required=frozenset(_required(old)),
         inputs=[_parameter(p) for p in old.inputs],
         outputs=[_parameter(p) for p in old.outputs],
         variadic=(_is_variadic(old.inputs), _is_variadic(old.outputs)),
@@ -122,6 +122,13 @@ def _form_before(op_type: str, since: int) -> _Form | None:
 def _parameter(parameter: defs.OpSchema.FormalParameter) -> _Parameter:
     shared = parameter.is_homogeneous and "(" not in parameter.type_str
     return _Parameter(frozenset(parameter.types), parameter.type_str if shared else "")
+
+
+def _required(schema: defs.OpSchema) -> Iterator[int]:
+    """Loop's number and condition, each of which may be left out, stand before its state: `min_input` counts them."""
+    for index in range(schema.min_input):
+        if schema.inputs[min(index, len(schema.inputs) - 1)].option != defs.OpSchema.FormalParameterOption.Optional:
+            yield index
 
 
 def _is_variadic(parameters: Sequence[defs.OpSchema.FormalParameter]) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from onnx import defs
 
 from workbench.ir import DataType, Graph, Node
-from workbench.ir.types import Constant, constant_shape, lazy_constant, numpy_name
+from workbench.ir.types import Constant, OpaqueType, constant_shape, lazy_constant, numpy_name
 from workbench.ops.channels_last import plain_op
 
 WIDE = DataType.FLOAT
@@ -70,6 +71,11 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
         if value and is_float(graph, value, narrow) and name in formal.types:
             inputs.append(index)
             letters.add(formal.type_str)
+    parameters = (*_with_parameters(node.inputs, schema.inputs), *_with_parameters(node.outputs, schema.outputs))
+    for value, formal in parameters:
+        type_ = graph.type(value)
+        if isinstance(type_, OpaqueType) or (type_ is None and (formal.type_str in letters or _takes_others(formal))):
+            raise NotConvertible(f"{node} reads or gives '{value}', which is no tensor, or of a type that is not known")
     outputs = [i for i, value in enumerate(node.outputs) if value and is_float(graph, value, narrow)]
     for index in outputs:
         formal = schema.outputs[min(index, len(schema.outputs) - 1)]
@@ -82,6 +88,20 @@ def float_call(graph: Graph, node: Node, narrow: DataType) -> FloatCall:
     if len(dtypes) != 1:
         raise NotConvertible(f"{node} reads and gives floats of several types")
     return FloatCall(dtypes.pop() or WIDE, tuple(inputs), tuple(outputs))
+
+
+def _with_parameters(
+    values: Sequence[str], parameters: Sequence[defs.OpSchema.FormalParameter]
+) -> Iterator[tuple[str, defs.OpSchema.FormalParameter]]:
+    """Each value of a call with its formal parameter."""
+    for index, value in enumerate(values):
+        if value:
+            yield value, parameters[min(index, len(parameters) - 1)]
+
+
+def _takes_others(formal: defs.OpSchema.FormalParameter) -> bool:
+    """Whether a sequence or optional may stand there."""
+    return any(name.startswith(("seq(", "optional(")) for name in formal.types)
 
 
 def is_type_cast(graph: Graph, node: Node, narrow: DataType) -> bool:

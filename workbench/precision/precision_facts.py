@@ -49,6 +49,7 @@ class PrecisionFacts:
     certified: bool = False
     inexact: str = ""
     kept: tuple[KeptWide, ...] = ()
+    unmatched: tuple[str, ...] = ()
     unrecorded: str = ""
     fitted: Fitted | None = None
     solved: SolvedCut | SolvedProgram | None = field(default=None, repr=False, compare=False)
@@ -85,4 +86,7 @@ class PrecisionFacts:
             if number and self.fitted.needed:
                 kept += ", which cannot be left out" if number == 1 else ", none of which can be left out"
             text += f"; outputs are off by {self.fitted.error:.1e} at most{kept}"
+        if self.unmatched:
+            patterns = " or ".join(f"'{pattern}'" for pattern in self.unmatched)
+            text += f"; no node here is named {patterns}, so that keeps none in float32"
         return text + (f"; only constants were checked, since {self.unrecorded}" if self.unrecorded else "")

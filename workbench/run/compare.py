@@ -78,14 +78,15 @@ def compare(
 ) -> Comparison:
     """Compare two runs, output by output, by name.
 
-    tolerance: the tolerance of all outputs, or that of each by name (FLOAT32 for one without).
+    tolerance: the tolerance of all outputs, or that of each by name (FLOAT32 for one without). Elements of a sequence
+    have that of the sequence.
     Shapes and element types must be equal, NaN and infinities at the same
     places, integers, bools and strings equal; floats within the tolerance.
     """
     names = dict.fromkeys((*reference, *candidate))
     allowed = dict.fromkeys(names, tolerance) if isinstance(tolerance, Tolerance) else tolerance
     outputs = tuple(
-        _compared(name, reference.get(name), candidate.get(name), allowed.get(name, FLOAT32)) for name in names
+        _compared(name, reference.get(name), candidate.get(name), _of_output(allowed, name)) for name in names
     )
     ok = all(output.ok for output in outputs)
     bit_equal = all(output.bit_equal for output in outputs)
@@ -93,6 +94,11 @@ def compare(
     max_rel = max((o.max_rel for o in outputs if o.max_rel is not None), default=None)
     sentence = _sentence(outputs, bit_equal)
     return Comparison(outputs, max_abs, max_rel, bit_equal, ok, sentence)
+
+
+def _of_output(allowed: Mapping[str, Tolerance], name: str) -> Tolerance:
+    """The tolerance of an output; `s[0]` has that of the sequence `s`."""
+    return allowed.get(name) or allowed.get(name.rpartition("[")[0], FLOAT32)
 
 
 def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: Tolerance) -> OutputComparison:

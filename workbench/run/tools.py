@@ -24,6 +24,7 @@ from workbench.run.inputs import seed_inputs
 from workbench.run.randomness import is_random
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.tolerances import tolerances_for
+from workbench.run.worker.failures import EVALUATOR
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.run.worker.process import CancelledError, Limits, RunError, WorkerProcess
 from workbench.run.worker.tensors import save_tensors
@@ -142,7 +143,7 @@ def _same_values(
                 tolerances={value: asdict(tolerances[value]) for value in values[0]},
             )
         except RunError as error:
-            if error.stage != "run":  # other lengths do not help
+            if error.stage not in ("run", EVALUATOR):  # other lengths do not help
                 raise
             failures.append(str(error))
             return str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def name_patterns(text: str) -> tuple[str, ...]:
@@ -14,3 +14,9 @@ def name_patterns(text: str) -> tuple[str, ...]:
 def matching_pattern(name: str, patterns: Sequence[str]) -> str | None:
     """The first pattern that the whole name fits, as in `fnmatchcase`; None if none does."""
     return next((one for one in patterns if fnmatch.fnmatchcase(name, one)), None)
+
+
+def unmatched_patterns(names: Iterable[str], patterns: Sequence[str]) -> tuple[str, ...]:
+    """The patterns that none of the names fits."""
+    known = tuple(names)
+    return tuple(one for one in patterns if not any(fnmatch.fnmatchcase(name, one) for name in known))

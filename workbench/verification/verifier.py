@@ -27,6 +27,7 @@ from workbench.run.randomness import is_random, uses_random_numbers, with_seeds
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.tolerances import NOTHING_MAY_DIFFER, Allowed, allowed_in
 from workbench.run.worker.client import RUN_LIMIT_S, Outputs, Worker
+from workbench.run.worker.failures import EVALUATOR
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import CancelledError, RunError
 
@@ -165,7 +166,7 @@ class Verifier:
             except CancelledError:
                 raise
             except UserError as error:
-                if not failures and not (isinstance(error, RunError) and error.stage == "run"):
+                if not failures and not (isinstance(error, RunError) and error.stage in ("run", EVALUATOR)):
                     raise  # another length does not help
                 failures.append(error)
                 return str(error)
@@ -286,8 +287,9 @@ class Verifier:
 
 
 def _shows_wrong_graph(error: UserError) -> bool:
-    """Whether the error shows that the graph is wrong; a full machine or a timeout does not."""
-    return not isinstance(error, DoesNotFitError) and not (isinstance(error, RunError) and error.stage == "process")
+    """A full machine or a timeout shows none, and neither does ONNX's evaluator, which lacks forms of operators."""
+    stage = error.stage if isinstance(error, RunError) else ""
+    return not isinstance(error, DoesNotFitError) and stage not in ("process", EVALUATOR)
 
 
 # ---- which step, which rewrite ---------------------------------------------------------

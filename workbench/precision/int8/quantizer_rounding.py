@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from workbench.ir import Graph, Node, ValueType, constant, constant_type
-from workbench.precision.element_types import FloatCall
+from workbench.precision.element_types import WIDE, FloatCall, dtype_of
 from workbench.precision.int8.quantizer_rules import QuantizedAs, quantizer_plan
 from workbench.precision.int8.scales import Scale, activation_scale, dequantized_bias, weight_scale
 from workbench.precision.rounding import NewNodes, Rounding
@@ -92,7 +92,7 @@ def values_to_record(graph: Graph) -> list[str]:
     """The computed values whose ranges a `QuantizerRounding` of the graph may need, whatever operators are excluded."""
     plan = quantizer_plan(graph, per_channel=False)
     names = dict.fromkeys((*plan.values, *plan.ranges.values()))
-    return [value for value in names if value not in graph.constants]
+    return [value for value in names if value not in graph.constants and dtype_of(graph, value) == WIDE]
 
 
 def quantized_graph(graph: Graph, quantization: QuantizerRounding) -> Graph:

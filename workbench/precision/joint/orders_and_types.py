@@ -95,7 +95,7 @@ class _Builder:
         interface = self.orders.interface()
         counts = Counter(use.root for use in (*interface.gives, *interface.needs))
         at_border = {use.value: use.root for use in (*interface.gives, *interface.needs)}
-        self.free_border = {value for value in choices.free_border if counts[at_border[value]] == 1}
+        self.free_border = {value for value in choices.free_border if counts[at_border.get(value, "")] == 1}
         self.free_inputs = self.free_border.intersection(self.graph.inputs)
         self.given: dict[str, _Labels] = {}  # by root
         self.needed: dict[str, _Labels] = {}

@@ -34,7 +34,7 @@ from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass, option
 from workbench.rewrite.core.rule import Rewrite, rewrite_each
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
-from workbench.support.name_patterns import name_patterns
+from workbench.support.name_patterns import name_patterns, unmatched_patterns
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,7 @@ class PrecisionStrategy(Pass):
             certified=bound is not None and bound == cost,
             inexact=inexact,
             kept=tuple(self._kept(graph, choices, chosen)),
+            unmatched=unmatched_patterns((node.name for node in graph.nodes), name_patterns(self.keep)),
             unrecorded=unrecorded,
             fitted=fitted,
             solved=chosen.solved,
@@ -263,7 +264,7 @@ def _recorded(graph: Graph, context: PassContext, narrow: DataType) -> tuple[Map
         return {}, "no values were recorded"
     values = [v for v in graph.values() if v not in graph.constants and is_float(graph, v, narrow)]
     try:
-        return recorder.record(graph, values), ""
+        return (recorder.record(graph, values) if values else {}), ""
     except NotRecordedError as error:
         return {}, str(error)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir
 
-from workbench.ir import Constant, DataType, Graph, constant_shape
+from workbench.ir import Constant, DataType, Graph, TensorType, ValueType, constant_shape
 from workbench.ir.text import to_text
 
 _SHORT = 32  # bytes; as many as a digest has
@@ -32,7 +32,19 @@ def attribute_key(attribute: Any) -> Hashable:
     if isinstance(attribute, tuple) and attribute and not isinstance(attribute[0], _PLAIN):
         return tuple(map(attribute_key, attribute))
     if isinstance(attribute, Graph):
-        return to_text(attribute)
+        return _body_text(attribute)
     if not isinstance(attribute, (*_PLAIN, tuple)) and isinstance(attribute, onnx_ir.TensorProtocol):
         return elements_key(attribute)
     return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
+
+
+def _body_text(body: Graph) -> str:
+    """The text of a body without the names of sizes, which shape inference makes up anew in each graph."""
+    types = {value: _without_symbols(type_) for value, type_ in body.types.items()}
+    return to_text(Graph(**body.constructor_arguments | {"nodes": body.nodes, "types": types}))
+
+
+def _without_symbols(type_: ValueType) -> ValueType:
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return type_
+    return TensorType(type_.dtype, tuple(dim if isinstance(dim, int) else None for dim in type_.shape))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import math
 import sys
 import types
 import typing
@@ -176,6 +177,8 @@ def with_options(cls: type[_P], values: Mapping[str, Any]) -> _P:
         choices = fields[key].metadata.get("choices")
         if choices and read not in choices:
             raise OptionError(f"option {name}.{key} must be one of {', '.join(map(str, choices))}, not '{value}'")
+        if isinstance(read, float) and not math.isfinite(read):
+            raise OptionError(f"option {name}.{key} must be a finite number, not {value}")
         minimum = fields[key].metadata.get("least")
         if minimum is not None and read < minimum:
             raise OptionError(f"option {name}.{key} must be at least {minimum:,}, not {value}")

@@ -18,7 +18,7 @@ from workbench.run.tasks.onnx_reference import reason_for_reference_evaluator, r
 from workbench.run.tasks.tool_tasks import convert_by_tool, same_values
 from workbench.run.torch.executor.opening import check_device, open_executor
 from workbench.run.torch.packaging import write_package
-from workbench.run.worker.failures import TaskError
+from workbench.run.worker.failures import EVALUATOR, BackendError, TaskError, reason_of
 from workbench.run.worker.machine import devices, versions
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
@@ -48,6 +48,7 @@ def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
 def _parts(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     """Run the models of `parts` in order, each on the tensors in `inputs` and on results of those before it.
 
+    The tensors of a sequence `s` are `s[0]`, `s[1]`, ...
     Write `results` to `outputs`. Reports the number of parts that have run, with the text `stage`.
     """
     values = load_tensors(request["inputs"])
@@ -55,7 +56,8 @@ def _parts(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     for number, part in enumerate(parts):
         report({"stage": request["stage"], "done": number, "total": len(parts)})
         run, _ = _opened(part["model"], partial(fresh_session, part["model"], "disabled"))
-        values |= _run(run, {name: values[name] for name in part["read"] if name in values})
+        read = set(part["read"])
+        values |= _run(run, {name: values[name] for name in values if name in read or name.rpartition("[")[0] in read})
         for name in part["spent"]:
             values.pop(name, None)
     save_tensors(request["outputs"], {name: values[name] for name in request["results"]})
@@ -71,12 +73,21 @@ def _opened(model: str, open_session: Callable[[], Any]) -> tuple[Callable[[_Ten
         by = reason_for_reference_evaluator(error) or ""
         if not by:
             raise
-        return (lambda tensors: run_by_reference(model, tensors)), by
+        return partial(_by_reference, model, by), by
+
+
+def _by_reference(model: str, by: str, tensors: _Tensors) -> _Tensors:
+    try:
+        return run_by_reference(model, tensors)
+    except Exception as error:
+        raise TaskError(BackendError(f"The run failed in {by}: {reason_of(error)}."), EVALUATOR) from error
 
 
 def _run(run: Callable[[_Tensors], _Tensors], inputs: _Tensors) -> _Tensors:
     try:
         return run(inputs)
+    except TaskError:
+        raise
     except Exception as error:
         raise TaskError(error, "run") from error
 

@@ -24,8 +24,11 @@ _OTHER_SIZE = re.compile(
 _NEW_OPSET = re.compile(r"Opset (\d+) is under development.* domain (\S+) is till opset (\d+)", re.S)
 
 
+EVALUATOR = "evaluator"  # the stage of a failure in ONNX's own evaluator, which may be the evaluator's
+
+
 class TaskError(Exception):
-    """A failure with its stage: "load" or "run"."""
+    """A failure with its stage: "load", "run" or EVALUATOR."""
 
     def __init__(self, cause: BaseException, stage: str) -> None:
         super().__init__(str(cause))

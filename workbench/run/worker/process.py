@@ -39,7 +39,8 @@ class RunError(UserError):
     """The run failed.
 
     stage: "load" if the model could not be opened, "run" if it failed while
-           running, "process" if its process died or was stopped.
+           running, EVALUATOR if it did so in ONNX's own evaluator, "process"
+           if its process died or was stopped.
     """
 
     def __init__(self, message: str, stage: str = "run") -> None:
