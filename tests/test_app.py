@@ -229,7 +229,11 @@ def test_passes_move_up_and_down_and_back():
     fine(at.checkbox(key="on_precision_optimal").set_value(True).run())
     fine(at.button(key="up_precision_optimal").click().run())  # past all those that are off
     assert list(at.session_state["opened"].spec.pipeline.names)[-2:] == ["precision_optimal", PRESET[-1]]
+    size = at.number_input(key="option_fold_constants.max_bytes")
+    default = size.value
+    fine(size.set_value(1000).run())
     fine(at.button(key="reset_passes").click().run())
+    assert at.number_input(key="option_fold_constants.max_bytes").value == default
     assert at.checkbox(key=f"on_{first}").value is True
     assert len(history(at)) == len(PRESET) + 1
 
