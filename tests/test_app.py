@@ -226,7 +226,14 @@ def test_passes_move_up_and_down_and_back():
     fine(at.button(key=f"up_{first}").click().run())
     assert [step.title for step in history(at).steps[1:3]] == titles
     fine(at.checkbox(key=f"on_{first}").set_value(False).run())
+    fine(at.checkbox(key="on_precision_optimal").set_value(True).run())
+    fine(at.button(key="up_precision_optimal").click().run())  # past all those that are off
+    assert list(at.session_state["opened"].spec.pipeline.names)[-2:] == ["precision_optimal", PRESET[-1]]
+    size = at.number_input(key="option_fold_constants.max_bytes")
+    default = size.value
+    fine(size.set_value(1000).run())
     fine(at.button(key="reset_passes").click().run())
+    assert at.number_input(key="option_fold_constants.max_bytes").value == default
     assert at.checkbox(key=f"on_{first}").value is True
     assert len(history(at)) == len(PRESET) + 1
 

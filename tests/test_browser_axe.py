@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 NPU = "model=sample_models/npu_path.onnx&target=npu"
 PAGES = {
-    "open": "open",
+    "open": "",
     "optimize": f"optimize?{NPU}&passes=layout_greedy",
     "lockstep": f"lockstep?{NPU}",
     "lesson": "lessons?lesson=why_a_transpose",

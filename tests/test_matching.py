@@ -285,3 +285,11 @@ def test_renamed_keeps_apart_what_is_not_the_same():
     changes = diff(a, found)
     assert changes.changed == {"p", "q"} and changes.added == {"p_1"} and not changes.removed
     assert [n.name for n in b.nodes] == ["q", "p", "k"], "b itself is as it was"
+
+
+def test_an_output_keeps_its_name_with_one_node_more_before_it():
+    a = from_text("g (float[2] x) => (float[2] y) { [r] y = Relu(x) }")
+    b = from_text("g (float[2] x) => (float[2] y) { [r] h = Relu(x)  [k] y = Neg(h) }")
+    found = renamed(b, {"r": "r"}, a)
+    check(found)
+    assert found.outputs == ("y",) and found.producer("y").name == "k"

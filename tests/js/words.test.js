@@ -116,6 +116,7 @@ test("one's own numbers are shaded between the ends, and said with their unit", 
   assert.deepEqual(marks.colourings, [["own:0", "latency (us)"]]);
   assert.deepEqual([0, 1, 2].map((index) => marks.numberText("own:0", index)), ["2 us", "4 us", ""]);
   assert.equal(marks.numberText("layout", 0), "");
+  assert.deepEqual([marks.largest("own:0", [0, 2, 1]), marks.largest("own:0", [2]), marks.largest("layout", [0, 1])], [1, undefined, undefined]);
   const { low, high, text } = marks.legendOf("own:0", { heat: [] })[0];
   assert.deepEqual([low, high, text], ["2 us", "4 us", "latency, from a.csv"]);
 });

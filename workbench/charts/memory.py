@@ -20,6 +20,7 @@ _STYLES = {
     "view": ("view of another value", COLOURS[3], "x"),
 }
 _HEIGHT = 380  # pixels
+_FEW_STEPS = 8  # below, plotly has ticks between steps too
 _NAMED = 40  # values, up to which each has its name in its rectangle
 _MARKED = "#C2185B"
 
@@ -51,7 +52,7 @@ def arena_chart(
     if until is not None:
         figure.add_vline(x=until + 0.5, line={"color": GREY, "width": 1})
     figure.update_layout(barmode="overlay", height=_HEIGHT, dragmode="zoom", legend={"font": {"size": 11}})
-    figure.update_xaxes(range=[0, max(steps, 1)], tickformat=",d")
+    figure.update_xaxes(range=[0, max(steps, 1)], tickformat=",d", dtick=1 if steps < _FEW_STEPS else None)
     figure.update_yaxes(range=[0, max(highest / scale * 1.04, 1e-9)], rangemode="normal")
     return figure
 

@@ -116,7 +116,8 @@ def _lines(scene: Mapping[str, Any], moment: int) -> Iterator[str]:
         source, target = boxes[edge["a"]], boxes[edge["b"]]
         ends = source["y"] + source["h"] / 2, target["y"] - target["h"] / 2
         numbers = edge.get("p") or (source["x"], ends[0], target["x"], ends[1])
-        if len(version) > 4:  # there is a free straight line
-            numbers = (version[4], ends[0], version[4], ends[1])
+        _, _, _, _, _, *straight = version
+        for x in straight:  # there is a free straight line
+            numbers = (x, ends[0], x, ends[1])
         points = " ".join(f"{number:.0f}" for number in numbers)
         yield f'<path d="M{points}"/>'

@@ -64,7 +64,8 @@ class PrecisionFacts:
         if self.weigh == TRAFFIC:
             transposes = f"{self.transposes.transposes:,} Transpose{'' if self.transposes.transposes == 1 else 's'}"
             text += f"; {transposes}, {2 * self.transposes.bytes_moved:,} bytes read and written"
-        if self.bound is not None:
+        is_least = self.certified and self.bound == 0  # needs no words: nothing converts less than nothing
+        if self.bound is not None and not is_least:
             operators = f"{self.choices:,} operator{'' if self.choices == 1 else 's'} that may run in either"
             reached = "exactly that" if self.certified else "more"
             by_bytes = f"converts less than {self.bound:,} bytes, and this converts {reached}"

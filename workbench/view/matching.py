@@ -89,8 +89,8 @@ def _how(x: Node, y: Node) -> str:
 def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
     """`b` with the names of `a` for corresponding nodes and values, so that both can be compared by name.
 
-    Nodes of `pairs`, their results, the graph's inputs, and constants of equal contents get their name in `a`;
-    equivalent attributes become equal. Any other name that `a` has too is replaced by a fresh one.
+    Nodes of `pairs`, their results, the graph's inputs and outputs, and constants of equal contents get their name in
+    `a`; equivalent attributes become equal. Any other name that `a` has too is replaced by a fresh one.
     """
     nodes = _names(b, {node.name for node in b.nodes}, pairs, {node.name for node in a.nodes})
     inner = {value for node in b.nodes for value in node.inner_values}
@@ -137,12 +137,17 @@ def _names(b: Graph, old_names: set[str], new_names: Mapping[str, str], of_a: se
 
 
 def _values_by_pairs(a: Graph, b: Graph, pairs: Mapping[str, str]) -> dict[str, str]:
-    """Value of b -> value of a, one to one: inputs, results of pairs, and their constants of equal contents."""
+    """Value of b -> value of a, one to one: inputs, outputs, results of pairs, their constants of equal contents."""
     results = {v: u for u, v in ends(a.inputs, b.inputs)}
     of_a, of_b = Labels(a), Labels(b)
     for y, x in pairs.items():
         one, other = a.node(x), b.node(y)
         results.update((v, u) for u, v in zip(one.outputs, other.outputs, strict=False) if u and v)
+    value_of = {u: v for v, u in results.items()}
+    for u, v in ends(a.outputs, b.outputs):  # of one output with a node more before it, such as a Cast
+        if v not in results and value_of.get(u) not in b.outputs:
+            results.pop(value_of.get(u, ""), None)
+            results[v] = u
     used = set(results.values())
     for y, x in pairs.items():
         for u, v in zip(a.node(x).inputs, b.node(y).inputs, strict=False):

@@ -37,6 +37,7 @@ from workbench.ui.widgets.parts import header, opened_here, show_error
 from workbench.ui.widgets.pass_list import switch_on
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
+from workbench.ui.widgets.units import in_units
 from workbench.verification.verifier import verify_end
 
 _ONNX, _PACKAGE = "ONNX", "Compiled torch package (.pt2)"
@@ -228,8 +229,8 @@ def _download(opened: Opened, history: History | None, chosen: _Chosen) -> None:
     written, text = result
     name = _file_name(opened, history) + (".zip" if zipped else "")
     size, checks = st.columns([1, 2], vertical_alignment="bottom")
-    size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
-    checks.caption("CheckResult: " + markdown_escaped(", ".join(written.checks)))
+    size.metric("Size", in_units(written.bytes, "B"))
+    checks.caption("Checked: " + markdown_escaped(", ".join(written.checks)))
     form = written.written
     st.caption(markdown_escaped(text) if text else f"Opset {form.opset}, IR {form.ir}")
     st.caption("SHA-256")

@@ -64,6 +64,7 @@ from workbench.ui.widgets.why_not import show_why_not
 _MIN_HEIGHT = 180  # pixels
 _GRAPH_HEIGHT = 580  # pixels below the card and the line of steps
 _VIEW_CHOICE_HEIGHT = 36  # pixels
+_LINE_LENGTH, _NEXT_LINE = 170, 19  # of a note beside the sidebar on a screen of 1366 pixels: characters; pixels
 _STEP_CHOICE_HEIGHT = 8  # pixels, in views that do not choose the step themselves
 
 
@@ -151,7 +152,7 @@ def _notes(opened: Opened, history: History, how: str) -> int:
             used_height += ALERT
             st.warning(message, icon=":material/error:")
         elif step.conclusion:
-            used_height += LINE
+            used_height += LINE + len(message) // _LINE_LENGTH * _NEXT_LINE
             st.caption(message)
     return used_height + show_verdicts(opened, history, how)
 

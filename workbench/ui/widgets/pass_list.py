@@ -41,8 +41,11 @@ def pass_list(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
     words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
     rows = [(index, key, usable.get(name_of(key))) for index, key in enumerate(order)]
     rows = [row for row in rows if not words or (row[2] is not None and is_found(row[2], words))]
-    for index, key, _ in (row for row in rows if row[1] in active):
-        _row(index, key, order, strategy)
+    found, places = {key for _, key, _ in rows}, [index for index, key in enumerate(order) if key in active]
+    with st.container():  # so that what is below is not mounted again, and closed, when a row more is drawn
+        for earlier, index, later in zip([None, *places], places, [*places[1:], None], strict=False):
+            if order[index] in found:
+                _row(order, earlier, index, later, strategy)
     others = sorted((group_of(cls), index, key) for index, key, cls in rows if cls is not None and key not in active)
     with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
         for group, members in itertools.groupby(others, key=lambda row: row[0]):
@@ -51,9 +54,7 @@ def pass_list(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
                 _switch(st, key)
     with st.expander("Options"):
         options = {key: _options(cls, key) for key, cls in _with_classes(active, strategy)}
-    if st.button("Back to the preset", key="reset_passes", width="stretch"):
-        reset_passes()
-        st.rerun()
+    st.button("Back to the preset", key="reset_passes", width="stretch", on_click=_back_to_preset, args=(order,))
     for name, fault in library.broken().items():
         show_error(f"Pass '{name}' cannot be used: {fault}")
     return order, options
@@ -86,6 +87,16 @@ def reset_passes() -> None:
     """Reset the passes to those of the preset."""
     for key in [k for k in st.session_state if k == PASS_ORDER or str(k).startswith("on_")]:
         del st.session_state[key]
+
+
+def _back_to_preset(order: list[str]) -> None:
+    """Reset the passes, and the options of all of them to their defaults."""
+    rows = [(key, cls) for key in order if (cls := library.all_passes().get(name_of(key))) is not None]
+    for key, option, field in ((key, *item) for key, cls in rows for item in cls.option_fields().items()):
+        if (widget := f"option_{key}.{option}") in st.session_state:
+            is_text = not isinstance(field.default, bool | int | float)
+            st.session_state[widget] = str(field.default) if is_text else field.default
+    reset_passes()
 
 
 def pass_order() -> list[str]:
@@ -122,8 +133,10 @@ def _with_classes(order: list[str], strategy: str) -> list[tuple[str, type[Pass]
     return [*rows, (library.find_strategy(strategy)().name, library.find_strategy(strategy))]
 
 
-def _row(index: int, key: str, order: list[str], strategy: str) -> None:
+def _row(order: list[str], earlier: int | None, index: int, later: int | None, strategy: str) -> None:
+    """Draw a row. earlier, later: the places of the rows before and after it; passes between them are off."""
     toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
+    key = order[index]
     name = name_of(key)
     if name == LAYOUT:
         what = "layout is left as it is" if strategy == NO_STRATEGY else f"layout: {markdown_escaped(strategy)}"
@@ -132,9 +145,8 @@ def _row(index: int, key: str, order: list[str], strategy: str) -> None:
         toggle.markdown("*repeated from here*")
     else:
         _switch(toggle, key)
-    last = index == len(order) - 1
-    _mover(up, f"up_{key}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
-    _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
+    _mover(up, f"up_{key}", ":material/arrow_upward:", "Earlier", order, index, earlier)
+    _mover(down, f"down_{key}", ":material/arrow_downward:", "Later", order, index, later)
 
 
 def _switch(place: Any, key: str) -> None:
@@ -145,12 +157,13 @@ def _switch(place: Any, key: str) -> None:
     place.checkbox(cls.title, key=f"on_{key}", help=markdown_escaped(cls.summary()), persist_state="session")
 
 
-def _mover(column: Any, key: str, icon: str, about: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
-    column.button("", icon=icon, key=key, help=about, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
+def _mover(column: Any, key: str, icon: str, about: str, order: list[str], place: int, to: int | None) -> None:
+    arguments: Any = {"disabled": to is None, "on_click": _move, "args": (order, place, to)}
+    column.button("", icon=icon, key=key, help=about, type="tertiary", **arguments)
 
 
-def _swap(order: list[str], a: int, b: int) -> None:
-    order[a], order[b] = order[b], order[a]
+def _move(order: list[str], place: int, to: int) -> None:
+    order.insert(to, order.pop(place))
 
 
 def _options(cls: type[Pass], key: str) -> dict[str, Any]:

@@ -66,6 +66,14 @@ export class Marks {
     return number?.text ?? "";
   }
 
+  /** Which of these boxes has the largest number; undefined if none has one, or the colouring is not by a column.
+   * @param {string} colouring @param {number[]} boxes */
+  largest(colouring, boxes) {
+    const numbers = this.#column(colouring)?.numbers;
+    const known = boxes.filter((box) => numbers?.has(box));
+    return known.sort((one, other) => (numbers?.get(other)?.share ?? 0) - (numbers?.get(one)?.share ?? 0)).at(0);
+  }
+
   /** The fill of a box, or undefined if the colouring is by look. @param {string} colouring @param {number} box @param {number} t @param {Theme} theme */
   fillOf(colouring, box, t, theme) {
     if (colouring === QUERY) return this.hitsAt(box, t) ? theme.hit : theme.neutral;

@@ -57,10 +57,12 @@ export function mixColours(one, other, share) {
   return `rgb(${mixed.join(", ")})`;
 }
 
-/** A dark or light text colour that can be read on the fill. @param {string} fill */
+/** A dark or a light text colour, that with more contrast to the fill. @param {string} fill */
 export function inkOn(fill) {
-  return lightness(fill) > 0.42 ? "#1B1B1B" : "#F6F6F6";
+  return luminance(fill) > SAME_CONTRAST ? "#1B1B1B" : "#F6F6F6";
 }
+
+const SAME_CONTRAST = 0.193; // the luminance of a fill to which both have the same contrast
 
 const channelsOfColour = /** @type {Map<string, number[]>} */ (new Map());
 
@@ -81,4 +83,13 @@ function channels(colour) {
 function lightness(colour) {
   const [red, green, blue] = channels(colour);
   return (0.299 * red + 0.587 * green + 0.114 * blue) / 255;
+}
+
+/** The relative luminance, as WCAG defines it for contrast: from 0, black, to 1, white. @param {string} colour */
+function luminance(colour) {
+  const [red, green, blue] = channels(colour).map((value) => {
+    const share = value / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }

@@ -106,12 +106,13 @@ export function paintRegion(ctx, pane, index) {
   ctx.globalAlpha = 1;
 }
 
-/** One fill: by latency the group's time beside that of the slowest region, else the most frequent fill of its boxes.
+/** One fill: by latency the group's time beside that of the slowest region, by other numbers that of the largest in it,
+ * else the most frequent fill of its boxes.
  * @param {Context} ctx @param {Pane} pane @param {number} index */
 function paintFill(ctx, pane, index) {
   const box = pane.scene.boxes[index];
   const us = pane.timeOf(index);
-  const fill = pane.colouring === "us" && us !== null ? heatOf(pane, us) : mostFrequentFill(pane, index);
+  const fill = pane.colouring === "us" && us !== null ? heatOf(pane, us) : fillInside(pane, index);
   ctx.fillStyle = fill;
   ctx.fillRect(box.left, box.top, box.w, box.h);
   return fill;
@@ -125,11 +126,13 @@ function heatOf({ scene, theme, regions }, us) {
 }
 
 /** @param {Pane} pane @param {number} region */
-function mostFrequentFill(pane, region) {
+function fillInside(pane, region) {
   if (pane.hits(region)) return pane.theme.hit;
+  const boxes = pane.regions.boxesIn(region).filter((index) => !isFrame(pane.scene.boxes[index]) && pane.shows(index));
+  const largest = pane.marks.largest(pane.colouring, boxes);
+  if (largest !== undefined) return pane.fillOf(largest, pane.lookOf(largest));
   const counts = /** @type {Map<string, number>} */ (new Map());
-  for (const index of pane.regions.boxesIn(region)) {
-    if (isFrame(pane.scene.boxes[index]) || !pane.shows(index)) continue;
+  for (const index of boxes) {
     const fill = pane.fillOf(index, pane.lookOf(index));
     counts.set(fill, (counts.get(fill) ?? 0) + 1);
   }
