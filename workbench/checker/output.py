@@ -27,16 +27,21 @@ class Output:
     def inferred(self) -> Inferred:
         return inferred(self.model, self.dims)
 
+    @property
+    def _constants(self) -> set[str]:
+        """Those that no caller can replace."""
+        return self.model.graph.constants.keys() - {value.name for value in self.model.proto.graph.input}
+
     @cached_property
     def moved(self) -> Moved:
         """What its Transposes move in a runtime with kernels for the functions of the workbench's domain."""
         foreign = [key[:2] for key in self.model.functions if key[0] != _WORKBENCH_DOMAIN]
         result = inferred(self.model, self.dims, foreign) if foreign else self.inferred
-        return moved_by_transposes(result, set(self.model.graph.constants), self.dims)
+        return moved_by_transposes(result, self._constants, self.dims)
 
     def converted(self, narrow: int) -> Converted:
         """What its Casts between float32 and a narrower type read and write."""
-        return converted_by_casts(self.inferred, set(self.model.graph.constants), self.dims, narrow)
+        return converted_by_casts(self.inferred, self._constants, self.dims, narrow)
 
     @cached_property
     def moved_inlined(self) -> Moved:
@@ -44,7 +49,7 @@ class Output:
         if not self.model.functions:
             return self.moved
         result = inferred(self.model, self.dims, [key[:2] for key in self.model.functions])
-        return moved_by_transposes(result, set(self.model.graph.constants), self.dims)
+        return moved_by_transposes(result, self._constants, self.dims)
 
     @cached_property
     def producers(self) -> Mapping[str, PlainNode]:

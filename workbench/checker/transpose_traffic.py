@@ -53,7 +53,8 @@ def computed_nodes(
     while waiting:
         graph, fixed = waiting.pop()
         types = types_in(graph, dims)
-        fixed = (fixed | {tensor.name for tensor in graph.initializer}).difference(value.name for value in graph.input)
+        given = {value.name for value in graph.input}
+        fixed = fixed | {tensor.name for tensor in graph.initializer if tensor.name not in given}
         for node in graph.node:
             reads = [value for value in node.input if value]
             is_fixed = reads and fixed.issuperset(reads) and not any(bodies_of(node))
