@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import psutil
 import pytest
 
@@ -67,6 +68,16 @@ def test_outputs_come_back_and_the_process_stays(worker, tmp_path):
     assert worker.outputs_pid == first
     assert Path(f"/proc/{first}/oom_score_adj").read_text().strip() == "1000"
     assert not list(worker.folder.glob("*.npz"))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"])
+def test_outputs_in_types_that_numpy_lacks_come_back(worker, tmp_path, dtype):
+    name = dtype.replace("_", "")
+    code = onnx.TensorProto.DataType.Value(name.upper())
+    cast = f"g (float[3] x) => ({name}[3] y, float[3] z) {{ y = Cast<to={code}>(x)  z = Neg(x) }}"
+    x = np.array([1, 0, 5], np.float32)
+    found = worker.outputs(file_of(f'<ir_version: 11, opset_import: ["": 23]> {cast}', tmp_path), {"x": x}).tensors
+    assert (found["y"].dtype.name, found["y"].tolist(), found["z"].tolist()) == (dtype, [1, 0, 5], [-1, 0, -5])
 
 
 def test_our_own_executor_gives_the_same(worker, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir
 
 from workbench.run.nontensor_inputs import sequence_items
+from workbench.run.onnxruntime.output_bits import UNREADABLE, run_by_bits
 from workbench.run.worker.failures import BackendError, TaskError
 from workbench.run.worker.file_format import at_readable_ir
 
@@ -92,7 +93,9 @@ def fresh_session(model: str, level: str) -> Any:
 def run_session(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs by name; a sequence `s` becomes `s[0]`, `s[1]`, ..."""
     names = [output.name for output in session.get_outputs()]
-    results = session.run(None, dict(_fed(session, inputs)))
+    fed = dict(_fed(session, inputs))
+    is_readable = all(output.type not in UNREADABLE for output in session.get_outputs())
+    results = session.run(None, fed) if is_readable else run_by_bits(session, fed)
     outputs: dict[str, np.ndarray] = {}
     for name, result in zip(names, results, strict=True):
         if result is None:  # an optional output without a value
