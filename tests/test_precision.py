@@ -401,6 +401,15 @@ def test_a_real_model_within_an_error_on_the_command_line(tmp_path, run):
     assert step["precision"]["casts"] > 0
 
 
+def test_what_is_in_float16_already_cannot_be_fitted(tmp_path, refused, done):
+    half = tmp_path / "half.onnx"
+    model = ROOT / "sample_models" / "conv_relu_conv_relu.onnx"
+    done("optimize", model, "-o", half, "--precision", "optimal", "--io", "as-computed", "--passes", "")
+    again = ("optimize", half, "-o", tmp_path / "out.onnx", "--precision", "optimal", "--max-error")
+    done(*again, "1e-2")
+    assert "off by 7" in refused(*again, "1e-9") and "precision_undo" in refused(*again, "1e-9")
+
+
 @pytest.mark.parametrize("narrow", [FLOAT16, DataType.BFLOAT16])
 def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
     """ONNX Runtime on a CPU leaves out the Casts between two operators in float16, whose results are then not rounded."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from workbench.errors import UserError
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.permutation import Permutation
@@ -200,7 +201,12 @@ class PrecisionStrategy(Pass):
             return trial
 
         error_of = recorder.output_error(choices.graph, self.type)
-        narrow = _on(chosen, LAST_SIDE)
+        narrow = [name for name in _on(chosen, LAST_SIDE) if choices.calls[name].dtype == WIDE]
+        if not narrow and (error := error_of(choices.graph)) > self.max_error:
+            raise UserError(
+                f"no operator of '{choices.graph.name}' runs in float32 and may run in {self.type}, and outputs are "
+                f"off by {error:.1e} as they are; bring it back with precision_undo first, or allow more"
+            )
         return fit(convert, error_of, lambda: recorder.errors_alone(choices.graph, self.type), narrow, self.max_error)
 
     def _reasons(self, graph: Graph, fitted: Fitted) -> dict[str, str]:
