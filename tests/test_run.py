@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -18,7 +19,9 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import MeasureError
+from workbench.run.onnxruntime.sessions import open_session
 from workbench.run.worker.client import CancelledError, RunError, Worker
+from workbench.run.worker.failures import TaskError, sentence_of
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
 
 ENDLESS = """g (float[1] x) => (float[1] y)
@@ -68,6 +71,15 @@ def test_outputs_come_back_and_the_process_stays(worker, tmp_path):
     assert worker.outputs_pid == first
     assert Path(f"/proc/{first}/oom_score_adj").read_text().strip() == "1000"
     assert not list(worker.folder.glob("*.npz"))
+
+
+def test_an_operator_without_a_kernel_is_named_with_its_opset(tmp_path):
+    model = file_of(
+        '<ir_version: 10, opset_import: ["": 22]> g (bfloat16[2] x) => (bfloat16[2] y) {y = Elu(x)}', tmp_path
+    )
+    with pytest.raises(TaskError) as caught:
+        open_session(str(model), "all")
+    assert re.search(r"has no kernel for Elu 'Elu_y' of opset \d+ in its element types", sentence_of(caught.value))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"])

@@ -21,6 +21,7 @@ _CONDITION = re.compile(r"^\S+::\S+\(.*?\) .*? was false\. ", re.S)
 _OTHER_SIZE = re.compile(
     r"Got invalid dimensions for input: (.+?) for the following indices\s+index: (\d+) Got: (\d+) Expected: (\d+)"
 )
+_NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\((\d+)\) node with name '(.*?)'")
 _NEW_OPSET = re.compile(r"Opset (\d+) is under development.* domain (\S+) is till opset (\d+)", re.S)
 
 
@@ -102,6 +103,8 @@ def _brief(text: str) -> str:
         return _other_size(*size.groups())
     if (opset := _NEW_OPSET.search(text)) is not None:
         return _too_new(*opset.groups())
+    if (missing := _NO_KERNEL.search(text)) is not None:
+        return _without_kernel(*missing.groups())
     if node is not None:
         op, name, reason = node.groups()
         reason = _CONDITION.sub("", _SOURCE_PLACE.sub("", reason))
@@ -111,6 +114,11 @@ def _brief(text: str) -> str:
 
 def _other_size(name: str, axis: str, got: str, expected: str) -> str:
     return f"axis {axis} of input '{name}' is {got} long, and the file fixes it to {expected}"
+
+
+def _without_kernel(op: str, opset: str, name: str) -> str:
+    node = f"{op} {name!r}" if name else op
+    return f"ONNX Runtime has no kernel for {node} of opset {opset} in its element types on this device"
 
 
 def _too_new(opset: str, domain: str, newest: str) -> str:
