@@ -64,9 +64,9 @@ class OrtQuantizeDynamic(QuantizerPass):
             nodes_to_exclude=[*self.kept(model), *attention],
             use_external_data_format=model.ByteSize() > MAX_INSIDE,
         )
-        said = []
+        notes = []
         if self.per_channel and any(node.op_type == "Conv" for node in model.graph.node):
-            said.append("a Conv has one scale for all channels, since this quantizer has channels for products alone")
+            notes.append("a Conv has one scale for all channels, since this quantizer has channels for products alone")
         if attention:
-            said.append("ONNX's Attention stays in float, since this quantizer takes it for ONNX Runtime's own")
-        return "; ".join(said)
+            notes.append("ONNX's Attention stays in float, since this quantizer takes it for ONNX Runtime's own")
+        return "; ".join(notes)

@@ -27,6 +27,7 @@ from workbench.layout.layout_facts import OperatorTime
 from workbench.layout.profile import machine_target
 from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.opsets.written import INLINE, KEEP, FileForm
+from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.limits import GROW
@@ -119,8 +120,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     )
     help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
     command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal, optimal-with-layout")
-    types = ("float16", "bfloat16")
-    command.add_argument("--precision-type", type=precision_type, choices=types, help="the type (default: float16)")
+    help_text = "the type (default: float16)"
+    command.add_argument("--precision-type", type=precision_type, choices=tuple(NARROW_TYPES), help=help_text)
     help_text = (
         "element types of inputs and outputs: float32, as in the model (default), or as-computed, without Casts where "
         "the model computes in the narrower type only"

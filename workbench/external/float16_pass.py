@@ -12,7 +12,7 @@ from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ir.types import numpy_name
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.passes import option
-from workbench.support.name_patterns import matching_pattern, name_patterns
+from workbench.support.name_patterns import matching_names, name_patterns
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -32,8 +32,7 @@ class Float16Pass(ToolPass):
 
     def kept(self, model: ModelProto) -> list[str]:
         """The names of the nodes that stay in float32."""
-        patterns = name_patterns(self.keep)
-        return [node.name for node in model.graph.node if matching_pattern(node.name, patterns) is not None]
+        return matching_names((node.name for node in model.graph.node), name_patterns(self.keep))
 
     def write(self, model: ModelProto, target: Path) -> None:
         """Write what the converter made, without the types that it declares: some are those from before."""

@@ -18,7 +18,7 @@ from workbench.rewrite.analyses.quantized_values import (
 )
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.passes import option
-from workbench.support.name_patterns import matching_pattern, name_patterns
+from workbench.support.name_patterns import matching_names, name_patterns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,8 +51,7 @@ class QuantizerPass(ToolPass):
 
     def kept(self, model: ModelProto) -> list[str]:
         """The names of the nodes that stay in float."""
-        patterns = name_patterns(self.keep)
-        return [node.name for node in model.graph.node if matching_pattern(node.name, patterns) is not None]
+        return matching_names((node.name for node in model.graph.node), name_patterns(self.keep))
 
     def sentence(self, graph: Graph, change: Change) -> str:
         """Which operator is quantized, each number type with its scale, and how far weights are off."""

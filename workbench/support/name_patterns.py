@@ -16,6 +16,11 @@ def matching_pattern(name: str, patterns: Sequence[str]) -> str | None:
     return next((one for one in patterns if fnmatch.fnmatchcase(name, one)), None)
 
 
+def matching_names(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """The names that fit a pattern, in order."""
+    return [name for name in names if matching_pattern(name, patterns) is not None]
+
+
 def unmatched_patterns(names: Iterable[str], patterns: Sequence[str]) -> tuple[str, ...]:
     """The patterns that none of the names fits."""
     known = tuple(names)

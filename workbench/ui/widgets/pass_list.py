@@ -91,11 +91,13 @@ def reset_passes() -> None:
 
 def _back_to_preset(order: list[str]) -> None:
     """Reset the passes, and the options of all of them to their defaults."""
-    rows = [(key, cls) for key in order if (cls := library.all_passes().get(name_of(key))) is not None]
-    for key, option, field in ((key, *item) for key, cls in rows for item in cls.option_fields().items()):
-        if (widget := f"option_{key}.{option}") in st.session_state:
-            is_text = not isinstance(field.default, bool | int | float)
-            st.session_state[widget] = str(field.default) if is_text else field.default
+    usable = library.all_passes()
+    for key in filter(lambda key: name_of(key) in usable, order):
+        for option, field in usable[name_of(key)].option_fields().items():
+            widget = f"option_{key}.{option}"
+            if widget in st.session_state:
+                is_text = not isinstance(field.default, bool | int | float)
+                st.session_state[widget] = str(field.default) if is_text else field.default
     reset_passes()
 
 
