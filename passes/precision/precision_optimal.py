@@ -9,7 +9,7 @@ from workbench.ir.types import numpy_name
 from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit
 from workbench.layout.problem.times import AUTO, DEVICES
-from workbench.metrics.transpose_cost import computed_from_constants
+from workbench.precision.cast_cost import computed_before_run
 from workbench.precision.element_types import is_float
 from workbench.precision.problem import precision_problem
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -123,7 +123,7 @@ class PrecisionOptimal(PrecisionStrategy):
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         graph, narrow, times = choices.graph, choices.narrow, None
         if self.weigh == TIME:
-            known = computed_from_constants(graph).union(graph.constants)  # cast before the run
+            known = computed_before_run(graph)
             values = [value for value in graph.values() if value not in known and is_float(graph, value, narrow)]
             times = TypeTimes(graph, narrow, choices.calls, values)
             times.measure(choices.timer, choices.target, self.device)
