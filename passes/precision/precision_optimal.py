@@ -24,7 +24,8 @@ class PrecisionOptimal(PrecisionStrategy):
 
     - The type of an operator that the target or torch's autocast lists is fixed, and so is that of one that must stay
       in float32; every other runs where it costs least.
-    - A value is cast once, however many operators read it in the other type. Constants are cast before the run.
+    - A value is cast once, however many operators read it in the other type. Constants are cast before the run, and so
+      are the scales of QuantizeLinear and DequantizeLinear, whose floats then have their type without a Cast.
     - If the cost is measured time, operators that are listed for the narrower type may run in either too.
     - Casts between the two types that the graph has already may stay or be removed, as new ones.
     - With `io=as-computed` a float32 input is in the type in which it is read, and such an output in that in which it

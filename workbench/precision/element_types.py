@@ -119,7 +119,8 @@ def _stated_call(graph: Graph, node: Node, narrow: DataType, schema: defs.OpSche
     """The call if an attribute states the type of its result; None if operands decide it.
 
     A DequantizeLinear gives the type of its scale, which is cast then. It states the type of its result if it does so
-    already, and if that saves a Cast of the scale or its digits, at the opsets that have the attribute.
+    already, or if its scale would lose digits and it gives a stored vector, as biases are, at the opsets that have the
+    attribute. ONNX Runtime's fusions of matrices (MatMulNBits, moved Transposes) pass over the attribute.
     """
     attribute = _STATED.get(node.op)
     dtype = dtype_of(graph, node.outputs[0])
@@ -129,18 +130,23 @@ def _stated_call(graph: Graph, node: Node, narrow: DataType, schema: defs.OpSche
         return None
     if node.op == "DequantizeLinear" and not node.attr(attribute):
         scale = graph.constant(node.inputs[1])
-        if scale is not None and scale.dtype in (WIDE, narrow) and keeps_digits(scale, narrow):
+        is_stored_vector = node.inputs[0] in graph.constants and graph.rank_of(node.outputs[0]) in (0, 1)
+        if scale is None or scale.dtype not in (WIDE, narrow) or not is_stored_vector or keeps_digits(scale, narrow):
             return FloatCall(dtype, (1,), (0,))
     return FloatCall(dtype, (), (0,), attribute)
 
 
-def keeps_digits(tensor: Constant, narrow: DataType) -> bool:
+def keeps_digits(tensor: Constant, narrow: DataType, largest_counts: bool = False) -> bool:
     """Whether rounding to the type changes each number by half a unit of its last digit at most: none becomes 0,
-    infinite, or a subnormal number with fewer digits."""
+    infinite, or a subnormal number with fewer digits.
+
+    largest_counts: whether a smaller number may change by as much as the largest.
+    """
     numbers = tensor.numpy().astype(np.float32)
     with np.errstate(over="ignore"):
-        rounded = numbers.astype(narrow.numpy()).astype(np.float32)
-    return bool((np.abs(rounded - numbers) <= np.abs(numbers) * 2.0 ** -_DIGITS[narrow]).all())
+        changes = np.abs(numbers.astype(narrow.numpy()).astype(np.float32) - numbers)
+    magnitudes = np.abs(numbers).max(initial=0) if largest_counts else np.abs(numbers)
+    return bool((changes <= magnitudes * 2.0 ** -_DIGITS[narrow]).all())
 
 
 def _with_parameters(

@@ -30,11 +30,8 @@ class RuntimeKernels:
     def why_none(self, graph: Graph, node: Node, call: FloatCall, narrow: DataType) -> str:
         """A sentence if there is a kernel of the operator in float32 and none in the narrower type, else "".
 
-        An operator without any kernel is a function, which the runtime replaces by others. A Concat of dequantized
-        values that is quantized again becomes a QLinearConcat, in whatever type its scales are, and does not load.
+        An operator without any kernel is a function, which the runtime replaces by others.
         """
-        if node.op == "Concat" and _is_fused_on_integers(graph, node):
-            return f"{self.name} makes a QLinearConcat of it, which has scales in float32 only"
         if self._has(graph, node, call, narrow) or not self._has(graph, node, call, WIDE):
             return ""
         return f"{self.name} has no kernel for {plain_op(node)} in {numpy_name(narrow)}"
@@ -52,13 +49,6 @@ class RuntimeKernels:
             and all(wanted in kernel.types.get(parameter, (wanted,)) for parameter in parameters)
             for kernel in self.kernels.get((domain, op_type), ())
         )
-
-
-def _is_fused_on_integers(graph: Graph, node: Node) -> bool:
-    """Whether it stands between a DequantizeLinear for each operand and a QuantizeLinear."""
-    producers = [graph.producer(value) for value in node.inputs]
-    dequantized = all(producer is not None and producer.op == "DequantizeLinear" for producer in producers)
-    return dequantized and any(user.op == "QuantizeLinear" for user in graph.users(node.outputs[0]))
 
 
 class KernelLists:
