@@ -106,7 +106,7 @@ def compiled(
         run()  # fallbacks to ONNX Runtime are known after a run
         if executor.fallbacks:
             return Prepared(run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be traced")
-        with torch.inference_mode(), config.patch(freezing=executor.device.type == "cpu"):
+        with torch.inference_mode(), executor.tf32(), config.patch(freezing=executor.device.type == "cpu"):
             traced = trace_run(executor, tensors)
             function = torch.compile(traced.module, dynamic=False, mode=mode)
             function(*traced.operands)
@@ -114,7 +114,7 @@ def compiled(
         return Prepared(run, f"the run cannot be compiled: {first_line(error)}")
 
     def compiled_run() -> Mapping[str, Any]:
-        with torch.inference_mode():
+        with torch.inference_mode(), executor.tf32():
             return dict(zip(traced.outputs, function(*traced.operands), strict=True))
 
     return with_cuda_graph(executor, tensors, Prepared(compiled_run))

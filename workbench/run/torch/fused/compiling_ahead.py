@@ -96,7 +96,8 @@ def _compile_share(folder: Path, threads: int, tf32: bool, processes: int, share
     for path in sorted(folder.glob("*.group"))[share::processes]:
         module, layouts = pickle.loads(path.read_bytes())
         operands: list[Any] = [
-            torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in layouts
+            torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()  # indices are inside
+            for shape, stride, dtype, device in layouts
         ]
         try:
             with torch.inference_mode(), config.patch(compile_threads=1):

@@ -122,7 +122,8 @@ def _compile_ahead(
     executor.program.steps_changed()
     executor.run_tensors(tensors)
     count = len(traced)
-    compile_ahead(traced, cores, lambda done: on_stage(f"compiling groups, {done:,} of {count:,} done"))
+    with executor.tf32():  # on which code and the key of the cache depend
+        compile_ahead(traced, cores, lambda done: on_stage(f"compiling groups, {done:,} of {count:,} done"))
 
 
 def _group(executor: TorchExecutor, step: Instruction) -> _Group | None:
