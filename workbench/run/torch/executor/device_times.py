@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.errors import UserError
 from workbench.run.profiling.profile_result import OperatorRun
-from workbench.run.torch.executor.cuda_graph import warm_up
+from workbench.run.torch.executor.cuda_graph import recorded, warm_up
+from workbench.run.torch.executor.program import store
 
 if TYPE_CHECKING:
     from workbench.run.torch.executor.executor import TorchExecutor
@@ -36,10 +38,7 @@ def device_times_ms(executor: TorchExecutor, tensors: Mapping[str, Any]) -> dict
             results = program.results(step, registers)
             if step.one_node is None and step.node.name:
                 result[step.node.name] = kernel_times_ms(lambda: program.results(step, registers))  # noqa: B023
-            for register, value in zip(step.outputs, results, strict=False):
-                registers[register] = value
-            for register in step.frees:
-                registers[register] = None
+            store(step, results, registers)
     return {name: times for name, times in result.items() if times}
 
 
@@ -62,7 +61,7 @@ def kernel_times_ms(run: Callable[[], Any]) -> list[float]:
         once = median(_replayed_ms(run, 1))
         count = int(np.clip(_SHORT_MS / max(once, 1e-3), 2, _MAX_TIMES))
         short, long = _replayed_ms(run, count), _replayed_ms(run, 2 * count)
-    except RuntimeError:  # it waits for the device, and is timed with its launches
+    except (RuntimeError, UserError):  # it waits for the device, and is timed with its launches
         torch.cuda.synchronize()
         return []
     base = median(short)
@@ -74,10 +73,12 @@ def _replayed_ms(run: Callable[[], Any], count: int) -> list[float]:
     import torch
 
     warm_up(run, 1)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+
+    def repeated() -> None:
         for _ in range(count):
             run()
+
+    graph, _ = recorded(repeated, torch.cuda.graph_pool_handle())
     graph.replay()
     times = []
     for _ in range(_REPLAYS):
