@@ -210,6 +210,7 @@ def _timed(run: Callable[[], Any], device: Any) -> Callable[[], float]:
 def _ours(settings: Settings, path: Path, inputs: Any, dtype: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each backend on the simplified graph and, for images, on the graph with measured layouts."""
     import workbench as wb
+    from workbench.fusion.groups_at_once import grouped
     from workbench.io.exporting import export_onnx
     from workbench.opsets.written import NEWEST
     from workbench.run.torch.torch_run import TorchRun
@@ -232,9 +233,11 @@ def _ours(settings: Settings, path: Path, inputs: Any, dtype: str) -> Iterator[t
     if not settings.small:
         backends.append("torch-compile-autotuned")
     for label, optimized in graphs.items():
-        file = path.with_name(f"ours{len(label)}.onnx")
-        export_onnx(optimized, file, check=False, opset=NEWEST)
+        files = {name: path.with_name(f"{name}{len(label)}.onnx") for name in ("one_by_one", "groups")}
+        export_onnx(optimized, files["one_by_one"], check=False, opset=NEWEST)
+        export_onnx(grouped(optimized), files["groups"], check=False, opset=NEWEST)
         for backend in backends:
+            file = files["groups" if backend == "fused" else "one_by_one"]
 
             def make(file: Path = file, backend: str = backend) -> Callable[[], float]:
                 device = "cuda:0" if settings.device == "cuda" else "cpu"

@@ -98,8 +98,11 @@ def share_of_conformance(settings: Settings, share: int, shares: int) -> Iterato
     class OnDevice:
         """An executor with outputs on the CPU; on CUDA, its second run is a CUDA graph if it can be captured."""
 
+        captured = False  # of the last one
+
         def __init__(self, graph: Any) -> None:
             self._executor, self._ran = TorchExecutor(graph, settings.device), False
+            OnDevice.captured = False
             self.graph, self.fallbacks, self.upload = graph, self._executor.fallbacks, self._executor.upload
 
         def run_tensors(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,13 +110,15 @@ def share_of_conformance(settings: Settings, share: int, shares: int) -> Iterato
             if settings.device == "cuda" and self._ran:
                 with contextlib.suppress(NotCaptured):
                     outputs = captured(self._executor, inputs, lambda: self._executor.run_tensors(inputs)).run()
+                    OnDevice.captured = True
             self._ran = True
             return {name: _on_host(value) for name, value in outputs.items()}
 
     cases.TorchExecutor = OnDevice  # type: ignore[misc,assignment]
     for name in sorted(cases.cases())[share :: shares * (60 if settings.small else 1)]:
         verdict = cases.verdict(name)
-        yield {"case": name, "operator": verdict.operator, "kind": verdict.kind, "reason": verdict.reason}
+        found = {"operator": verdict.operator, "kind": verdict.kind, "reason": verdict.reason}
+        yield {"case": name, **found, "captured": OnDevice.captured}
 
 
 def _on_host(value: Any) -> Any:

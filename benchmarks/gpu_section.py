@@ -50,6 +50,8 @@ def _conformance(rows: Rows) -> Content:
     counts = Counter(row["kind"] for row in rows)
     wrong = [f"{row['case']} ({row['reason']})" for row in rows if row["kind"] == "wrong"]
     outcomes = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    count = sum(row.get("captured", False) for row in rows)
+    outcomes += f"; {count:,} also as a CUDA graph" if count else ""
     return [f"ONNX's {len(rows):,} cases: {outcomes}.{' Wrong: ' + '; '.join(wrong) + '.' if wrong else ''}"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.run.profiling.profile_result import Kernel, MeasuredStreams
@@ -166,7 +167,8 @@ def streams(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: Stage
         streamed = captured(executor, tensors, with_output_names(executor, StreamedRun(launches).run))
     except NotCaptured as reason:
         return replace(prepared, reason=str(reason))
-    chosen = fastest(launches, prepared.run, [StreamsRun(streamed.run, True)], torch.cuda.synchronize)
+    synchronize = partial(torch.cuda.synchronize, executor.device)
+    chosen = fastest(launches, prepared.run, [StreamsRun(streamed.run, True)], synchronize)
     taken = streamed if chosen.run is streamed.run else prepared.captured_graph
     return replace(
         prepared, run=chosen.run, reason=chosen.sequential_reason, streams=chosen.measured, captured_graph=taken

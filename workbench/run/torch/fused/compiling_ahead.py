@@ -93,7 +93,10 @@ def _compile_share(folder: Path, threads: int, tf32: bool, processes: int, share
     enable_compile_cache()
     torch.set_num_threads(threads)
     torch.backends.cuda.matmul.allow_tf32 = tf32
+    parent = os.getppid()
     for path in sorted(folder.glob("*.group"))[share::processes]:
+        if os.getppid() != parent:  # it was killed, and could not end this process
+            return
         module, layouts = pickle.loads(path.read_bytes())
         operands: list[Any] = [
             torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()  # indices are inside

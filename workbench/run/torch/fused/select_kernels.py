@@ -220,7 +220,7 @@ class _Chooser:
             for lowering in lowerings
         ]
         if self.device != "cpu":
-            recorded = [kernel_times_ms(run) for run in runs]
+            recorded = [kernel_times_ms(run, self.device) for run in runs]
             if all(recorded):
                 return [min(times) for times in recorded]
         return fastest_ms(runs, self._finish)
