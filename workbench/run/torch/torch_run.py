@@ -175,7 +175,8 @@ class TorchRun:
             f"({(recorded_run.bytes - recorded_run.workspaces_bytes) / 1e6:,.3f} MB), and workspaces that cuBLAS keeps "
             f"({recorded_run.workspaces_bytes / 1e6:,.3f} MB), by torch's CUDA allocator while the run was recorded"
         )
-        most = self._weights + self._inputs_bytes + planned + recorded_run.bytes
+        resident = self._weights + self._inputs_bytes + planned
+        most = resident + recorded_run.bytes
         return Memory(
             kind,
             "CUDA allocator",
@@ -183,6 +184,7 @@ class TorchRun:
             most,
             timeline,
             at_peak,
+            reserved_bytes=max(most, resident + recorded_run.pool_bytes),
             workspaces_bytes=recorded_run.workspaces_bytes,
         )
 

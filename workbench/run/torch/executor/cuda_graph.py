@@ -5,10 +5,12 @@ Source: https://docs.pytorch.org/docs/stable/notes/cuda.html, "CUDA Graphs".
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.errors import UserError
 from workbench.run.torch.executor.crossings import crossings_of
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     from workbench.run.torch.executor.executor import TorchExecutor
 
 RunOnce = Callable[[], Mapping[str, Any]]
+_Results = TypeVar("_Results")
 _WARMUP = 3  # runs before a capture, as torch requires: libraries choose their kernels then
 _MAX_NAMED = 3  # crossings
+_FAILED: list[Any] = []  # graphs whose recording failed, which torch's allocator of pinned memory goes on asking
 
 
 class NotCaptured(Exception):
@@ -32,11 +36,13 @@ class CapturedRun:
 
     bytes: the most that torch's allocator had given away at once while it was recorded, beside what was there before.
     workspaces_bytes: the part of `bytes` that cuBLAS keeps, some for each stream.
+    pool_bytes: the memory that this and all earlier recordings of the process share.
     """
 
     run: RunOnce
     bytes: int
     workspaces_bytes: int
+    pool_bytes: int
 
 
 def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) -> CapturedRun:
@@ -48,8 +54,7 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
     import torch
 
     try:
-        # The current stream is set here, so that it is restored if a capture fails.
-        with torch.cuda.device(executor.device), torch.cuda.stream(torch.cuda.current_stream(executor.device)):
+        with torch.cuda.device(executor.device):
             warm_up(run, _WARMUP)
             if executor.fallbacks:
                 raise NotCaptured(f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which is not recorded")
@@ -57,21 +62,57 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
             _clear_workspaces()  # else those of the warm-up stay beside the recording's own
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=_pool(torch.cuda.current_device())):
-                results = run()
+            pool = _pool(torch.cuda.current_device())
+            graph, results = recorded(run, pool)
             most, held = torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated()
+            reserved = sum(segment["total_size"] for segment in torch.cuda.memory_snapshot(pool))
             _clear_workspaces()
             workspaces = held - torch.cuda.memory_allocated()
     except (RuntimeError, UserError) as error:  # an operator synchronizes with the device, or runs on the CPU
         torch.cuda.synchronize(executor.device)
-        raise NotCaptured(why_not(executor, tensors, error.__context__ or error)) from error
+        cause = error if isinstance(error, UserError) else error.__context__ or error  # that which names an operator
+        raise NotCaptured(why_not(executor, tensors, cause)) from error
 
     def replay() -> Mapping[str, Any]:
         graph.replay()
         return results
 
-    return CapturedRun(replay, most, workspaces)
+    return CapturedRun(replay, most, workspaces, reserved)
+
+
+def recorded(run: Callable[[], _Results], pool: Any) -> tuple[Any, _Results]:
+    """A run on the current device as a CUDA graph in a pool of memory, and its results. Raises what the run raises, or
+    RuntimeError.
+
+    Other threads may use CUDA meanwhile, as the loader of a program's data does.
+    """
+    import torch
+
+    device, graph = torch.cuda.current_device(), torch.cuda.CUDAGraph()
+    how: dict[str, Any] = {"stream": _stream(device), "capture_error_mode": "thread_local"}
+    try:
+        # The current stream is set here, so that it is restored if the recording fails.
+        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool, **how):
+            results = run()
+    except BaseException:
+        _end_failed(graph, device, pool)
+        raise
+    return graph, results
+
+
+def _end_failed(graph: Any, device: int, pool: Any) -> None:
+    """End a recording that CUDA has ended as invalid: torch then leaves it begun.
+
+    Until then the allocator gives no cached memory back, and the generator of random numbers serves no other run.
+    """
+    import torch
+
+    with suppress(RuntimeError):  # torch has ended it, since only the run failed
+        torch._C._cuda_endAllocateToPool(device, pool)
+    _FAILED.append(graph)
+    _pool.cache_clear()
+    with warnings.catch_warnings(), torch.cuda.graph(torch.cuda.CUDAGraph(), stream=_stream(device)):
+        warnings.simplefilter("ignore")  # it is empty, and on leaving it the generator is free
 
 
 def warm_up(run: Callable[[], Any], times: int) -> None:
@@ -94,6 +135,14 @@ def why_not(executor: TorchExecutor, tensors: Mapping[str, Any], error: BaseExce
     named = [crossing.sentence for crossing in result[:_MAX_NAMED]]
     more = len(result) - len(named)
     return "; ".join(named) + (f"; and {more:,} more" if more else "")
+
+
+@cache
+def _stream(device: int) -> Any:
+    """The stream on which all recordings of a device are made, so that cuBLAS keeps one workspace for them."""
+    import torch
+
+    return torch.cuda.Stream(device)
 
 
 @cache
