@@ -17,6 +17,7 @@ from workbench.layout.problem.orders import proof
 from workbench.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.layout.problem.two_layouts import layout_of_images, other_layout
 from workbench.layout.profile import Profile
+from workbench.layout.strategies.cut_conversions import fewest_reshapes
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.metrics.transpose_cost import count_transposes
 from workbench.ops.blocked import BLOCKS
@@ -155,6 +156,7 @@ class LayoutBlocked(LayoutStrategy):
         made = infer_layouts(graph) | dict.fromkeys(blocked.values(), f"NCHW{block}c")
         yield from rewrite_each(one_conversion_per_layout(graph, made, block, self.weigh), "tidied")
         yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
+        yield from fewest_reshapes(graph, target, self.weigh)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
         over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"

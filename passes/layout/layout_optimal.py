@@ -6,9 +6,9 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
-from workbench.layout.conversion.convert import convert, store_weights, why_there
+from workbench.layout.conversion.convert import store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.infer import infer_layouts
 from workbench.layout.layout_facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.blocked import block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
@@ -16,14 +16,9 @@ from workbench.layout.problem.operator_benchmark import OperatorTimer
 from workbench.layout.problem.orders import proof
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.layout.problem.two_layouts import (
-    LayoutProblem,
-    layout_of_images,
-    layout_problem,
-    other_layout,
-    timed_problem,
-)
+from workbench.layout.problem.two_layouts import LayoutProblem, layout_problem, timed_problem
 from workbench.layout.profile import Profile
+from workbench.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
@@ -42,10 +37,11 @@ class LayoutOptimal(LayoutStrategy):
       its layout; every other runs where it costs least.
     - A value is transposed once, however many operators read it in the other layout.
     - Existing Transposes may stay or be removed, as new ones.
-    - A Transpose that moves only axes of size 1 is a Reshape and costs nothing.
+    - A Transpose that moves only axes of size 1 is a Reshape, which moves nothing.
     - A broadcast operand of lower rank is reshaped, which is free; one whose axes must be permuted
       is transposed once for all its readers.
-    - Of choices with the same cost, the one that changes the fewest operators is taken.
+    - Of choices with the same cost, the one with the fewest Reshapes is taken, then the one that
+      changes the fewest operators.
     - To minimize time, every operator and Transpose is timed on the device in both layouts, and the
       least sum of all times is chosen; the target's demands are then not binding.
 
@@ -119,20 +115,14 @@ class LayoutOptimal(LayoutStrategy):
             solved, converted = _solved_as_program(graph, layouts, target, self.weigh)
         else:
             solved = solve_cut(problem.problem)
-            chosen = zip(problem.nodes, problem.written_sides, solved.sides, strict=True)
-            converted = [name for name, own, side in chosen if name is not None and own != side]
-        for name in converted:
-            node = graph.node(name)
-            case = case_of(node, layouts)
-            own = layout_of_images(node, layouts)
-            assert own is not None  # otherwise there is no choice
-            layout, perm = other_layout(own)
-            conversion = convert(graph, node, perm, layout, target)
-            reason = _reason(node, layout, target, times)
-            yield Rewrite(conversion.edit, f"{case}: {node} {reason}; {conversion.operands_text()}", (name,), case)
+            converted = converted_by(problem, solved)
+        yield from cut_conversions(
+            graph, converted, layouts, target, lambda node, layout: _reason(node, layout, target, times)
+        )
         if isinstance(solved, SolvedProgram):
             yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
             yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
+            yield from fewest_reshapes(graph, target, self.weigh)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         if isinstance(solved, SolvedProgram):
             return proof(count_transposes(graph), self.weigh, solved, over=_OVER)

@@ -14,6 +14,7 @@ from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
 from workbench.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.layout.profile import Profile
+from workbench.layout.strategies.cut_conversions import fewest_reshapes
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.layout.strategies.order_conversions import order_conversions
 from workbench.metrics.transpose_cost import count_transposes
@@ -102,6 +103,7 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
         yield from order_conversions(graph, perms, layouts, target)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
+        yield from fewest_reshapes(graph, target, self.weigh)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         return proof(
             count_transposes(graph),

@@ -329,7 +329,10 @@ class _Additions:
         return result
 
     def constant(self, value: str, tensor: Constant) -> str:
-        name = self.name(f"{value}_{self.layout.lower()}")
+        existing = f"{value}_{self.layout.lower()}"
+        if _same_numbers(self.graph.constant(existing), tensor):
+            return existing
+        name = self.name(existing)
         self.constants[name] = tensor
         return name
 

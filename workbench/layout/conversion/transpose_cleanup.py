@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.ir import Edit, Graph, Node, constant
+from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape
 from workbench.ir.permutation import compose, is_identity, moves_data, perm_of, permuted
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.metrics.transpose_cost import elements_saved
+from workbench.rewrite.analyses.reshapes import VIEWS
 
 EditWithSentence = tuple[Edit, str, tuple[str, ...]]
+_MAX_RANK = 8  # of a shape for which an equal constant is looked for
 
 
 def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithSentence]:
     """Remove or merge unused, inverse and repeated Transposes until nothing changes.
 
-    reshape: Transposes that move no element then become Reshapes.
+    reshape: Transposes that move no element then become Reshapes, one with the views before and after them.
     """
     waiting = [node.name for node in graph.nodes if node.op == "Transpose"]
     while waiting:
@@ -33,11 +35,8 @@ def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithS
         neighbours = _neighbours(graph, node)
         yield cleanup
         waiting.extend(neighbours)
-    for node in graph.nodes if reshape else ():
-        if node.op == "Transpose" and node.inputs[0] not in graph.constants:
-            cleanup = _as_reshape(graph, node)
-            if cleanup is not None:
-                yield cleanup
+    if reshape:
+        yield from _as_reshapes(graph)
 
 
 def _neighbours(graph: Graph, node: Node) -> list[str]:
@@ -98,15 +97,59 @@ def _repeated(graph: Graph, node: Node) -> EditWithSentence | None:
     return edit, f"{removed} computes the same as {kept}; {elements_saved(graph, removed)}", (removed.name, kept.name)
 
 
-def _as_reshape(graph: Graph, node: Node) -> EditWithSentence | None:
+def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
     """A Transpose that moves only axes of size 1 becomes a Reshape, if it does for every size of symbolic dims."""
-    perm, type_ = perm_of(graph, node), graph.tensor_type(node.inputs[0])
-    if perm is None or type_ is None or type_.shape is None or moves_data(perm, type_.shape):
+    shapes = {_numbers(tensor): name for name, tensor in graph.constants.items() if _is_shape(tensor)}
+    for name in [node.name for node in graph.nodes if node.op == "Transpose"]:
+        node = graph.find(name)
+        if node is None or node.inputs[0] in graph.constants:
+            continue
+        perm, shape = perm_of(graph, node), graph.shape(node.inputs[0])
+        if perm is None or shape is None or moves_data(perm, shape):
+            continue
+        target = reshape_to(permuted(shape, perm))
+        if target is None:
+            continue
+        before, after = _view_before(graph, node), _view_after(graph, node)
+        if after is not None:
+            target = reshape_to(graph.shape(after.outputs[0]) or ())
+        first, last = before or node, after or node
+        assert target is not None  # as `_view_after` says
+        operand = shapes.setdefault(tuple(target.tolist()), graph.fresh(f"{last.outputs[0]}_shape"))
+        joined = [one for one in (before, node, after) if one is not None]
+        others = " and ".join(str(one) for one in joined if one != node)
+        text = f"; one Reshape with {others}" if others else ""
+        yield (
+            Edit(
+                remove=tuple(one.name for one in joined),
+                insert=(Node("Reshape", (first.inputs[0], operand), last.outputs, name=last.name),),
+                constants={} if operand in graph.constants else {operand: constant(target)},
+            ),
+            f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved{text}",
+            tuple(one.name for one in joined),
+        )
+
+
+def _view_before(graph: Graph, node: Node) -> Node | None:
+    """The view whose result only this node reads, if there is one."""
+    producer = graph.producer(node.inputs[0])
+    is_view = producer is not None and producer.op in VIEWS and is_only_reader(graph, node, node.inputs[0])
+    return producer if is_view else None
+
+
+def _view_after(graph: Graph, node: Node) -> Node | None:
+    """The view that alone reads the node's result, if a constant says the shape that it gives."""
+    users = graph.users(node.outputs[0])
+    if len(users) != 1 or users[0].op not in VIEWS or not is_only_reader(graph, users[0], node.outputs[0]):
         return None
-    target = reshape_to(permuted(type_.shape, perm))
-    if target is None:
-        return None
-    name = graph.fresh(f"{node.outputs[0]}_shape")
-    reshape = Node("Reshape", (node.inputs[0], name), node.outputs, name=node.name)
-    sentence = f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved"
-    return Edit(remove=(node.name,), insert=(reshape,), constants={name: constant(target)}), sentence, (node.name,)
+    shape = graph.shape(users[0].outputs[0])
+    return None if shape is None or reshape_to(shape) is None else users[0]
+
+
+def _is_shape(tensor: Constant) -> bool:
+    shape = constant_shape(tensor)
+    return tensor.dtype == DataType.INT64 and len(shape) == 1 and shape[0] <= _MAX_RANK
+
+
+def _numbers(tensor: Constant) -> tuple[int, ...]:
+    return tuple(tensor.numpy().tolist())

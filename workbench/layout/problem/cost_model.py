@@ -1,7 +1,8 @@
 """The cost of a choice of layouts, in bytes moved, transposes, or measured time.
 
-A cost is one integer with three fields, from the highest bits down: the main
-cost, a tie-breaker, and the number of operators changed.
+A cost is one integer with four fields, from the highest bits down: the main
+cost, a tie-breaker, the number of Reshapes in place of a Transpose that moves
+no element, and the number of operators changed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import math
 
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, inverse, moves_data, perm_of, permuted
+from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, perm_of, permuted
 from workbench.layout.problem.times import OperatorTimes
 from workbench.metrics.transpose_cost import count_transposes, element_bytes, moved_by_node
 
 BYTES, COUNT, TIME = "bytes", "count", "time"
-DECIDES, _BREAKS_TIES = 2**96, 2**32  # larger than any sum of the lower fields
+DECIDES, _BREAKS_TIES, _RESHAPED = 2**128, 2**64, 2**32  # each larger than any sum of the lower fields
 
 
 def in_unit(cost: int) -> int:
@@ -26,6 +27,11 @@ def in_unit(cost: int) -> int:
 def tie_break(cost: int) -> int:
     """The tie-breaking part of a cost: transposes if the main part is bytes, else bytes."""
     return cost % DECIDES // _BREAKS_TIES
+
+
+def without_reshapes(cost: int) -> int:
+    """A cost in its first two fields alone."""
+    return cost // _BREAKS_TIES * _BREAKS_TIES
 
 
 class Prices:
@@ -43,7 +49,9 @@ class Prices:
         self.complete = True  # whether everything that was needed was timed
 
     def transpose(self, value: str, perm: Permutation, applied: Permutation | None = None) -> int:
-        """A Transpose by `perm` of `value`, which was already transposed by `applied`; free if no element moves."""
+        """A Transpose by `perm` of `value`, already transposed by `applied`, or the Reshape that moves no element."""
+        if is_identity(perm):
+            return 0
         shape = bound_shape(self.graph, value)
         if shape is None or len(shape) != len(perm):
             return self._cost(value, perm, applied, None)
@@ -82,7 +90,7 @@ class Prices:
 
     def _cost(self, value: str, perm: Permutation, applied: Permutation | None, moved: int | None) -> int:
         if moved == 0:
-            return 0
+            return _RESHAPED
         size = (moved or 0) * element_bytes(self.graph, value)
         if self.times is not None:
             return self._time(value, perm, applied) * DECIDES + size * _BREAKS_TIES

@@ -17,7 +17,7 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, compose, inverse, perm_of
 from workbench.layout.conversion.convert import permuted_call
 from workbench.layout.infer import PAIRS, perm_between
-from workbench.layout.problem.cost_model import BYTES, TIME, Prices
+from workbench.layout.problem.cost_model import BYTES, TIME, Prices, without_reshapes
 from workbench.layout.problem.times import OperatorTimes
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
@@ -224,7 +224,7 @@ class _Builder:
             self.prices.transpose(value, compose(inverse(from_value), p), from_value)
             for p in (perm, compose(perm, to_other))
         }
-        if len({written, other, *from_other}) == 1:
+        if len(set(map(without_reshapes, (written, other, *from_other)))) == 1:
             self.choice_of[node.name, result] = self._add_choice(None, side, Choice())
         else:  # four different costs may not be representable as a cut
             self.inexact = f"{node} converts to neither layout, and both its operand and its result may change"
@@ -263,7 +263,7 @@ class _Builder:
     def _lined_up(self, value: str, order: Permutation, side: int, readers: tuple[int, ...]) -> SharedValue:
         """A broadcast operand of lower rank, as read by choices on the side opposite to `side`."""
         weight = self.prices.transpose(value, order)
-        if weight and self._side(value) is not None:  # a choice may also permute it
+        if without_reshapes(weight) and self._side(value) is not None:  # a choice may also permute it
             self.inexact = f"'{value}', which is broadcast, may be permuted by two choices"
         return SharedValue(self.fixed[side], readers, weight)
 

@@ -1,0 +1,56 @@
+"""The rewrites that run operators in the layouts of a minimum cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from workbench.ir import Graph, Node
+from workbench.layout.conversion.convert import convert, why_there
+from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.problem.two_layouts import LayoutProblem, layout_of_images, layout_problem, other_layout
+from workbench.layout.profile import Profile
+from workbench.rewrite.core.rule import Rewrite
+from workbench.solvers.minimum_cut import CutSolution, solve_cut
+
+
+def converted_by(problem: LayoutProblem, solution: CutSolution) -> list[str]:
+    """The operators whose layout the solution changes."""
+    chosen = zip(problem.nodes, problem.written_sides, solution.sides, strict=True)
+    return [name for name, own, side in chosen if name is not None and own != side]
+
+
+def cut_conversions(
+    graph: Graph, names: Iterable[str], layouts: dict[str, str], target: Profile, reason: Callable[[Node, str], str]
+) -> Iterator[Rewrite]:
+    """One rewrite for each operator, which then runs in the other of its two layouts; each must be applied before the
+    next is asked for.
+
+    layouts: of the values of the graph before the first. reason: why an operator runs in a layout, as a clause.
+    """
+    for name in names:
+        node = graph.node(name)
+        case = case_of(node, layouts)
+        own = layout_of_images(node, layouts)
+        assert own is not None  # otherwise there is no choice
+        layout, perm = other_layout(own)
+        conversion = convert(graph, node, perm, layout, target)
+        sentence = f"{case}: {node} {reason(node, layout)}; {conversion.operands_text()}"
+        yield Rewrite(conversion.edit, sentence, (name,), case)
+
+
+def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewrite]:
+    """Convert operators between Transposes that move no element, so that the fewest of those are left.
+
+    For a search to which orders of axes that are equal in memory are one order. Nothing else gets worse.
+    """
+    layouts = infer_layouts(graph, through_reshapes=True)
+    problem = layout_problem(graph, layouts, target, weigh)
+    as_written = problem.problem.cost(problem.written_sides)
+    if problem.inexact or as_written is None:
+        return
+    solution = solve_cut(problem.problem)
+    if solution.cost < as_written:
+        names = converted_by(problem, solution)
+        yield from cut_conversions(
+            graph, names, layouts, target, lambda node, layout: why_there(node, f"in {layout}", target)
+        )
