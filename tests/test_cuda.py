@@ -232,6 +232,14 @@ def test_onnx_runtime_on_the_gpu(worker, graph, inputs, reference):
     assert "of the host" in found.memory.kind
 
 
+def test_a_recorded_run_has_kernels_on_streams(worker, graph, inputs, reference):
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs"])
+    one_by_one, recorded = found.ran["torch"], found.ran["cuda-graphs"]
+    assert not one_by_one.device_kernels and recorded.device_kernels
+    end = max(kernel.start_ms + kernel.time_ms for kernel in recorded.device_kernels)
+    assert 0 < end < 2 * recorded.latency.median_ms
+
+
 def test_the_command(done):
     assert "CUDA allocator" in done("bench", Path(RESNET), "--device", "cuda", "--repeat", 2)
 
