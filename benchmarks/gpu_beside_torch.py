@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,9 +17,10 @@ from typing import Any
 Row = dict[str, Any]
 _ROUNDS = 20
 _SHARE = 1 / 3  # of a part's time in which the runs of one network are opened; the others are left for another start
+_WHO = ("torch", "ours")
 _LEFT = "not opened: no time was left"
-# What is opened first; what is compiled takes tens of seconds.
-_ORDER = ("eager", "torch", "CUDA graph", "cuda-graphs", "compiled", "torch-compile", "fused")
+# What is opened after the rest, since compiling takes tens of seconds, and after that.
+_STAGES = {"compiled": 1, "torch-compile": 1, "fused": 2}
 _AUTOTUNED = {"autotuned", "torch-compile-autotuned"}
 
 
@@ -64,9 +67,13 @@ def networks(settings: Settings) -> Iterator[Row]:
                         continue
                     if time.monotonic() - begin > settings.seconds * (1 - _SHARE):
                         raise MoreToDo
-                    for row in _beside_torch(settings, about, autotuned):
-                        is_left |= row.get("failed") == _LEFT
-                        yield row
+                    try:
+                        for row in _beside_torch(settings, about, autotuned):
+                            is_left |= row.get("failed") == _LEFT
+                            yield row
+                    except Exception as error:  # a network that cannot be made does not stop the others
+                        how = "torch-compile-autotuned" if autotuned else "torch"
+                        yield about | {"who": "ours", "how": how, "failed": _in_short(error)}
     if is_left:
         raise MoreToDo
 
@@ -87,12 +94,12 @@ def _is_measured(rows: list[Row], about: Row, autotuned: bool) -> bool:
     return bool(last) and all(row.get("failed") != _LEFT for row in last.values())
 
 
+def _in_short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
 def _is_autotuned(how: str) -> bool:
     return how.split(",")[0] in _AUTOTUNED
-
-
-def _place(how: str) -> int:
-    return _ORDER.index(how.split(",")[0]) if not _is_autotuned(how) else len(_ORDER)
 
 
 def _beside_torch(settings: Settings, about: Row, autotuned: bool) -> Iterator[Row]:
@@ -106,11 +113,13 @@ def _beside_torch(settings: Settings, about: Row, autotuned: bool) -> Iterator[R
     runs: dict[tuple[str, str], Callable[[], float]] = {}
     opening: dict[tuple[str, str], float] = {}
     torch._dynamo.reset()  # else it compiles a function, as that of Sequential, for eight networks and no more
+    gc.collect()  # the network before lies in cycles
+    torch.cuda.empty_cache()
     with tempfile.TemporaryDirectory() as folder:
         path = exported(module, inputs, Path(folder) / "network.onnx")
-        makers = [("torch", *one) for one in _plain_torch(settings, module, inputs, dtype)]
-        makers += [("ours", *one) for one in _ours(settings, path, inputs, dtype)]
-        for who, how, make in sorted(makers, key=lambda one: _place(one[1])):
+        plain, own = _plain_torch(settings, module, inputs, dtype), _ours(settings, path, inputs, dtype)
+        makers = [(who, *one) for pair in zip_longest(plain, own) for who, one in zip(_WHO, pair, strict=True) if one]
+        for who, how, make in sorted(makers, key=lambda one: _STAGES.get(one[1].split(",")[0], 0)):
             if _is_autotuned(how) != autotuned:
                 continue
             if runs and time.monotonic() - begin > settings.seconds * _SHARE:
@@ -120,7 +129,7 @@ def _beside_torch(settings: Settings, about: Row, autotuned: bool) -> Iterator[R
             try:
                 runs[who, how] = make()
             except Exception as error:  # a backend that fails does not stop the others
-                yield about | {"who": who, "how": how, "failed": f"{type(error).__name__}: {error}"[:300]}
+                yield about | {"who": who, "how": how, "failed": _in_short(error)}
                 continue
             opening[who, how] = time.perf_counter() - start
         by_label = {" ".join(key): run for key, run in runs.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def tests(settings: Settings) -> Iterator[Row]:
         if found and name and name not in outcomes:  # those that failed are listed again at the end
             outcomes[name] = found[2].lower()
             yield {"test": name, "outcome": outcomes[name]}
-    if ran.wait() not in (0, 1) or not outcomes:
+    if ran.wait() not in (0, 1, 5) or not (outcomes or passed):  # 5: all are left out
         raise RuntimeError(f"pytest ended with {ran.returncode}")
 
 
@@ -171,8 +172,7 @@ def _figures(ran: MeasuredVariant) -> Row:
     return {
         "median_ms": ran.latency.median_ms,
         "p90_ms": ran.latency.p90_ms,
-        "operators_ms": ran.sum_ms,
-        "difference": ran.difference,
+        **({"operators_ms": ran.sum_ms, "difference": ran.difference} if ran.operators else {}),
         "peak_bytes": ran.memory.peak_bytes,
         "weights_bytes": ran.memory.weights_bytes,
         "reserved_bytes": ran.memory.reserved_bytes,
@@ -197,6 +197,7 @@ def profiler(settings: Settings) -> Iterator[Row]:
     import workbench as wb
 
     for name in ("resnet50", "bert"):
+        os.environ.setdefault("TEARDOWN_CUPTI", "0")  # it is asked twice, beside CUDA graphs
         with tempfile.TemporaryDirectory() as folder:
             graph = wb.load(exported(*network(name, 1, settings.small), Path(folder) / "network.onnx"))
             inputs = seed_inputs(graph)

@@ -169,6 +169,20 @@ def test_a_failed_recording_leaves_nothing_behind():
     assert torch.cuda.memory_reserved(GPU) < reserved
 
 
+def test_recordings_share_a_pool_while_one_of_them_lives(exported, inputs):
+    """What a run leaves there does not stop the next one, after its graph has ended."""
+    kept = [TorchRun(exported, inputs, GPU, "cuda-graphs", "float32", lambda stage: None) for _ in range(2)]
+    first, second = (run.memory() for run in kept)
+    assert second.reserved_bytes < first.reserved_bytes + first.peak_bytes
+    left = kept[0]._run()  # its outputs stay in the pool
+    expected = {name: value.clone() for name, value in left.items()}
+    kept.clear()
+    again = TorchRun(exported, inputs, GPU, "cuda-graphs", "float32", lambda stage: None)
+    assert again.fallbacks == {}
+    for name, value in again._run().items():
+        torch.testing.assert_close(value, expected[name])
+
+
 def test_an_operator_that_waits_is_timed_with_its_launches(tmp_path):
     """And an operand that is left out is none, although an operator before it has a result that nothing reads."""
     graph = from_text(
@@ -230,6 +244,14 @@ def test_onnx_runtime_on_the_gpu(worker, graph, inputs, reference):
     (found,) = measured(worker, graph, inputs, reference, ["onnxruntime"]).variants.values()
     assert found.error.ok, found.error.sentence
     assert "of the host" in found.memory.kind
+
+
+def test_a_recorded_run_has_kernels_on_streams(worker, graph, inputs, reference):
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs"])
+    one_by_one, recorded = found.ran["torch"], found.ran["cuda-graphs"]
+    assert not one_by_one.device_kernels and recorded.device_kernels
+    end = max(kernel.start_ms + kernel.time_ms for kernel in recorded.device_kernels)
+    assert 0 < end < 2 * recorded.latency.median_ms
 
 
 def test_the_command(done):

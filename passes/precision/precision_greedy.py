@@ -98,7 +98,11 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
         sides[node.name] = side
         for value in operands:
             if value in open_sides:
-                sides[open_sides.pop(value)] = side
-            exists.setdefault(value, set()).add(side)
+                source = graph.node(open_sides[value])
+                sides[source.name] = side
+                for result in source.outputs:
+                    open_sides.pop(result, None)
+                    exists[result] = {side}
+            exists[value].add(side)
         exists.update({node.outputs[index]: {side} for index in call.outputs})
     return sides

@@ -70,7 +70,7 @@ def reason_to_stay(
         or _long_sum(graph, node, narrow)
         or _inexact(graph, node, narrow)
         or _inexact_scale(graph, node, call, narrow)
-        or _concat_of_integers(graph, node)
+        or _concat_of_integers(graph, node, narrow)
     )
     wanted, by = wanted_type(node, target)
     return sentence or (f"{by} runs {node.op} in float32" if wanted == WIDE_ONLY else "")
@@ -175,9 +175,9 @@ def _inexact_scale(graph: Graph, node: Node, call: FloatCall, narrow: DataType) 
     return f"{node} scales by {numbers[worst]:.6g}, which {numpy_name(narrow)} rounds to {rounded[worst]:.6g}"
 
 
-def _concat_of_integers(graph: Graph, node: Node) -> str:
+def _concat_of_integers(graph: Graph, node: Node, narrow: DataType) -> str:
     """Of a Concat of dequantized values that is quantized again: ONNX Runtime does not load it in float16."""
-    if node.op != "Concat":
+    if node.op != "Concat" or narrow != DataType.FLOAT16:
         return ""
     producers = (graph.producer(start_of_chain(graph, value, _is_cast)) for value in node.inputs)
     results = (result for user in graph.users(node.outputs[0]) if _is_cast(user) for result in user.outputs)

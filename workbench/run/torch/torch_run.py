@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.run.profiling.device_kernels import device_kernels
 from workbench.run.profiling.profile import PROFILED_RUNS, RunProfile, median_operators, profile
-from workbench.run.profiling.profile_result import LiveMemory, Memory, OperatorRun, Peak
+from workbench.run.profiling.profile_result import DeviceKernel, LiveMemory, Memory, OperatorRun, Peak
 from workbench.run.profiling.progress import StageCallback
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.scratch import measure_scratch, peak_allocated
@@ -209,6 +210,10 @@ class TorchRun:
         if self._executor.dtype != TF32:
             return result
         return [replace(one, dtype=TF32) if one.dtype == "float32" else one for one in result]
+
+    def device_kernels(self) -> list[DeviceKernel]:
+        """Those of one replay of a recorded run; of other runs none, since their launches decide when they begin."""
+        return [] if self._recording is None or self._gpu is None else device_kernels(self._run, self._gpu)
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Any]:

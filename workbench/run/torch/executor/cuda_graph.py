@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from workbench.errors import UserError
 from workbench.run.torch.executor.crossings import crossings_of
@@ -23,7 +23,8 @@ RunOnce = Callable[[], Mapping[str, Any]]
 _Results = TypeVar("_Results")
 _WARMUP = 3  # runs before a capture, as torch requires: libraries choose their kernels then
 _MAX_NAMED = 3  # crossings
-_FAILED: list[Any] = []  # graphs whose recording failed, which torch's allocator of pinned memory goes on asking
+_THREAD = "thread_local"  # what other threads call meanwhile is no error
+_FAILED: list[Any] = []  # graphs whose recording failed, see `_end_failed`
 
 
 class NotCaptured(Exception):
@@ -36,7 +37,7 @@ class CapturedRun:
 
     bytes: the most that torch's allocator had given away at once while it was recorded, beside what was there before.
     workspaces_bytes: the part of `bytes` that cuBLAS keeps, some for each stream.
-    pool_bytes: the memory that this and all earlier recordings of the process share.
+    pool_bytes: the memory that this recording shares with the earlier ones of the process that still live.
     """
 
     run: RunOnce
@@ -45,10 +46,21 @@ class CapturedRun:
     pool_bytes: int
 
 
+@dataclass(frozen=True)
+class _Pool:
+    """A pool of memory and the graphs that live in it."""
+
+    handle: Any
+    graphs: WeakSet[Any] = field(default_factory=WeakSet)
+
+
+_POOLS: dict[int, _Pool] = {}  # by the number of the device
+
+
 def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) -> CapturedRun:
     """The same run, recorded. Raises NotCaptured.
 
-    All recordings of a process share one pool of memory: they are never replayed at once, and each computes anew
+    The recordings of a process share one pool of memory: they are never replayed at once, and each computes anew
     whatever it reads there.
     """
     import torch
@@ -63,9 +75,12 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
             pool = _pool(torch.cuda.current_device())
-            graph, results = recorded(run, pool)
+            others = list(pool.graphs)  # which live until this one is recorded, and the pool with them
+            graph, results = recorded(run, pool.handle)
+            pool.graphs.add(graph)
+            del others
             most, held = torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated()
-            reserved = sum(segment["total_size"] for segment in torch.cuda.memory_snapshot(pool))
+            reserved = sum(segment["total_size"] for segment in torch.cuda.memory_snapshot(pool.handle))
             _clear_workspaces()
             workspaces = held - torch.cuda.memory_allocated()
     except (RuntimeError, UserError) as error:  # an operator synchronizes with the device, or runs on the CPU
@@ -89,10 +104,9 @@ def recorded(run: Callable[[], _Results], pool: Any) -> tuple[Any, _Results]:
     import torch
 
     device, graph = torch.cuda.current_device(), torch.cuda.CUDAGraph()
-    how: dict[str, Any] = {"stream": _stream(device), "capture_error_mode": "thread_local"}
     try:
         # The current stream is set here, so that it is restored if the recording fails.
-        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool, **how):
+        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool, _stream(device), _THREAD):
             results = run()
     except BaseException:
         _end_failed(graph, device, pool)
@@ -103,15 +117,20 @@ def recorded(run: Callable[[], _Results], pool: Any) -> tuple[Any, _Results]:
 def _end_failed(graph: Any, device: int, pool: Any) -> None:
     """End a recording that CUDA has ended as invalid: torch then leaves it begun.
 
-    Until then the allocator gives no cached memory back, and the generator of random numbers serves no other run.
+    Until then the allocator gives no cached memory back, and the generator of random numbers serves no other run. No
+    other recording may use the pool, since torch's allocator of pinned memory goes on asking the graph about it.
     """
     import torch
 
-    with suppress(RuntimeError):  # torch has ended it, since only the run failed
+    try:
         torch._C._cuda_endAllocateToPool(device, pool)
+    except RuntimeError:  # torch has ended it, since only the run failed
+        return
+    torch._C._cuda_releasePool(device, pool)
     _FAILED.append(graph)
-    _pool.cache_clear()
-    with warnings.catch_warnings(), torch.cuda.graph(torch.cuda.CUDAGraph(), stream=_stream(device)):
+    _POOLS.pop(device, None)
+    empty = torch.cuda.CUDAGraph()
+    with warnings.catch_warnings(), torch.cuda.graph(empty, None, _stream(device), _THREAD):
         warnings.simplefilter("ignore")  # it is empty, and on leaving it the generator is free
 
 
@@ -145,12 +164,13 @@ def _stream(device: int) -> Any:
     return torch.cuda.Stream(device)
 
 
-@cache
-def _pool(device: int) -> Any:
+def _pool(device: int) -> _Pool:
+    """The pool of a device; a new one after its last graph has ended, since torch takes no more into it then."""
     import torch
 
-    with torch.cuda.device(device):
-        return torch.cuda.graph_pool_handle()
+    if device not in _POOLS or not _POOLS[device].graphs:
+        _POOLS[device] = _Pool(torch.cuda.graph_pool_handle())
+    return _POOLS[device]
 
 
 def _clear_workspaces() -> None:
