@@ -1,5 +1,8 @@
 """`optimal` never moves more than another strategy, on the file that is written, whatever the preset."""
 
+import itertools
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,12 +15,15 @@ from tests.test_layout_strategies import networks
 from workbench import api
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
+from workbench.layout.conversion.convert import convert
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
 from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.problem.two_layouts import layout_problem
+from workbench.layout.problem.two_layouts import layout_of_images, layout_problem, other_layout
 from workbench.layout.profile import load_profile
 from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.metrics.transpose_cost import count_transposes
+from workbench.ops.channels_last import plain_op
 from workbench.rewrite import PassContext, run_pass, with_options
 
 HEADER = '<ir_version: 11, opset_import: ["": 23]>\n'
@@ -112,3 +118,74 @@ def test_every_strategy_says_what_is_proven_or_why_not(strategy):
     context = PassContext(load_profile("cuda"), times)
     sentence = run_pass(with_options(passes.compared_strategies()[strategy], {}), graph, context).conclusion
     assert sentence.startswith(("no choice", "not proven minimal: "))
+
+
+SQUEEZED = with_weights(
+    """g (float[1,8,6,6] x) => (float[1,8] out) <float[8,8,3,3] w, float[2,8,1,1] d, float[8,2,1,1] u, int64[2] flat = {1, 8}> {
+        a = Conv<pads=[1,1,1,1]>(x, w)
+        p = GlobalAveragePool(a)
+        b = Conv(p, d)  r = Relu(b)  c = Conv(r, u)  s = Sigmoid(c)  m = Mul(a, s)
+        e = Conv<pads=[1,1,1,1]>(m, w)
+        q = GlobalAveragePool(e)
+        f = Conv(q, d)  t = Relu(f)  h = Conv(t, u)  v = HardSigmoid(h)  n = Mul(e, v)
+        z = GlobalAveragePool(n)
+        out = Reshape(z, flat)
+    }""",
+    w=(8, 8, 3, 3),
+    d=(2, 8, 1, 1),
+    u=(8, 2, 1, 1),
+)
+CERTIFIED = ("layout_optimal", "layout_optimal_any_order", "layout_blocked", "precision_optimal_with_layout")
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_operators_on_one_pixel_follow_the_convolutions_around_them(name):
+    """Squeeze and excitation: each order of [1, 8, 1, 1] moves nothing, but a Reshape is a node."""
+    graph = typed(SQUEEZED)
+    result = api.optimize(graph, [name], target="npu").graph
+    assert len(result.nodes_of(("Transpose",))) == 1
+    assert [node.outputs for node in result.nodes_of(("Reshape",))] == [("out",)]  # the graph's own
+    again = api.optimize(result, ["fold_constants", "merge_repeated", "push_reshapes", name], target="npu")
+    assert not any(step.rewrites for step in again.steps)
+
+
+def on_one_pixel(seed):
+    """A random graph of six operators on images of one pixel, or of 2 x 2 and one."""
+    draw, lines, values = random.Random(seed), [], ["x"]
+    side = draw.choice((1, 2))
+    for number in range(6):
+        op = draw.choice(("Conv", "Conv", "Relu", "Mul", "GlobalAveragePool"))
+        value = draw.choice(values[-2:])
+        other = {"Conv": ", w", "Mul": f", {draw.choice(values)}"}.get(op, "")
+        lines.append(f"v{number} = {op}({value}{other})")
+        values.append(f"v{number}")
+    read = {value for value in values if any(f"({value}" in line or f", {value})" in line for line in lines)}
+    outputs = ", ".join(
+        f"float[a{i},b{i},c{i},d{i}] {value}" for i, value in enumerate(values[1:]) if value not in read
+    )
+    head = f"g (float[1,2,{side},{side}] x) => ({outputs}) <float[2,2,1,1] w = {{1, 2, 3, 4}}>"
+    return typed(f"{head} {{ {'  '.join(lines)} }}")
+
+
+def cost(graph):
+    """What is minimized: bytes moved, then Transposes, then Reshapes."""
+    counts = count_transposes(graph)
+    return counts.bytes_moved, counts.transposes, len(graph.nodes_of(("Reshape",)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_choice_of_two_layouts_leaves_less_to_move_nor_then_fewer_reshapes(seed):
+    graph, target = on_one_pixel(seed), load_profile("cuda")
+    layouts, found = infer_layouts(graph), []
+    images = [node for node in graph.nodes if layout_of_images(node, layouts)]
+    free = [node.name for node in images if plain_op(node) not in target.required_layouts]
+    for chosen in itertools.product((False, True), repeat=len(free)):
+        left = {name for name, converts in zip(free, chosen, strict=True) if not converts}
+        other = graph.copy()
+        for node in [node for node in images if node.name not in left]:
+            layout, perm = other_layout(layout_of_images(node, layouts))
+            other.apply(convert(other, other.node(node.name), perm, layout, target).edit)
+        for edit, _, _ in tidy_transposes(other):
+            other.apply(edit)
+        found.append(cost(other))
+    assert cost(api.optimize(graph, ["layout_optimal"], target="cuda").graph) == min(found)

@@ -39,7 +39,8 @@ class LayoutBlocked(LayoutStrategy):
     - A value is converted once for each layout in which it is read, whatever the number of readers.
     - A conversion is a Transpose, which has a cost, and a Reshape, which is free; if the image has
       one element or one block of channels, it may be a Reshape alone.
-    - Of choices with the same cost, the one that changes the fewest operators is taken.
+    - Of choices with the same cost, the one that changes the fewest operators is taken; then operators
+      between Reshapes that move no element are converted too, where that leaves fewer Reshapes.
 
     The bound of the result is the solver's; the gap is the part of the cost that is left to prove. A result is
     certified if it has no gap and moves exactly the bound.

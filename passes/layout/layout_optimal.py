@@ -98,6 +98,40 @@ class LayoutOptimal(LayoutStrategy):
                 "perm [0, 3, 1, 2] of Transpose 'restore_y' moves only axes of size 1; reshaped, no element moved",
             ),
         ),
+        Example(
+            title="Operators on one pixel follow the convolutions around them: no Reshape is left there",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                p = GlobalAveragePool(a)
+                b = Conv(p, w)
+                r = Relu(b)
+                c = Conv(r, w)
+                s = Sigmoid(c)
+                y = Mul(a, s)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC(x_nhwc, w)
+                p_nhwc = workbench.GlobalAveragePool_NHWC(a_nhwc)
+                b_nhwc = workbench.Conv_NHWC(p_nhwc, w)
+                r_nhwc = Relu(b_nhwc)
+                c_nhwc = workbench.Conv_NHWC(r_nhwc, w)
+                s_nhwc = Sigmoid(c_nhwc)
+                y_nhwc = Mul(a_nhwc, s_nhwc)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_a' must run in NHWC on this target; 'x' is transposed, 32 elements",
+                "case 1, CNN to CNN: GlobalAveragePool 'GlobalAveragePool_p' runs in NHWC, which costs least; "
+                "nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_b' must run in NHWC on this target; nothing moved",
+                "case 1, CNN to CNN: Relu 'Relu_r' runs in NHWC, which costs least; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_c' must run in NHWC on this target; nothing moved",
+                "case 1, CNN to CNN: Sigmoid 'Sigmoid_s' runs in NHWC, which costs least; nothing moved",
+                "case 1, CNN to CNN: Mul 'Mul_y' runs in NHWC, which costs least; nothing moved",
+            ),
+        ),
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:

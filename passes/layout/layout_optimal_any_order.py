@@ -32,7 +32,8 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
       the target demands is fixed; one that cannot be converted keeps its order.
     - A value is transposed once for each order in which it is read, whatever the number of readers.
     - A Transpose that moves only axes of size 1 is a Reshape and costs nothing.
-    - Of choices with the same cost, the one that changes the fewest operators is taken.
+    - Of choices with the same cost, the one that changes the fewest operators is taken; then operators
+      between Reshapes that move no element are converted too, where that leaves fewer Reshapes.
 
     The bound of the result is the solver's; the gap is the part of the cost that is left to prove. A result is
     certified if it has no gap and moves exactly the bound. If a value would have more than six orders besides its

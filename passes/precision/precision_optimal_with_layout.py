@@ -11,7 +11,9 @@ from workbench.layout.conversion.convert import store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
 from workbench.layout.layout_facts import SolvedProgram
+from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.profile import Profile
+from workbench.layout.strategies.cut_conversions import fewest_reshapes
 from workbench.layout.strategies.order_conversions import order_conversions
 from workbench.precision.joint.conversion_classes import conversion_classes
 from workbench.precision.joint.orders_and_types import order_and_type_problem
@@ -107,4 +109,5 @@ class PrecisionOptimalWithLayout(PrecisionStrategy):
             yield rewrite
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(rearranged_conversions(graph, choices.narrow, casts), "tidied")
+        yield from fewest_reshapes(graph, choices.target, BYTES)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
