@@ -104,7 +104,7 @@ def main() -> None:
         page.locator(".js-plotly-plot").nth(1).wait_for()
         shot("runs")
         go(page, "Export")
-        click(page.get_by_role("button", name="Prepare the file"))
+        page.get_by_text("SHA-256").wait_for()
         shot("export")
         go(page, "Open")
         click(page.locator(".st-key-sample_npu_reshape_add button"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -19,9 +19,10 @@ from workbench.ui.state.address import address_of
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import declare_layouts, use_inputs
-from workbench.ui.state.session import Opened, current, open_model, open_uploads, worker
+from workbench.ui.state.session import Opened, current, open_model, worker
 from workbench.ui.state.work import was_cancelled
 from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
+from workbench.ui.widgets.file_drop import open_files
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import header, opened_here, opening, pane, say_changed_dims, show_error, warnings
 from workbench.ui.widgets.progress import run_with_progress
@@ -80,23 +81,19 @@ def _choose(optimize: Page | None, pages: Mapping[str, Page]) -> None:
             _cards(group, list(entries), optimize, pages, number < _OPEN_GROUPS)
     with upload:
         files = st.file_uploader(
-            "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
+            "A model (.onnx, .pt2, ONNX text), together with its external data files if it has any",
             accept_multiple_files=True,
             key=f"uploads_{st.session_state.setdefault(_UPLOADS, 0)}",
         )
-        if st.button("Open upload", disabled=not files) and _opening_own(lambda: open_uploads(files)):
+        if files:
             st.session_state[_UPLOADS] += 1
+            open_files(files)
             st.rerun()
     with path, st.form("path_form", border=False):
         entered = st.text_input("Path of a model on this machine", key="path")
         if st.form_submit_button("Open path"):
-            _opening_own(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
-
-
-def _opening_own(action: Callable[[], None]) -> bool:
-    """Open a model that is not a sample; returns whether that succeeded."""
-    forget_samples_settings()
-    return opening(action)
+            forget_samples_settings()
+            opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
 
 
 def _cards(
