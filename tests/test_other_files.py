@@ -54,6 +54,8 @@ def test_a_packed_model_is_opened_and_verified(tmp_path, run, kind):
         ),
         ("m.onnx.gz", b"\x1f\x8b\x08garbage of some length", "the compressed file is damaged, or it was cut off"),
         ("m.onnx.gz", gzip.compress(b"no model", mtime=0), "the file is not ONNX, or it was cut off"),
+        ("m.tflite", b"\x1c\0\0\0TFL3", "this is a model of TensorFlow; convert it to ONNX with tf2onnx"),
+        ("m.safetensors", b"12345678{}", "this file has weights without a graph; export the program that uses them"),
         ("m.json", b"{", "the text is not a model as JSON"),
         ("m.json", b'{"graph": 3}', "the text is not a model as JSON"),
         ("m.json", b"\xff\xfe", "the file is not text"),

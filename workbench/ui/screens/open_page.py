@@ -124,16 +124,18 @@ def _describe(opened: Opened) -> None:
     summary = opened.summary
     header(opened)
     warnings(opened.graph.warnings)
-    numbers = st.columns([2, 3, 3, 4, 3, 2])
-    numbers[0].metric("Nodes", f"{summary.nodes:,}")
-    numbers[1].metric("Parameters", short_count(summary.parameters))
-    numbers[2].metric("Weights", in_units(summary.weight_bytes, "B"))
+    numbers = st.container(horizontal=True, gap="large")
+    numbers.metric("Nodes", f"{summary.nodes:,}", width="content")
+    numbers.metric("Parameters", short_count(summary.parameters), width="content")
+    numbers.metric("Weights", in_units(summary.weight_bytes, "B"), width="content")
     known = in_units(summary.flops, "FLOP")
-    numbers[3].metric("One run", f"{known} and more" if summary.unknown_flops else known, help=_unknown(summary))
-    numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
+    one_run = f"{known} and more" if summary.unknown_flops else known
+    moved = f"They move {summary.elements_moved:,} elements."
+    numbers.metric("One run", one_run, help=_unknown(summary), width="content")
+    numbers.metric("Transposes", f"{summary.transposes:,}", help=moved, width="content")
     opsets = dict.fromkeys((summary.file_opset, summary.opset))
     opset_help = "Of the file; models are converted to one opset, the second number, when they are opened."
-    numbers[5].metric("Opset", " to ".join(f"{opset}" for opset in opsets), help=opset_help)
+    numbers.metric("Opset", " to ".join(f"{opset}" for opset in opsets), help=opset_help, width="content")
     with st.container():  # so that the view below is not mounted again when a message or a spinner disappears
         if opened.graph.dims:
             _dims_form(opened)

@@ -58,6 +58,8 @@ _STYLE = """<style>
 [data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) {position: relative;}
 [data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) > label::after
   {content: ""; position: absolute; inset: 0;}
+[data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) > label > * {position: relative; z-index: 1;}
+[data-testid="stCode"] .token.parameter {white-space: nowrap;}
 [data-testid="stMarkdownContainer"] strong {unicode-bidi: isolate;}
 .st-key-published {overflow-x: auto;}
 .wb-lines {font-size: 0.8rem; line-height: 1.45; opacity: 0.85;}
