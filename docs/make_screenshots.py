@@ -177,9 +177,10 @@ def main() -> None:
             click(page.get_by_role("button", name=button))
         click(page.get_by_role("button", name="Cut it out"))
         click(page.get_by_role("button", name="Open it"))
+        page.locator(".wb-card").wait_for(timeout=180_000)  # what is put back is then what Optimize made of the part
         go(page, "Extract")
         click(page.get_by_role("button", name="Put it back"))
-        page.get_by_text("Equal: 1 output").wait_for()
+        page.get_by_text("Equal: 1 output").wait_for(timeout=180_000)
         shot("extract")
         page.goto(f"{address}/workshop?model=sample_models/resnet50_narrow.onnx")
         settle(page)
