@@ -1,13 +1,14 @@
 """Networks written in torch, with random weights, for the comparison of `on_gpu.py` with plain torch.
 
-ResNet (He, Zhang, Ren, Sun 2016), BERT (Devlin et al. 2019), ViT (Dosovitskiy et al. 2021), ConvNeXt (Liu et al. 2022)
-and a block of Llama (Touvron et al. 2023) in the sizes of their papers. small: the same networks with few and narrow
-layers.
+ResNet (He, Zhang, Ren, Sun 2016), BERT (Devlin et al. 2019), ViT (Dosovitskiy et al. 2021), ConvNeXt (Liu et al.
+2022), Inception with batch normalization (Ioffe, Szegedy 2015), U-Net (Ronneberger, Fischer, Brox 2015) and a block of
+Llama (Touvron et al. 2023) in the sizes of their papers. small: the same networks with few and narrow layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -43,6 +44,84 @@ def resnet(blocks: tuple[int, ...], width: int = 64) -> nn.Module:
             layers.append(Bottleneck(in_channels, width << stage, 2 if stage and not block else 1))
             in_channels = 4 * width << stage
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(in_channels, 1000))
+
+
+def _activated(in_channels: int, width: int, kernel: int, stride: int = 1) -> nn.Sequential:
+    return _normed(nn.Conv2d(in_channels, width, kernel, stride, kernel // 2, bias=False)).append(nn.ReLU())
+
+
+class InceptionBlock(nn.Module):
+    """widths: of the 1x1 branch, the 3x3 branch, the branch of two 3x3, and the 1x1 after the pool; the first and the
+    last are 0 where the block halves the image."""
+
+    def __init__(self, in_channels: int, widths: tuple[int, ...]) -> None:
+        super().__init__()
+        single, narrow, wide, narrow_of_two, wide_of_two, pooled = widths
+        stride = 1 if single else 2
+        pool = nn.AvgPool2d(3, 1, 1) if single else nn.MaxPool2d(3, 2, 1)
+        self.branches = nn.ModuleList(
+            [
+                nn.Sequential(_activated(in_channels, narrow, 1), _activated(narrow, wide, 3, stride)),
+                nn.Sequential(
+                    _activated(in_channels, narrow_of_two, 1),
+                    _activated(narrow_of_two, wide_of_two, 3),
+                    _activated(wide_of_two, wide_of_two, 3, stride),
+                ),
+                nn.Sequential(pool, _activated(in_channels, pooled, 1)) if pooled else pool,
+            ]
+        )
+        if single:
+            self.branches.insert(0, _activated(in_channels, single, 1))
+        self.width = single + wide + wide_of_two + (pooled or in_channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+_INCEPTION = (
+    *((64, 64, 64, 64, 96, 32), (64, 64, 96, 64, 96, 64), (0, 128, 160, 64, 96, 0), (224, 64, 96, 96, 128, 128)),
+    *((192, 96, 128, 96, 128, 128), (160, 128, 160, 128, 160, 96), (96, 128, 192, 160, 192, 96)),
+    *((0, 128, 192, 192, 256, 0), (352, 192, 320, 160, 224, 128), (352, 192, 320, 192, 224, 128)),
+)
+
+
+def inception(narrow: int) -> nn.Module:
+    """narrow: by how much every width is divided."""
+    layers: list[nn.Module] = [_activated(3, 64 // narrow, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    layers += [_activated(64 // narrow, 64 // narrow, 1), _activated(64 // narrow, 192 // narrow, 3)]
+    layers.append(nn.MaxPool2d(3, 2, 1))
+    width = 192 // narrow
+    for widths in _INCEPTION:
+        block = InceptionBlock(width, tuple(one // narrow for one in widths))
+        layers.append(block)
+        width = block.width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 1000))
+
+
+class UNet(nn.Module):
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        widths = [width << level for level in range(depth + 1)]
+        pairs = list(pairwise(widths))
+        self.first = self._twice(3, width)
+        self.down = nn.ModuleList(nn.Sequential(nn.MaxPool2d(2), self._twice(a, b)) for a, b in pairs)
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in reversed(pairs))
+        self.joined = nn.ModuleList(self._twice(b, a) for a, b in reversed(pairs))
+        self.last = nn.Conv2d(width, 2, 1)
+
+    @staticmethod
+    def _twice(in_channels: int, width: int) -> nn.Module:
+        return nn.Sequential(_activated(in_channels, width, 3), _activated(width, width, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = [self.first(x)]
+        for down in self.down:
+            kept.append(down(kept[-1]))
+        x = kept.pop()
+        for up, joined in zip(self.up, self.joined, strict=True):
+            x = joined(torch.cat([kept.pop(), up(x)], 1))
+        result: torch.Tensor = self.last(x)
+        return result
 
 
 class ConvNeXtBlock(nn.Module):
@@ -182,6 +261,14 @@ def _convnext(batch: int, small: bool) -> Network:
     return convnext((1, 1) if small else (3, 3, 9, 3), 16 if small else 96), _images(batch, 64 if small else 224)
 
 
+def _inception(batch: int, small: bool) -> Network:
+    return inception(16 if small else 1), _images(batch, 64 if small else 224)
+
+
+def _unet(batch: int, small: bool) -> Network:
+    return UNet(8 if small else 64, 2 if small else 4), _images(batch, 64 if small else 256)
+
+
 def _llama(batch: int, small: bool) -> Network:
     width, heads, inner, past = (64, 4, 128, 16) if small else (4096, 32, 11008, 512)
     cache = torch.randn(batch, heads, past, width // heads)
@@ -191,6 +278,8 @@ def _llama(batch: int, small: bool) -> Network:
 NETWORKS: dict[str, Callable[[int, bool], Network]] = {
     "resnet50": _resnet((3, 4, 6, 3)),
     "bert": _bert,
+    "unet": _unet,
+    "inception_v2": _inception,
     "vit_b16": _vit,
     "convnext_t": _convnext,
     "llama_block": _llama,

@@ -39,6 +39,7 @@ def _rows(path: Path) -> Rows:
 
 
 def _tests(rows: Rows) -> Content:
+    rows = list({row["test"]: row for row in rows}.values())  # of several starts the last
     counts = Counter(row["outcome"] for row in rows)
     failed = [row["test"] for row in rows if row["outcome"] in ("failed", "error")]
     outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.most_common())
@@ -49,12 +50,16 @@ def _conformance(rows: Rows) -> Content:
     counts = Counter(row["kind"] for row in rows)
     wrong = [f"{row['case']} ({row['reason']})" for row in rows if row["kind"] == "wrong"]
     outcomes = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    count = sum(row.get("captured", False) for row in rows)
+    outcomes += f"; {count:,} also as a CUDA graph" if count else ""
     return [f"ONNX's {len(rows):,} cases: {outcomes}.{' Wrong: ' + '; '.join(wrong) + '.' if wrong else ''}"]
 
 
 def _networks(rows: Rows) -> Content:
     """The fastest of plain torch and the fastest of our backends on each network; then all of them."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    keys = ("network", "batch", "dtype", "who", "how")
+    rows = list({tuple(row[key] for key in keys): row for row in rows}.values())  # of several starts the last
     for row in rows:
         groups.setdefault((row["network"], row["batch"], row["dtype"]), []).append(row)
     cells = []
@@ -96,13 +101,27 @@ def _opening(row: Mapping[str, Any]) -> str:
 
 def _profiler(rows: Rows) -> Content:
     names = ("recorded_ms", "operators_ms", "profiler_ms")
-    header = ("network", "recorded ms", "operators ms", "kernels by the profiler ms")
-    cells = [[row["network"], *(f"{row[name]:.3f}" for name in names)] for row in rows]
-    return ["Operators' times beside the recorded run and the profiler:", _table(header, cells)]
+    header = ("network", "recorded ms", "operators ms", "kernels by the profiler ms", "compared", "largest difference")
+    cells = [
+        [
+            row["network"],
+            *(f"{row[name]:.3f}" for name in names),
+            row["compared"],
+            "; ".join(f"{name} {share:.0%}" for share, name in reversed(row["differences"])) or "-",
+        ]
+        for row in rows
+    ]
+    title = "Operators' times beside the recorded run and the profiler; those above 20 us are compared one by one:"
+    return [title, _table(header, cells)]
 
 
 def _oneflow(rows: Rows) -> Content:
-    cells = [[row["batch"], row["strategy"], f"{row['median_ms']:.2f}", f"{row['ratio']:.2f}"] for row in rows]
+    cells = [
+        [row["batch"], row["strategy"], f"{row['median_ms']:.2f}", f"{row['ratio']:.2f}"]
+        if "median_ms" in row
+        else [row["batch"], row["strategy"], "-", row["failed"]]
+        for row in rows
+    ]
     return ["ResNet-101 in mixed precision:", _table(("batch", "strategy", "median ms", "of NCHW"), cells)]
 
 

@@ -2,8 +2,10 @@
 
 The most important parts run first, each in a process that is ended at its time limit. Its results so far stay:
 FOLDER/PART.jsonl has a row in each line, FOLDER/PART.log the printed text. A second start with the same folder skips
-parts that ended by themselves. `python benchmarks/gpu_section.py FOLDER` prints Markdown. It needs the packages of
-requirements.txt except streamlit. --device cpu --small runs everything on any machine in three minutes.
+parts that ended by themselves, and the networks that are measured beside plain torch. `python benchmarks/gpu_section.py
+FOLDER` prints Markdown. --device cpu --small runs everything on any machine in three minutes.
+
+Beside torch with numpy it needs onnx, onnxruntime, onnx-ir, SQLAlchemy, psutil and pytest, and what these need.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+MORE_TO_DO = 75  # the exit code of a part that another start goes on with
 # The largest share of the whole time for each part; time that it does not use is left for the parts after it.
 SHARES: Mapping[str, float] = {
     "environment": 0.05,
@@ -62,7 +65,7 @@ def main() -> None:
 
 def run_part(part: str, out: Path, device: str, small: bool, limit_s: float) -> str:
     """Run a part for at most limit_s; then end its processes. Returns "done", or how it ended."""
-    command = [sys.executable, str(HERE / "gpu_parts.py"), part, str(out), device, str(int(small))]
+    command = [sys.executable, str(HERE / "gpu_parts.py"), part, str(out), device, str(int(small)), f"{limit_s:.0f}"]
     cache = {"WORKBENCH_CACHE": str((out / "cache").resolve()), "PYTHONUNBUFFERED": "1"}
     with (out / f"{part}.log").open("ab") as log:
         process = subprocess.Popen(
@@ -76,6 +79,8 @@ def run_part(part: str, out: Path, device: str, small: bool, limit_s: float) -> 
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    if code == MORE_TO_DO:
+        return "not all of it done: start again with the same folder"
     return "done" if code == 0 else f"failed with {code}, see {part}.log"
 
 

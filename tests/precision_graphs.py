@@ -1,4 +1,5 @@
-"""Random graphs of small matrices in float32 and float16, some with Casts already, for the precision strategies."""
+"""Random graphs of small matrices in float32 and float16, some with Casts already, some quantized, for the precision
+strategies."""
 
 from __future__ import annotations
 
@@ -95,3 +96,59 @@ def random_image_graph(seed: int, nodes: int = 10) -> Graph:
     weights = (random.standard_normal(4 * 4 * 9) / 6).round(3)
     head = f"g (float[1,4,6,6] x, float[1,6,6,4] z) => ({declared}) <float[4,4,3,3] w = {{{', '.join(map(str, weights))}}}>"
     return typed(f"{head} {{\n" + "".join(f"  {line}\n" for line in lines) + "}")
+
+
+def random_quantized_graph(seed: int, nodes: int = 12) -> Graph:
+    """A graph of so many operators or a few more, with weights stored as integers and pairs of QuantizeLinear and
+    DequantizeLinear, as quantizers write them, and with other operators whose type no computed operand decides."""
+    random = np.random.default_rng(seed)
+    wide = ["x", "z"]
+    lines: list[str] = []
+
+    def given(call: str) -> str:
+        lines.append(f"v{len(lines)} = {call}")
+        return f"v{len(lines) - 1}"
+
+    def weight() -> str:
+        return given(f"DequantizeLinear<axis=0>(wq, {random.choice(('ws', 's'))})")
+
+    def of_integers() -> str:
+        return given(random.choice(("Gather(table, ids)", "Cast<to=1>(id)", "ConstantOfShape(shape)")))
+
+    while len(lines) < nodes:
+        kind = random.integers(9)
+        first, second = random.choice(wide[-4:]), random.choice(wide)
+        if kind == 0:
+            call = f"MatMul({first}, {weight()})"
+        elif kind == 1:
+            call = f"MatMul({first}, {given(f'Transpose({weight()})')})"
+        elif kind == 2:
+            call = f"DequantizeLinear({given(f'QuantizeLinear({first}, s, zero)')}, s, zero)"
+        elif kind == 3:
+            call = f"Add({first}, {given('DequantizeLinear(bq, bs)')})"
+        elif kind == 4:
+            call = f"Softplus({first})"
+        elif kind == 5:
+            call = f"MatMul({first}, {given(f'Exp({weight()})')})"
+        elif kind == 6:
+            call = f"Add({first}, {of_integers()})"
+        elif kind == 7:
+            call = f"{random.choice(_BINARY)}({first}, {second})"
+        else:
+            call = f"{random.choice(_UNARY)}({first})"
+        wide.append(given(call))
+    outputs = list(dict.fromkeys([wide[-1], str(random.choice(wide[2:]))]))
+    declared = ", ".join(f"float[{_ROWS},{_COLUMNS}] {value}_out" for value in outputs)
+    ends = "".join(f"  {value}_out = Identity({value})\n" for value in outputs)
+    integers = ", ".join(map(str, random.integers(-100, 100, _COLUMNS * _COLUMNS)))
+    table = ", ".join(map(str, random.standard_normal(4 * _COLUMNS).round(3)))
+    scales = ", ".join(map(str, (random.random(_COLUMNS) / 200 + 0.001).round(5)))
+    bias = ", ".join(map(str, random.integers(-200_000, 200_000, _COLUMNS)))
+    head = (
+        f"g (float[{_ROWS},{_COLUMNS}] x, float[{_ROWS},{_COLUMNS}] z, int64[{_ROWS},1] id) => ({declared})"
+        f" <int8[{_COLUMNS},{_COLUMNS}] wq = {{{integers}}}, float[{_COLUMNS}] ws = {{{scales}}}, float s = {{0.031}},"
+        f" uint8 zero = {{128}}, int32[{_COLUMNS}] bq = {{{bias}}}, float bs = {{4e-6}},"
+        f" float[4,{_COLUMNS}] table = {{{table}}}, int64 four = {{4}}, int64[1] one = {{1}}> {{\n"
+    )
+    before = "  ids2 = Mod(id, four)\n  ids = Squeeze(ids2, one)\n  shape = Shape(z)\n"
+    return typed(head + before + "".join(f"  {line}\n" for line in lines) + ends + "}")

@@ -10,9 +10,13 @@ import sys
 import numpy as np
 import onnx
 import pytest
+import torch
 
 import passes
+import workbench as wb
 from benchmarks import lanes
+from benchmarks.gpu_beside_torch import _LEFT, MoreToDo, Settings, networks
+from benchmarks.gpu_networks import NETWORKS, exported, network
 from benchmarks.gpu_section import gpu_measurement
 from benchmarks.on_gpu import run_part
 from sample_models.resnet import RESNET_101, resnet
@@ -164,6 +168,30 @@ def test_what_only_a_gpu_shows_runs_on_a_cpu_too(tmp_path):
 def test_a_part_of_the_gpu_benchmark_ends_at_its_limit_with_the_rows_that_it_has(tmp_path):
     assert run_part("conformance", tmp_path, "cpu", True, 0.2) == "ended at its limit"
     assert not (tmp_path / "conformance.done").exists()
+
+
+def test_networks_that_were_measured_are_not_measured_again(tmp_path):
+    """One that was not opened is, if time is left; without time another start goes on."""
+    about = {"network": "resnet50", "batch": 1, "dtype": "float32", "who": "torch"}
+    rows = [{**about, "how": "eager", "failed": _LEFT}, {**about, "how": "eager", "median_ms": 1.0}]
+    file, settings = tmp_path / "networks.jsonl", Settings("cpu", True, tmp_path, 0.0)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert list(networks(settings)) == []
+    file.write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)), encoding="utf-8")
+    with pytest.raises(MoreToDo):
+        list(networks(settings))
+
+
+@pytest.mark.slow
+def test_every_network_of_the_gpu_benchmark_is_the_same_as_a_graph(tmp_path):
+    for name in NETWORKS:
+        module, inputs = network(name, 1, small=True)
+        graph = wb.load(exported(module, inputs, tmp_path / f"{name}.onnx"))
+        found = TorchExecutor(graph).run({key: x.numpy() for key, x in zip(graph.inputs, inputs, strict=True)})
+        with torch.no_grad():
+            expected = module(*inputs)
+        first = expected[0] if isinstance(expected, tuple) else expected
+        np.testing.assert_allclose(found[graph.outputs[0]], first.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def rows_of(folder, part):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,7 @@ from tests.commands import OCR
 from tests.running import outputs, typed
 from workbench.errors import UserError
 from workbench.run.torch.compiling import MAX_BUCKETS
-from workbench.run.torch.executor.compilers import missing_compiler
+from workbench.run.torch.executor.compilers import missing_compiler, missing_toolkit
 from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.executor.input_numbers import reader_of_input_numbers
 from workbench.run.torch.packages import package_graph
@@ -280,6 +281,16 @@ def test_a_package_computes_the_same_in_a_process_that_has_torch_alone(model, do
     child = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert child.stdout.strip() == "[]"
     np.testing.assert_allclose(np.load(made), outputs(model, {"x": x})[model.outputs[0]], rtol=1e-4, atol=1e-6)
+
+
+def test_a_package_for_a_gpu_needs_the_headers_of_cuda(monkeypatch, tmp_path):
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    is_here = Path("/usr/local/cuda").exists()
+    assert (missing_toolkit("cuda:0") is None, missing_toolkit("cpu")) == (is_here, None)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert missing_toolkit("cuda:0") is None
 
 
 @compiles

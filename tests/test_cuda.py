@@ -15,11 +15,13 @@ from sample_models.light import random_light
 from tests.commands import RESNET
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
+from workbench.ir.text import from_text
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import combined
 from workbench.run.profiling.ceilings import ceilings
-from workbench.run.torch.executor.cuda_graph import captured
+from workbench.run.torch.executor.compilers import missing_toolkit
+from workbench.run.torch.executor.cuda_graph import NotCaptured, captured
 from workbench.run.torch.executor.executor import TorchExecutor
 from workbench.run.torch.prepared import with_output_names
 from workbench.run.torch.streams.cuda_streams import StreamedRun
@@ -122,6 +124,77 @@ def test_streams_are_taken_where_they_are_faster(branching):
         np.testing.assert_allclose(on_streams.outputs()[name], value, rtol=1e-4, atol=1e-6)
 
 
+@pytest.fixture(scope="module", params=["MatMul", "Conv"])
+def long_sums(request, tmp_path_factory):
+    """The file of one operator that sums 4,096 products, its inputs, and the sums in float64."""
+    file = tmp_path_factory.mktemp("sums") / "m.onnx"
+    x, w = (np.random.default_rng(seed).standard_normal((64, 4096), np.float32) for seed in (1, 2))
+    right = x.astype(np.float64) @ w.astype(np.float64).T
+    if request.param == "MatMul":
+        text, inputs = "g (float[64,4096] x, float[4096,64] w) => (float[64,64] y) { y = MatMul(x, w) }", (x, w.T)
+    else:
+        text = "g (float[64,1024,2,2] x, float[64,1024,2,2] w) => (float[64,64,1,1] y) { y = Conv(x, w) }"
+        inputs, right = (x.reshape(64, 1024, 2, 2), w.reshape(64, 1024, 2, 2)), right[..., None, None]
+    export_onnx(from_text(text), file)
+    return str(file), dict(zip("xw", map(np.ascontiguousarray, inputs), strict=True)), right, request.param
+
+
+@pytest.mark.parametrize("backend", ["torch", "cuda-graphs", "torch-compile"])
+def test_tf32_is_of_the_runs_that_ask_for_it(long_sums, backend):
+    """Ten bits of each factor leave an error of some 1e-4 of the largest number, 23 bits one of 1e-6."""
+    file, inputs, right, op = long_sums
+    errors = {}
+    for dtype in ("tf32", "float32"):
+        (found,) = TorchRun(file, inputs, GPU, backend, dtype, lambda stage: None).outputs().values()
+        errors[dtype] = np.abs(found - right).max() / np.abs(right).max()
+    assert errors["float32"] < 1e-5 and errors["tf32"] < 1e-2
+    assert op == "Conv" or errors["tf32"] > 1e-5  # cuDNN may have no kernel with TF32 for a convolution
+
+
+def test_a_failed_recording_leaves_nothing_behind():
+    """Others are recorded after it, random numbers are drawn, and the allocator gives memory back."""
+    waiting = TorchExecutor(from_text("g (float[8] x) => (int64[1,M] y) { y = NonZero(x) }"), device=GPU)
+    tensors = waiting.upload({"x": np.ones(8, np.float32)})
+    with pytest.raises(NotCaptured, match="NonZero"):
+        captured(waiting, tensors, lambda: waiting.run_tensors(tensors))
+    assert torch.randn(4, device=GPU).isfinite().all()
+    drawing = TorchExecutor(from_text("g (float[8] x) => (float[8] y) { y = RandomNormalLike(x) }"), device=GPU)
+    replay = captured(drawing, tensors, lambda: drawing.run_tensors(tensors)).run
+    first, second = (replay()["y"].clone() for _ in range(2))
+    assert not torch.equal(first, second)
+    block = torch.empty(1 << 26, device=GPU)
+    reserved = torch.cuda.memory_reserved(GPU)
+    del block
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved(GPU) < reserved
+
+
+def test_recordings_share_a_pool_while_one_of_them_lives(exported, inputs):
+    """What a run leaves there does not stop the next one, after its graph has ended."""
+    kept = [TorchRun(exported, inputs, GPU, "cuda-graphs", "float32", lambda stage: None) for _ in range(2)]
+    first, second = (run.memory() for run in kept)
+    assert second.reserved_bytes < first.reserved_bytes + first.peak_bytes
+    left = kept[0]._run()  # its outputs stay in the pool
+    expected = {name: value.clone() for name, value in left.items()}
+    kept.clear()
+    again = TorchRun(exported, inputs, GPU, "cuda-graphs", "float32", lambda stage: None)
+    assert again.fallbacks == {}
+    for name, value in again._run().items():
+        torch.testing.assert_close(value, expected[name])
+
+
+def test_an_operator_that_waits_is_timed_with_its_launches(tmp_path):
+    """And an operand that is left out is none, although an operator before it has a result that nothing reads."""
+    graph = from_text(
+        "g (float[3,2,4] x, float[1,12,4] w, float[1,12,4] r) => (float[1,2,4] z, int64[3,M] n) <float top = {0.5}>"
+        "{ , h = GRU<hidden_size=4>(x, w, r)  z = Clip(h, , top)  n = NonZero(z) }"
+    )
+    export_onnx(graph, tmp_path / "m.onnx")
+    run = TorchRun(str(tmp_path / "m.onnx"), seed_inputs(graph), GPU, "torch", "float32", lambda stage: None)
+    times = {one.op: one.time_ms for one in run.operators()}
+    assert times.keys() == {"GRU", "Clip", "NonZero"} and times["NonZero"] > 0
+
+
 @pytest.mark.parametrize("dtype", ["float32", "mixed", "float16"])
 def test_fused_groups_compute_the_same(worker, graph, inputs, reference, dtype):
     """By Triton's kernels, or one by one; oneDNN is for CPUs."""
@@ -173,6 +246,14 @@ def test_onnx_runtime_on_the_gpu(worker, graph, inputs, reference):
     assert "of the host" in found.memory.kind
 
 
+def test_a_recorded_run_has_kernels_on_streams(worker, graph, inputs, reference):
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs"])
+    one_by_one, recorded = found.ran["torch"], found.ran["cuda-graphs"]
+    assert not one_by_one.device_kernels and recorded.device_kernels
+    end = max(kernel.start_ms + kernel.time_ms for kernel in recorded.device_kernels)
+    assert 0 < end < 2 * recorded.latency.median_ms
+
+
 def test_the_command(done):
     assert "CUDA allocator" in done("bench", Path(RESNET), "--device", "cuda", "--repeat", 2)
 
@@ -189,6 +270,7 @@ def test_a_compiled_graph_takes_other_numbers_and_its_outputs_stay(graph, inputs
             np.testing.assert_allclose(outputs[name].cpu().numpy(), array, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.skipif(missing_toolkit(GPU) is not None, reason=str(missing_toolkit(GPU)))
 def test_a_package_for_the_gpu_computes_what_onnx_runtime_computes(graph, tmp_path):
     made = wb.package(graph, tmp_path / "m.pt2", device=GPU)
     assert made.comparison.ok, made.sentence

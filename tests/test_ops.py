@@ -58,6 +58,12 @@ def test_quantize_linear_of_float16_reaches_every_zero_point():
     assert native(typed(text), {"x": x, "s": scale, "z": np.uint16(32768)})["y"].tolist() == [33769, 32765]
 
 
+def test_dequantize_linear_of_float16_multiplies_integers_that_float16_has_not():
+    text = "g (int32[2] x, float16 s) => (float16[2] y) { y = DequantizeLinear (x, s) }"
+    x = np.array([70_001, -200_000], np.int32)
+    assert_as_onnxruntime(text, {"x": x, "s": np.float16(0.01)})
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_dynamic_quantize_linear(seed):
     text = "g (float[4,32] x) => (uint8[4,32] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear (x) }"

@@ -14,7 +14,7 @@ import pytest
 from passes.precision.precision_optimal import PrecisionOptimal
 from passes.precision.precision_undo import PrecisionUndo
 from tests.conftest import ROOT
-from tests.precision_graphs import random_mixed_graph
+from tests.precision_graphs import random_mixed_graph, random_quantized_graph
 from tests.running import outputs, random_inputs, typed
 from workbench import api
 from workbench.io.exporting import export_onnx
@@ -58,10 +58,21 @@ def close(graph: Graph, original: Graph, seed: int = 0) -> None:
         assert error <= 2e-2 * np.abs(array.astype(float)).max() + 1e-2, name
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_random_graphs_in_mixed_types(seed):
+def random_graphs(mixed: int, quantized: int, **how) -> list[pytest.param]:
+    """So many in mixed types, and so many with stored integers, each with its name."""
+    return [
+        pytest.param(make(seed, **how), id=f"{name} {seed}")
+        for name, make, seeds in (
+            ("mixed", random_mixed_graph, mixed),
+            ("quantized", random_quantized_graph, quantized),
+        )
+        for seed in range(seeds)
+    ]
+
+
+@pytest.mark.parametrize("original", random_graphs(22, 8))
+def test_random_graphs_in_two_types(original):
     """No strategy is wrong by more than float16 allows, none needs fewer bytes than the proven minimum."""
-    original = random_mixed_graph(seed)
     steps = {}
     for strategy in STRATEGIES:
         graph = original.copy()
@@ -76,9 +87,8 @@ def test_random_graphs_in_mixed_types(seed):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(12))
-def test_a_second_run_changes_nothing_and_the_way_back_leaves_no_cast(seed, strategy):
-    original = random_mixed_graph(seed)
+@pytest.mark.parametrize("original", random_graphs(10, 5))
+def test_a_second_run_changes_nothing_and_the_way_back_leaves_no_cast(original, strategy):
     graph = original.copy()
     run(graph, strategy)
     casts = count_casts(graph, FLOAT16).casts
@@ -93,9 +103,9 @@ def test_a_second_run_changes_nothing_and_the_way_back_leaves_no_cast(seed, stra
 
 
 @pytest.mark.parametrize("weigh", [BYTES, COUNT])
-@pytest.mark.parametrize("seed", range(8))
-def test_brute_force_finds_nothing_better(seed, weigh):
-    original = random_mixed_graph(seed + 100, nodes=7)
+@pytest.mark.parametrize("original", random_graphs(6, 5, nodes=7))
+def test_brute_force_finds_nothing_better(original, weigh):
+    original = original.copy()
     original.apply(Edit(remove=tuple(unread_nodes(original))))
     costs = {}
     for io in (AS_IN_MODEL, AS_COMPUTED):
@@ -214,6 +224,37 @@ class Recorded(ValueRecorder):
             "g (float[4] x, float[4] z) => (int64[4] y) { y = Cast<to=7>(x) }",
             "Cast_y",
             "Cast 'Cast_y' states its element types itself",
+        ),
+        (
+            "g (float[4] x) => (int8[4] y) <float s = {1e-5}, int8 z = {0}> { y = QuantizeLinear(x, s, z) }",
+            "QuantizeLinear_y",
+            "QuantizeLinear 'QuantizeLinear_y' scales by 1e-05, which float16 rounds to 1.00136e-05",
+        ),
+        (
+            "g (int8[4] x) => (float[4] y) <float s = {1e-9}> { y = DequantizeLinear(x, s) }",
+            "DequantizeLinear_y",
+            "no element of 's' is above 1e-09; float16 begins at 5.96e-08, so all become 0",
+        ),
+        (
+            "g (int8[2] x) => (float[2] y) <float[2] s = {1e-9, 0.02}> { y = DequantizeLinear<axis=0>(x, s) }",
+            "DequantizeLinear_y",
+            "",
+        ),
+        (
+            "g (int32[2] x) => (float[2] y) <float[2] s = {1e-9, 0.02}> { y = DequantizeLinear<axis=0>(x, s) }",
+            "DequantizeLinear_y",
+            "DequantizeLinear 'DequantizeLinear_y' scales by 1e-09, which float16 rounds to 0",
+        ),
+        (
+            "g (int8[4] x) => (int8[8] y) <float s = {0.02}, int8 z = {0}> "
+            "{ a = DequantizeLinear(x, s)  b = Concat<axis=0>(a, a)  y = QuantizeLinear(b, s, z) }",
+            "Concat_b",
+            "ONNX Runtime makes a QLinearConcat of Concat 'Concat_b', which has scales in float32 only",
+        ),
+        (
+            "g (int64[1] n) => (float[N] y) { y = ConstantOfShape<value=float[1] {1e5}>(n) }",
+            "ConstantOfShape_y",
+            "'y' reaches 100,000; float16 ends at 65,504",
         ),
     ],
 )

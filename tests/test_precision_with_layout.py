@@ -13,7 +13,7 @@ import pytest
 from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from passes.precision.precision_optimal_with_layout import PrecisionOptimalWithLayout
 from tests.conftest import ROOT
-from tests.precision_graphs import random_image_graph, random_mixed_graph
+from tests.precision_graphs import random_image_graph, random_mixed_graph, random_quantized_graph
 from tests.running import outputs, random_inputs, typed
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.io import load_model
@@ -60,6 +60,7 @@ def close(graph: Graph, original: Graph) -> None:
 
 def graphs() -> list[pytest.param]:
     matrices = [pytest.param(random_mixed_graph(seed), id=f"matrices {seed}") for seed in range(8)]
+    matrices += [pytest.param(random_quantized_graph(seed), id=f"quantized {seed}") for seed in range(4)]
     return matrices + [pytest.param(random_image_graph(seed), id=f"images {seed}") for seed in range(24)]
 
 
@@ -141,6 +142,16 @@ SMALL = {
             c = Relu(b)
             y = Exp(a)
             z = Neg(c)
+        }""",
+    "a stored weight, read in two orders": """g (float[4,4] x) => (float[4,4] y, float[4,4] z)
+        <int8[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}, float s = {0.02}> {
+            a = DequantizeLinear(w, s)
+            b = Transpose(a)
+            c = MatMul(x, a)
+            y = MatMul(c, b)
+            d = Exp(a)
+            e = Exp(b)
+            z = Add(d, e)
         }""",
     "both types at the border": """g (float16[1,2,4,4] x) => (float16[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
             a = Cast<to=1>(x)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from passes.fuse.fuse_groups import FuseGroups
 from tests.commands import NPU
@@ -17,9 +18,11 @@ from workbench.ir import Graph, from_text
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measurement_result import Measurement
+from workbench.run.measurement.measurement_result import Measurement, measurement_from_json
 from workbench.run.measurement.trace import trace_document
 from workbench.run.measurement.variants import Variant
+from workbench.run.profiling.device_kernels import kernels_in
+from workbench.run.profiling.profile_result import DeviceKernel
 
 TEXT = """g (float[64,64] x) => (float[64,64] y) {
     a = Relu(x)
@@ -202,6 +205,34 @@ def test_groups_that_a_pass_made_are_opened(graph, shared_worker):
     found = measure_models({"m": Variant(grouped, "fused")}, inputs=inputs, repeat=1, worker=shared_worker)
     arrows = arrows_of(trace_document(found, {"m": grouped}))
     assert {target for _, target in arrows} >= set(IN_GROUP)
+
+
+@pytest.mark.slow
+def test_kernels_in_a_recorded_run_lie_on_their_streams(found, graph):
+    kernels = (
+        DeviceKernel("gemm", 7, 0.0, 0.002),
+        DeviceKernel("add", 13, 0.001, 0.003),
+        DeviceKernel("mul", 7, 0.002, 0.001),
+    )
+    changed = replace(found, variants={"torch": replace(found.ran["torch"], device_kernels=kernels)})
+    assert measurement_from_json(json.loads(json.dumps(changed.to_json()))).ran["torch"].device_kernels == kernels
+    slices = slices_of(trace_document(changed, {"torch": graph}))
+    (first, third), (second,) = (slices["torch, recorded", f"stream {stream}"] for stream in (7, 13))
+    assert [(e["name"], e["ts"], e["dur"]) for e in (first, second, third)] == [
+        ("gemm", 0, 2),
+        ("add", 1, 3),
+        ("mul", 2, 1),
+    ]
+
+
+def test_kernels_are_the_events_of_torchs_profiler():
+    """Here those of a CPU, which have the same fields."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    kernels = kernels_in(profile.events(), torch.autograd.DeviceType.CPU)
+    assert kernels_in(profile.events(), torch.autograd.DeviceType.CUDA) == []
+    assert kernels[0].start_ms == 0 and "aten::mm" in {kernel.name for kernel in kernels}
+    assert all(one.start_ms <= other.start_ms and one.time_ms > 0 for one, other in pairwise(kernels))
 
 
 @pytest.mark.slow

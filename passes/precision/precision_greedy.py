@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.ir import DataType
 from workbench.ir.types import numpy_name
 from workbench.precision.cast_cost import bytes_converted
-from workbench.precision.problem import written_side
+from workbench.precision.problem import type_side, written_side
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
 from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
@@ -17,7 +17,8 @@ from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 class PrecisionGreedy(PrecisionStrategy):
     """One walk in the order of the graph. An operator whose type is wanted, or that must stay in float32, has it. Any
     other takes the type in which the fewest bytes of its operands must be cast, a Cast that exists already being free;
-    if they are the same, float32.
+    if they are the same, float32. One that reads no computed floats, as the DequantizeLinear of integers, gives the
+    type in which its result is read first.
 
     It looks at operands only, so that a value may be cast back right after: `precision_optimal` looks at all readers.
 
@@ -72,20 +73,36 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
     graph, narrow = choices.graph, choices.narrow
     sides: dict[str, int] = {}
     exists: dict[str, set[int]] = {}  # by value: the sides in which it exists after the walk so far
+    open_sides: dict[str, str] = {}  # by value that nothing read so far: the operator, which takes its reader's side
     for node in graph.nodes:
         call = choices.calls.get(node.name)
         if call is None:
             continue
         operands = [node.inputs[index] for index in call.inputs if node.inputs[index] not in graph.constants]
+        if not operands and node.name not in choices.fixed:
+            open_sides.update({node.outputs[index]: node.name for index in call.outputs})
+            sides[node.name] = type_side(call.dtype)
+            continue
         for value in operands:
-            exists.setdefault(value, {written_side(graph, value)})
+            if value not in open_sides:
+                exists.setdefault(value, {written_side(graph, value)})
         costs = [
-            sum(bytes_converted(graph, value, narrow) or 0 for value in set(operands) if side not in exists[value])
+            sum(
+                bytes_converted(graph, value, narrow) or 0
+                for value in set(operands)
+                if side not in exists.get(value, (FIRST_SIDE, LAST_SIDE))
+            )
             for side in (FIRST_SIDE, LAST_SIDE)
         ]
         side = choices.fixed.get(node.name, LAST_SIDE if costs[LAST_SIDE] < costs[FIRST_SIDE] else FIRST_SIDE)
         sides[node.name] = side
         for value in operands:
+            if value in open_sides:
+                source = graph.node(open_sides[value])
+                sides[source.name] = side
+                for result in source.outputs:
+                    open_sides.pop(result, None)
+                    exists[result] = {side}
             exists[value].add(side)
         exists.update({node.outputs[index]: {side} for index in call.outputs})
     return sides

@@ -9,7 +9,7 @@ from workbench.ir.types import numpy_name
 from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit
 from workbench.layout.problem.times import AUTO, DEVICES
-from workbench.metrics.transpose_cost import computed_from_constants
+from workbench.precision.cast_cost import computed_before_run
 from workbench.precision.element_types import is_float
 from workbench.precision.problem import precision_problem
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
@@ -24,7 +24,8 @@ class PrecisionOptimal(PrecisionStrategy):
 
     - The type of an operator that the target or torch's autocast lists is fixed, and so is that of one that must stay
       in float32; every other runs where it costs least.
-    - A value is cast once, however many operators read it in the other type. Constants are cast before the run.
+    - A value is cast once, however many operators read it in the other type. Constants are cast before the run, and so
+      are the scales of QuantizeLinear and DequantizeLinear, whose floats then have their type without a Cast.
     - If the cost is measured time, operators that are listed for the narrower type may run in either too.
     - Casts between the two types that the graph has already may stay or be removed, as new ones.
     - With `io=as-computed` a float32 input is in the type in which it is read, and such an output in that in which it
@@ -123,7 +124,7 @@ class PrecisionOptimal(PrecisionStrategy):
     def choose(self, choices: TypeChoices) -> ChosenTypes:
         graph, narrow, times = choices.graph, choices.narrow, None
         if self.weigh == TIME:
-            known = computed_from_constants(graph).union(graph.constants)  # cast before the run
+            known = computed_before_run(graph)
             values = [value for value in graph.values() if value not in known and is_float(graph, value, narrow)]
             times = TypeTimes(graph, narrow, choices.calls, values)
             times.measure(choices.timer, choices.target, self.device)

@@ -13,6 +13,7 @@ from workbench.checker.tensors import ELEMENT_BITS
 from workbench.checker.transpose_traffic import computed_nodes
 from workbench.checker.types import PlainType, sizes_of
 
+_IN_EACH_RUN = ("DequantizeLinear",)  # runtimes keep weights as integers
 CAST_TYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 
 
@@ -32,7 +33,7 @@ def converted_by_casts(inferred: Inferred, constants: set[str], dims: Mapping[st
     if inferred.why:
         return Converted(why=inferred.why)
     casts = size = unknown = 0
-    for node, types in computed_nodes(inferred.proto.graph, constants, dims):
+    for node, types in computed_nodes(inferred.proto.graph, constants, dims, _IN_EACH_RUN):
         if node.op_type != "Cast" or node.domain not in ("", "ai.onnx"):
             continue
         elements = [None if type_ is None else type_[0] for type_ in map(types.get, (node.input[0], node.output[0]))]

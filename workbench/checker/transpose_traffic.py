@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto
@@ -43,11 +43,12 @@ def moved_by_transposes(inferred: Inferred, constants: set[str], dims: Mapping[s
 
 
 def computed_nodes(
-    main: GraphProto, constants: set[str], dims: Mapping[str, int]
+    main: GraphProto, constants: set[str], dims: Mapping[str, int], in_each_run: Collection[str] = ()
 ) -> Iterator[tuple[NodeProto, Mapping[str, PlainType]]]:
     """The nodes of a graph and its bodies that do not depend on constants alone, each with the types of its graph.
 
     An input with a default is no constant, since the caller may give another value.
+    in_each_run: operators that compute in each run, of constants too.
     """
     waiting: list[tuple[GraphProto, set[str]]] = [(main, constants)]
     while waiting:
@@ -58,7 +59,7 @@ def computed_nodes(
         for node in graph.node:
             reads = [value for value in node.input if value]
             is_fixed = reads and fixed.issuperset(reads) and not any(bodies_of(node))
-            if is_fixed or (node.op_type == "Constant" and node.name != FOLDED):
+            if (is_fixed and node.op_type not in in_each_run) or (node.op_type == "Constant" and node.name != FOLDED):
                 fixed.update(node.output)
                 continue
             waiting += [(body, set()) for _, body in bodies_of(node)]

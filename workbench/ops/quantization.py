@@ -77,7 +77,7 @@ def quantize_linear(call: Call, x: torch.Tensor, scale: torch.Tensor, zero: torc
 def dequantize_linear(
     call: Call, x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """(x - zero) * scale; the difference of integers is exact.
+    """(x - zero) * scale; the difference of integers is exact, and float16 holds only the product.
 
     x: [*D], scale: [] or [S] or [*B], zero: [] or [S] or [*B] -> [*D]
     """
@@ -85,7 +85,8 @@ def dequantize_linear(
         x = x.to(torch.int32) - _aligned(call, zero, x).to(torch.int32)
     output_dtype = call.attr("output_dtype")
     dtype = torch_dtype(output_dtype) if output_dtype else scale.dtype
-    return (x.to(scale.dtype) * _aligned(call, scale, x)).to(dtype)
+    wide = torch.promote_types(scale.dtype, torch.float32)
+    return (x.to(wide) * _aligned(call, scale, x).to(wide)).to(dtype)
 
 
 @operator(

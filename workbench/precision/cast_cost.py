@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.liveness import unread_nodes
-from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.precision.element_types import WIDE
 
 
@@ -25,6 +24,18 @@ class CastCounts:
     unknown: int = 0
 
 
+def computed_before_run(graph: Graph) -> set[str]:
+    """The constants, and values computed from constants only. Their Casts do not count.
+
+    What a DequantizeLinear gives is none of them: runtimes keep weights as integers, and dequantize them in each run.
+    """
+    known = set(graph.constants)
+    for node in graph.nodes:
+        if node.operands and node.op_type != "DequantizeLinear" and known.issuperset(node.operands):
+            known.update(node.outputs)
+    return known
+
+
 def bytes_converted(graph: Graph, value: str, narrow: DataType) -> int | None:
     """The bytes that a Cast of the value between the two types reads and writes; None if its size is unknown."""
     shape = bound_shape(graph, value)
@@ -35,7 +46,7 @@ def bytes_converted(graph: Graph, value: str, narrow: DataType) -> int | None:
 def casts_between(graph: Graph, narrow: DataType) -> Iterator[Node]:
     """The Casts of computed values from float32 to the narrow type, or back, whose results are read."""
     nodes = graph.nodes_of(("Cast",))
-    fixed = computed_from_constants(graph) if nodes else set()
+    fixed = computed_before_run(graph) if nodes else set()
     unread = unread_nodes(graph) if nodes else {}
     for node in nodes:
         types = [graph.tensor_type(value) for value in (node.inputs[0], node.outputs[0])]

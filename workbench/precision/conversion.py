@@ -80,7 +80,7 @@ def change_type(graph: Graph, node: Node, dtype: DataType, narrow: DataType, sha
         of_type(value, dtype)
     inputs = [names[value] if index in call.inputs else value for index, value in enumerate(node.inputs)]
     outputs = [names[value] if index in call.outputs else value for index, value in enumerate(node.outputs)]
-    moved = node.replace(inputs=tuple(inputs), outputs=tuple(outputs))
+    moved = call.stated(graph, node, dtype).replace(inputs=tuple(inputs), outputs=tuple(outputs))
     unread = (*_unread(graph, node, reused, narrow), *(user.name for user in casts_of_results))
     edit = Edit(
         remove=(node.name, *dict.fromkeys(unread)),

@@ -42,6 +42,7 @@ class RuntimeKernels:
             return False
         domain, _, op_type = plain_op(node).rpartition(".")
         parameters = {schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i in call.inputs}
+        parameters |= {schema.outputs[min(i, len(schema.outputs) - 1)].type_str for i in call.outputs}
         wanted, version = f"tensor({dtype.name.lower()})", graph.opset_imports.get(domain, schema.since_version)
         return any(
             kernel.first <= version <= kernel.last

@@ -10,9 +10,18 @@ import numpy as np
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.types import numpy_name
+from workbench.layout.problem.two_layouts import start_of_chain
 from workbench.layout.profile import Profile
 from workbench.ops.channels_last import plain_op
-from workbench.precision.element_types import FloatCall, largest, largest_sum, smallest_positive
+from workbench.precision.element_types import (
+    FloatCall,
+    dtype_of,
+    filled_with,
+    keeps_digits,
+    largest,
+    largest_sum,
+    smallest_positive,
+)
 from workbench.precision.kernel_types import RuntimeKernels
 from workbench.precision.recorded import Magnitudes
 from workbench.precision.wanted_types import WIDE_ONLY, wanted_type
@@ -23,7 +32,8 @@ from workbench.support.name_patterns import matching_pattern
 
 _SUMS = ("ReduceMean", "ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum")
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-_NONZERO = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}  # index of the operand that must not become 0
+# The index of the operand that must not become 0.
+_NONZERO = {"Div": 1, "QuantizeLinear": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
 _KEEPS_ZERO = (MOVERS - {"Max"}) | {"Sqrt"}  # where an operand is 0, so may be a result
 
 
@@ -56,7 +66,11 @@ def reason_to_stay(
         if sentence:
             return sentence
     sentence = (
-        _becomes_zero(graph, node, narrow, recorded) or _long_sum(graph, node, narrow) or _inexact(graph, node, narrow)
+        _becomes_zero(graph, node, narrow, recorded)
+        or _long_sum(graph, node, narrow)
+        or _inexact(graph, node, narrow)
+        or _inexact_scale(graph, node, call, narrow)
+        or _concat_of_integers(graph, node, narrow)
     )
     wanted, by = wanted_type(node, target)
     return sentence or (f"{by} runs {node.op} in float32" if wanted == WIDE_ONLY else "")
@@ -146,11 +160,46 @@ def _inexact(graph: Graph, node: Node, narrow: DataType) -> str:
     return ""
 
 
+def _inexact_scale(graph: Graph, node: Node, call: FloatCall, narrow: DataType) -> str:
+    """Of a scale that would be cast: whether one of its numbers loses digits, as subnormal numbers do, so that all that
+    it scales is off by as much. A channel of 8-bit weights may be off by what the one with the largest scale is."""
+    scale = graph.constant(node.inputs[1]) if node.op in ("DequantizeLinear", "QuantizeLinear") else None
+    if scale is None or 1 not in call.inputs or scale.dtype == narrow:
+        return ""
+    integers = dtype_of(graph, node.inputs[0]) if node.op == "DequantizeLinear" else None
+    if keeps_digits(scale, narrow, largest_counts=integers is not None and integers.bitwidth <= 8):
+        return ""
+    numbers = scale.numpy().ravel()
+    rounded = numbers.astype(narrow.numpy()).astype(numbers.dtype)
+    worst = int(np.argmax(np.abs(rounded - numbers) / np.maximum(np.abs(numbers), np.finfo(np.float32).tiny)))
+    return f"{node} scales by {numbers[worst]:.6g}, which {numpy_name(narrow)} rounds to {rounded[worst]:.6g}"
+
+
+def _concat_of_integers(graph: Graph, node: Node, narrow: DataType) -> str:
+    """Of a Concat of dequantized values that is quantized again: ONNX Runtime does not load it in float16."""
+    if node.op != "Concat" or narrow != DataType.FLOAT16:
+        return ""
+    producers = (graph.producer(start_of_chain(graph, value, _is_cast)) for value in node.inputs)
+    results = (result for user in graph.users(node.outputs[0]) if _is_cast(user) for result in user.outputs)
+    readers = (reader for value in (node.outputs[0], *results) for reader in graph.users(value))
+    dequantized = all(producer is not None and producer.op == "DequantizeLinear" for producer in producers)
+    if dequantized and any(reader.op == "QuantizeLinear" for reader in readers):
+        return f"ONNX Runtime makes a QLinearConcat of {node}, which has scales in float32 only"
+    return ""
+
+
+def _is_cast(node: Node) -> bool:
+    return node.op == "Cast"
+
+
 def _magnitudes(graph: Graph, value: str, recorded: Mapping[str, Magnitudes]) -> Magnitudes | None:
-    tensor = graph.constant(value)
-    if tensor is None:
+    tensor, producer = graph.constant(value), graph.producer(value)
+    if tensor is not None:
+        array = np.abs(tensor.numpy().astype(np.float32))
+    elif producer is not None and producer.op == "ConstantOfShape":
+        array = np.abs(filled_with(producer))
+    else:
         return recorded.get(value)
-    array = np.abs(tensor.numpy().astype(np.float32))
     if not array.size:
         return None
     positive = array[array > 0]

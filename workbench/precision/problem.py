@@ -3,8 +3,9 @@
 An operator that runs in both types is a choice; one whose type is wanted, or that must stay in float32, is fixed.
 Values that differ by a Cast between the two types are one value, which is cast once for all its readers. A Cast to
 float32 of rounded numbers gives a value that exists in the narrower type already. Constants are cast before the run
-and cost nothing. Inputs and outputs keep their types, but for those whose type is free: such an input is a choice that
-costs nothing, and such an output is in the type that its operator gives.
+and cost nothing; weights that are stored as integers are dequantized in each run, in the type of their scale. Inputs
+and outputs keep their types, but for those whose type is free: such an input is a choice that costs nothing, and such
+an output is in the type that its operator gives.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from dataclasses import dataclass
 from workbench.ir import DataType, Graph, Node
 from workbench.layout.problem.cost_model import BYTES, DECIDES
 from workbench.layout.problem.two_layouts import start_of_chain
-from workbench.metrics.transpose_cost import computed_from_constants
-from workbench.precision.cast_cost import bytes_converted
+from workbench.precision.cast_cost import bytes_converted, computed_before_run
 from workbench.precision.element_types import WIDE, FloatCall, is_float, is_type_cast, reads_rounded
 from workbench.precision.narrow_io import before_casts
 from workbench.precision.type_times import TypeTimes
@@ -81,7 +81,7 @@ class _Builder:
     ) -> None:
         self.graph, self.calls, self.narrow, self.weigh, self.times = graph, calls, narrow, weigh, times
         self.complete, self.free_border = True, free_border
-        self.free = computed_from_constants(graph)  # computed before the run
+        self.free = computed_before_run(graph)
         self.choices = [Choice((0, None)), Choice((None, 0))]  # what has one type only, by side
         self.nodes: list[str | None] = [None, None]
         self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the choice that decides its type

@@ -57,6 +57,7 @@ def _in_float32(graph: Graph, node: Node, call: FloatCall, narrow: DataType, wid
             constants[wide[value]] = cast_constant(tensor, WIDE)
     exact = {node.outputs[index]: in_float32(node.outputs[index]) for index in call.outputs}
     inputs = [wide[value] if index in call.inputs else value for index, value in enumerate(node.inputs)]
-    nodes.append(node.replace(inputs=tuple(inputs), outputs=tuple(exact.get(value, value) for value in node.outputs)))
+    results = tuple(exact.get(value, value) for value in node.outputs)
+    nodes.append(call.stated(graph, node, WIDE).replace(inputs=tuple(inputs), outputs=results))
     nodes += [cast_node(result, value, narrow, fresh(f"cast_{value}")) for value, result in exact.items()]
     return Edit(remove=(node.name,), insert=tuple(nodes), constants=constants, types=types)

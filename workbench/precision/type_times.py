@@ -19,7 +19,7 @@ from workbench.layout.problem.operator_benchmark import (
 )
 from workbench.layout.profile import Profile
 from workbench.precision.conversion import cast_node, change_type
-from workbench.precision.element_types import WIDE, NotConvertible, dtype_of
+from workbench.precision.element_types import WIDE, NotConvertible, float_call
 
 
 class TypeTimes:
@@ -86,7 +86,7 @@ def _in_both_types(graph: Graph, node: Node, narrow: DataType) -> tuple[Operator
         return None
     single = written.graph.copy()
     try:
-        is_wide = any(dtype_of(single, value) == WIDE for value in single.inputs)
+        is_wide = float_call(single, single.node("op"), narrow).dtype == WIDE
         single.apply(change_type(single, single.node("op"), narrow if is_wide else WIDE, narrow).edit)
     except NotConvertible:
         return None

@@ -10,6 +10,7 @@ from workbench.opsets.lowering import newer_than
 from workbench.opsets.written import KEEP, Opset, Written, opset_limit
 from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.running import run_pipeline
+from workbench.precision.precision_facts import PrecisionFacts
 from workbench.registry.contexts import pass_context
 from workbench.rewrite import History
 
@@ -47,7 +48,9 @@ def opset_increase_reason(written: Written, history: History, pipeline: Pipeline
         rewrite.pass_name
         for step in history.steps
         for rewrite in step.rewrites
-        if rewrite.rule is None and any(node.op in newer for node in rewrite.edit.insert)
+        if rewrite.rule is None
+        and not isinstance(step.facts, PrecisionFacts)  # such a pass keeps in float32 what is newer in another type
+        and any(node.op in newer for node in rewrite.edit.insert)
     )
     if unasked:
         return f"{written.sentence}; `--opset {KEEP}` is not possible with {' and '.join(unasked)}"

@@ -48,16 +48,22 @@ def cast_bytes(dtype: DataType, other: DataType) -> int:
 
 
 def cheapest_plan(
-    given: Permutation, same: Collection[Permutation], other: Collection[Permutation], narrow: DataType, dtype: DataType
+    given: Permutation,
+    same: Collection[Permutation],
+    other: Collection[Permutation],
+    narrow: DataType,
+    dtype: DataType,
+    transposes_cost: bool = True,
 ) -> ConversionPlan:
     """The plan for a root in the order `given` and the type `dtype`.
 
     same, other: the orders, as in memory, in which it is read in that type and in the other of the two.
+    transposes_cost: whether Transposes of the value count.
     """
     second = narrow if dtype == WIDE else WIDE
     before = [order for order in same if order != given]
     at_hand = {given, *before}
-    after_costs_less = transpose_bytes(second) < cast_bytes(dtype, second)
+    after_costs_less = not transposes_cost or transpose_bytes(second) < cast_bytes(dtype, second)
     cast = [order for order in other if order in at_hand]
     after = [order for order in other if order not in at_hand]
     if after_costs_less and cast:
@@ -65,6 +71,6 @@ def cheapest_plan(
         cast, after = [first], [order for order in other if order != first]
     if not after or cast:
         return ConversionPlan(tuple(before), tuple(cast), tuple(after))
-    if transpose_bytes(dtype) < transpose_bytes(second):  # in the narrower type first
+    if transposes_cost and transpose_bytes(dtype) < transpose_bytes(second):  # in the narrower type first
         return ConversionPlan((*before, after[0]), (after[0],), tuple(after[1:]))
     return ConversionPlan(tuple(before), (given,), tuple(after))

@@ -13,7 +13,7 @@ Steiner arborescence of depth three (Hwang, Richards and Winter 1992).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -24,7 +24,7 @@ from workbench.layout.problem.operator_orders import OperatorOrders, OrderedUse,
 from workbench.layout.problem.orders import always_paid, weight_of
 from workbench.layout.problem.transpose_classes import in_memory, shape_of_root
 from workbench.layout.profile import Profile
-from workbench.precision.cast_cost import bytes_converted, casts_between
+from workbench.precision.cast_cost import bytes_converted, casts_between, computed_before_run
 from workbench.precision.element_types import WIDE, is_float, reads_rounded
 from workbench.precision.joint.conversion_classes import conversion_classes
 from workbench.precision.joint.conversion_plan import cast_bytes, cheapest_plan, transpose_bytes
@@ -91,10 +91,14 @@ class _Builder:
         self.choices, self.graph, self.narrow = choices, choices.graph, choices.narrow
         self.orders = OperatorOrders(self.graph, layouts, target, BYTES, conversion_classes(self.graph, choices.narrow))
         self.orders.spread()
-        self.roots = {r: i for i, r in enumerate(r for r in self.orders.members if r not in self.orders.fixed)}
-        interface = self.orders.interface()
-        counts = Counter(use.root for use in (*interface.gives, *interface.needs))
-        at_border = {use.value: use.root for use in (*interface.gives, *interface.needs)}
+        # Of these a Transpose counts as made before the run, and a Cast does not.
+        self.typed_only = {r for r in self.orders.fixed - computed_before_run(self.graph) if self._is_typed(r)}
+        roots = (r for r in self.orders.members if r not in self.orders.fixed or r in self.typed_only)
+        self.roots = {root: index for index, root in enumerate(roots)}
+        self.interface = self._with_types(self.orders.interface(), self.graph.outputs)
+        border = (*self.interface.gives, *self.interface.needs)
+        counts = Counter(use.root for use in border)
+        at_border = {use.value: use.root for use in border}
         self.free_border = {value for value in choices.free_border if counts[at_border.get(value, "")] == 1}
         self.free_inputs = self.free_border.intersection(self.graph.inputs)
         self.given: dict[str, _Labels] = {}  # by root
@@ -121,7 +125,7 @@ class _Builder:
 
     def _border(self) -> Iterator[dict[OperatorForm, Form]]:
         """Inputs and outputs as written, and the two types of each whose type is free."""
-        interface, free = self.orders.interface(), self.free_border
+        interface, free = self.interface, self.free_border
         gives, needs = ([use for use in uses if use.value not in free] for uses in (interface.gives, interface.needs))
         for fixed in (Uses(gives, []), Uses([], needs)):
             yield {OperatorForm(None, None): self._form(fixed, set(), None, 0)}
@@ -149,12 +153,24 @@ class _Builder:
             typed = {*(node.inputs[i] for i in call.inputs), *(node.outputs[i] for i in call.outputs)}
             sides = (written, 1 - written) if fixed is None else (fixed,)
         result: dict[tuple[Hashable, ...], tuple[OperatorForm, Form]] = {}
-        for perm, uses in by_perm.items():
+        for perm, ordered in by_perm.items():
+            uses = self._with_types(ordered, node.operands, node.outputs)
             for side in sides:
                 changed = (perm is not None) + (side != written)
                 form = self._form(uses, typed, side, changed)
                 result.setdefault((form.gives, form.needs), (OperatorForm(perm, side), form))
         return dict(result.values())
+
+    def _with_types(self, uses: Uses, read: Iterable[str], given: Iterable[str] = ()) -> Uses:
+        """The uses, and those of values of which only a Cast counts, each in the one order of its root."""
+        roots = {v: self.orders.origins[v].root for v in (*read, *given) if v in self.orders.origins}
+        of_types = {
+            v: OrderedUse(v, root, self.orders.origins[root].order)
+            for v, root in roots.items()
+            if root in self.typed_only
+        }
+        gives = [of_types[value] for value in given if value in self.typed_only]
+        return Uses([*uses.gives, *gives], [*uses.needs, *(of_types[v] for v in dict.fromkeys(read) if v in of_types)])
 
     def _form(self, uses: Uses, typed: set[str], side: int | None, changed: int) -> Form:
         """typed: values that have the form's side; others keep the one that they are written in."""

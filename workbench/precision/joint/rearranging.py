@@ -12,6 +12,7 @@ from workbench.ir.types import TensorType, ValueType, numpy_name
 from workbench.layout.conversion.transpose_cleanup import EditWithSentence
 from workbench.layout.problem.transpose_classes import in_memory, shape_of_root
 from workbench.metrics.transpose_cost import computed_from_constants
+from workbench.precision.cast_cost import computed_before_run
 from workbench.precision.conversion import cast_node
 from workbench.precision.element_types import WIDE, is_float
 from workbench.precision.joint.conversion_classes import conversion_classes
@@ -25,6 +26,7 @@ class _ValueClass:
     """A value of one of the two types and those that differ from it by conversions.
 
     orders: by member, the order of the root's axes. labels: by member. conversions: the nodes that give the others.
+    transposes_cost: whether its Transposes count.
     """
 
     root: str
@@ -32,6 +34,7 @@ class _ValueClass:
     labels: Mapping[str, _Label]
     conversions: tuple[Node, ...]
     shape: tuple[int, ...] | None
+    transposes_cost: bool
 
     def read(self, graph: Graph) -> list[str]:
         """The members that something else reads, outputs of the graph first."""
@@ -44,7 +47,7 @@ class _ValueClass:
         (source, before), (result, after) = self.labels[node.inputs[0]], self.labels[node.outputs[0]]
         if node.op == "Cast":
             return cast_bytes(source, result)
-        return transpose_bytes(source) if before != after else 0
+        return transpose_bytes(source) if before != after and self.transposes_cost else 0
 
 
 def rearranged_conversions(
@@ -54,38 +57,42 @@ def rearranged_conversions(
 
     restoring: as for `conversion_classes`.
     """
-    classes, fixed = conversion_classes(graph, narrow, restoring), computed_from_constants(graph)
+    classes, known_before = conversion_classes(graph, narrow, restoring), computed_before_run(graph)
+    never_moved = computed_from_constants(graph)
     members: dict[str, dict[str, Permutation]] = {}
     for value, known in classes.items():
-        if known.root not in fixed and is_float(graph, known.root, narrow):
+        if known.root not in known_before and is_float(graph, known.root, narrow):
             members.setdefault(known.root, {})[value] = known.order
     for root, orders in members.items():
         if len(orders) == 1:
             continue
-        known_class = _value_class(graph, root, orders)
+        known_class = _value_class(graph, root, orders, root not in never_moved)
         dtype, given = known_class.labels[root]
         read = dict.fromkeys(known_class.labels[value] for value in known_class.read(graph))
         same, other = ([order for of, order in read if (of == dtype) == is_same] for is_same in (True, False))
-        plan = cheapest_plan(given, same, other, narrow, dtype)
+        plan = cheapest_plan(given, same, other, narrow, dtype, known_class.transposes_cost)
         costs = [cost for cost in map(known_class.cost, known_class.conversions) if cost]
-        planned = plan.bytes(dtype, narrow if dtype == WIDE else WIDE)
-        if (planned, plan.conversions) >= (sum(costs), len(costs)):
+        planned, number = plan.bytes(dtype, narrow if dtype == WIDE else WIDE), plan.conversions
+        if not known_class.transposes_cost:
+            planned, number = len(plan.cast) * cast_bytes(WIDE, narrow), len(plan.cast)
+        if (planned, number) >= (sum(costs), len(costs)):
             continue
         elements, unit = (1, " for each element") if known_class.shape is None else (prod(known_class.shape), "")
         sentence = (
-            f"'{root}' is cast and transposed by {_nodes(plan.conversions)} that read and write "
+            f"'{root}' is cast and transposed by {_nodes(number)} that read and write "
             f"{planned * elements:,} bytes{unit}, in place of {len(costs)} with {sum(costs) * elements:,}"
         )
         edit = _Rearrangement(graph, known_class).edit(plan, narrow if dtype == WIDE else WIDE)
         yield edit, sentence, tuple(node.name for node in known_class.conversions)
 
 
-def _value_class(graph: Graph, root: str, orders: Mapping[str, Permutation]) -> _ValueClass:
+def _value_class(graph: Graph, root: str, orders: Mapping[str, Permutation], transposes_cost: bool) -> _ValueClass:
     shape = shape_of_root(graph, root, orders)
     types = {value: graph.tensor_type(value) for value in orders}
     labels = {v: (type_.dtype, in_memory(orders[v], shape)) for v, type_ in types.items() if type_ is not None}
     producers = (graph.producer(value) for value in orders if value != root)
-    return _ValueClass(root, orders, labels, tuple(node for node in producers if node is not None), shape)
+    conversions = tuple(node for node in producers if node is not None)
+    return _ValueClass(root, orders, labels, conversions, shape, transposes_cost)
 
 
 class _Rearrangement:

@@ -31,6 +31,7 @@ from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueReco
 from workbench.precision.type_times import TypeTimes
 from workbench.precision.wanted_types import NARROW, wanted_type
 from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass, option
 from workbench.rewrite.core.rule import Rewrite, rewrite_each
@@ -120,7 +121,8 @@ class PrecisionStrategy(Pass):
         yield from self.tidied(graph, narrow, context)
         recorded, note = _recorded(graph, context, narrow)
         kernels = context.get(KernelLists).of(self.runtime) if self.runtime else None
-        choices = type_choices(graph, narrow, context.get(Profile), name_patterns(self.keep), recorded, kernels)
+        patterns = name_patterns(self.keep)
+        choices = type_choices(graph, narrow, context.get(Profile), patterns, recorded, kernels, context.limits)
         free = free_border(graph, narrow) if self.io == AS_COMPUTED else frozenset()
         choices = self.considered(replace(choices, timer=context.find(OperatorTimer), free_border=free))
         chosen, fitted = self.choose(choices), None
@@ -234,8 +236,12 @@ def type_choices(
     patterns: tuple[str, ...],
     recorded: Mapping[str, Magnitudes],
     kernels: RuntimeKernels | None = None,
+    limits: RuleLimits = NO_LIMITS,
 ) -> TypeChoices:
-    """What is known of the operators of a graph before types are chosen."""
+    """What is known of the operators of a graph before types are chosen.
+
+    limits: an operator stays in float32 if the opset that is kept does not have it in the narrower type.
+    """
     calls: dict[str, FloatCall] = {}
     fixed: dict[str, int] = {}
     reasons: dict[str, str] = {}
@@ -247,6 +253,8 @@ def type_choices(
             continue
         calls[node.name] = call
         why = reason_to_stay(graph, node, call, narrow, target, patterns, recorded, kernels)
+        if not why and limits.opset is not None and call.dtype == WIDE:
+            why = limits.opset_refusal(graph, change_type(graph, node, narrow, narrow).edit)
         wanted, by = wanted_type(node, target)
         if why:
             fixed[node.name], reasons[node.name] = FIRST_SIDE, why

@@ -35,6 +35,10 @@ class RuleLimits:
             after = constant_bytes(graph) + growth
             if after > self.constant_bytes:
                 return f"constants would take {after:,} bytes, and may take {self.constant_bytes:,}; --grow sets that"
+        return self.opset_refusal(graph, edit)
+
+    def opset_refusal(self, graph: Graph, edit: Edit) -> str:
+        """Why the graph would not be writable at the opset after the edit; "" if it would."""
         newer = None if self.opset is None else newer_in_edit(graph, edit, self.opset)
         return "" if newer is None else f"opset {self.opset}, which is kept, has no such {newer}"
 

@@ -14,7 +14,7 @@ from workbench.run.compare import compare
 from workbench.run.inputs import in_forms
 from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.profiling.caches import flusher
-from workbench.run.profiling.profile_result import Kernel, MeasuredStreams, Memory, OperatorRun
+from workbench.run.profiling.profile_result import DeviceKernel, Kernel, MeasuredStreams, Memory, OperatorRun
 from workbench.run.profiling.progress import StageCallback
 from workbench.run.tolerances import Tolerance
 from workbench.run.worker.failures import BackendError, TaskError
@@ -43,6 +43,9 @@ class OpenedModel(Protocol):
 
     def operators(self) -> list[OperatorRun]:
         """The operators, in order, of profiled runs, which are not the timed runs."""
+
+    def device_kernels(self) -> list[DeviceKernel]:
+        """The kernels of one run on a CUDA device, with their streams, of another run than the timed ones."""
 
 
 class LocalBackend:
@@ -94,9 +97,9 @@ class LocalBackend:
         return value
 
     def profile(self, label: str, operators: bool) -> dict[str, Any]:
-        """`memory`, `operators`, `fallbacks`, `kernels` and `lanes` of the OpenedModel, as JSON.
+        """`memory`, `operators`, `fallbacks`, `kernels`, `lanes` and `device_kernels` of the OpenedModel, as JSON.
 
-        operators: whether to time operators; if not, the list is empty.
+        operators: whether to time operators and kernels; if not, the lists are empty.
         """
         model = self._opened[label]
         memory, operators_timed = run_stage(model.memory), run_stage(model.operators) if operators else []
@@ -105,6 +108,7 @@ class LocalBackend:
             "operators": [asdict(operator) for operator in operators_timed],
             "fallbacks": dict(model.fallbacks),
             "kernels": [asdict(kernel) for kernel in model.kernels],
+            "device_kernels": [asdict(kernel) for kernel in run_stage(model.device_kernels)] if operators else [],
             "lanes": None if model.streams is None else asdict(model.streams),
         }
 

@@ -39,7 +39,13 @@ from workbench.run.measurement.variants import (
 )
 from workbench.run.npz import shape_fits
 from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profile_result import OperatorRun, kernel_from_json, memory_from_json, streams_from_json
+from workbench.run.profiling.profile_result import (
+    DeviceKernel,
+    OperatorRun,
+    kernel_from_json,
+    memory_from_json,
+    streams_from_json,
+)
 from workbench.run.profiling.roofline import share_of_roof, with_work
 from workbench.run.randomness import uses_random_numbers, with_seeds
 from workbench.run.tolerances import Tolerance, tolerances_of_run
@@ -313,6 +319,7 @@ def summarize_variants(
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
             lanes=streams_from_json(answer["lanes"]),
             others=others,
+            device_kernels=tuple(DeviceKernel(**kernel) for kernel in answer.get("device_kernels", ())),
         )
     return results
 

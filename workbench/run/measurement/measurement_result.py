@@ -12,6 +12,7 @@ from workbench.run.measurement.other_processes import OtherProcesses, other_proc
 from workbench.run.measurement.statistics import Ratio, Spread
 from workbench.run.profiling.ceilings import Roofs
 from workbench.run.profiling.profile_result import (
+    DeviceKernel,
     Kernel,
     MeasuredStreams,
     Memory,
@@ -38,6 +39,7 @@ class MeasuredVariant:
     fallbacks: what ran in another way than requested, with the reason.
     kernels: how each group of operators ran, by the backend `fused`; else empty.
     others: the use of the CPU by other processes meanwhile; None on another device, or if unknown.
+    device_kernels: of one recorded run on a CUDA device, with their streams; else empty.
     lanes: how the backend `lanes` compares with sequential execution; None if it could not use several streams.
     error: against the reference, without the comparison of each output; None without a reference.
     """
@@ -64,6 +66,7 @@ class MeasuredVariant:
     lanes: MeasuredStreams | None = None
     others: OtherProcesses | None = None
     launching_ms: float = 0.0
+    device_kernels: Sequence[DeviceKernel] = ()
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -194,6 +197,7 @@ def _variant_from_json(results: Mapping[str, Any]) -> MeasuredVariant | FailedVa
         lanes=streams_from_json(results.get("lanes")),
         others=other_processes_from_json(results.get("others")),
         launching_ms=results.get("launching_ms", 0.0),
+        device_kernels=tuple(DeviceKernel(**kernel) for kernel in results.get("device_kernels", ())),
     )
 
 

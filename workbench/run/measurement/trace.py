@@ -1,8 +1,9 @@
 """A measurement in Chrome's Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
 The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Each variant is a process,
-with the threads of `_THREADS`; a stream of a GPU would be another thread. Times are microseconds from the beginning of
-a run operator by operator, in whole nanoseconds: Perfetto drops a slice that overlaps with another of its thread.
+with the threads of `_THREADS`. The kernels of a recorded run on a GPU are another, with a thread for each stream. Times
+are microseconds from the beginning of a run operator by operator, or of the first kernel, in whole nanoseconds:
+Perfetto drops a slice that overlaps with another of its thread.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def trace_document(measurement: Measurement, graphs: Mapping[str, Graph]) -> dic
     overlap with the next kernel: its time is from other runs, see `Kernel`. Without a graph there are no nodes.
     """
     ids, arrows = count(1), count(1)  # Perfetto names threads by id across all processes
-    processes = (_process(label, variant, graphs.get(label), ids, arrows) for label, variant in measurement.ran.items())
+    ran = measurement.ran.items()
+    processes = [_process(label, variant, graphs.get(label), ids, arrows) for label, variant in ran]
+    processes += [_on_device(label, variant, ids) for label, variant in ran if variant.device_kernels]
     return {
         "traceEvents": [event for process in processes for event in process],
         "otherData": {
@@ -73,6 +76,17 @@ def _process(
         during, after = {"bytes": moment.peak_bytes}, {"bytes": moment.live_bytes}
         yield {**common, "name": "live memory while an operator runs", "ts": _us(step.begin), "args": during}
         yield {**common, "name": "live memory after an operator", "ts": _us(step.end), "args": after}
+
+
+def _on_device(label: str, variant: MeasuredVariant, ids: Iterator[int]) -> Iterator[_Event]:
+    """The events of a recorded run, from its first kernel on."""
+    pid = next(ids)
+    yield _metadata_event("process_name", pid, None, f"{label}, recorded")
+    streams = {stream: next(ids) for stream in sorted({kernel.stream for kernel in variant.device_kernels})}
+    yield from (_metadata_event("thread_name", pid, tid, f"stream {stream}") for stream, tid in streams.items())
+    for kernel in variant.device_kernels:
+        begin, end = _ns(kernel.start_ms), _ns(kernel.start_ms + kernel.time_ms)
+        yield _complete_event(pid, streams[kernel.stream], kernel.name, begin, end, {})
 
 
 def _metadata_event(kind: str, pid: int, tid: int | None, name: str) -> _Event:

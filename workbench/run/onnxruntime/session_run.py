@@ -19,7 +19,7 @@ from workbench.ir import from_text
 from workbench.ir.from_proto import from_file
 from workbench.run.onnxruntime.sessions import open_session, provider_of, run_session
 from workbench.run.profiling.profile import PROFILED_RUNS
-from workbench.run.profiling.profile_result import Memory, OperatorRun
+from workbench.run.profiling.profile_result import DeviceKernel, Memory, OperatorRun
 from workbench.run.worker.memory import weight_bytes
 from workbench.run.worker.process_memory import rss_growth
 
@@ -44,6 +44,10 @@ class SessionRun:
         self._growth = rss_growth(self._open)
         self.fallbacks: Mapping[str, str] = {}
         self.kernels, self.streams = (), None
+
+    def device_kernels(self) -> list[DeviceKernel]:
+        """None: its kernels are not asked for."""
+        return []
 
     def _open(self) -> None:
         self._session = open_session(self._model, "all", device=self._device, memory_limit=self._limit)

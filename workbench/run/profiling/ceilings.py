@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.run.profiling.caches import last_level_cache_bytes
 from workbench.support.optional_torch import torch_is_available
+from workbench.support.tf32 import tf32
 
 _REPEATS, _LATER_REPEATS = 7, 2  # runs of the first measurement of a rate, and of later ones
 _BUDGET_S = 0.5  # the time limit of more runs: copying more than a large cache takes a tenth of a second
@@ -65,9 +67,13 @@ def _highest(device: str, kind: str, rate: Callable[[str, str, int], float]) -> 
 
 
 def _product_rate(device: str, dtype: str, repeats: int) -> float:
+    with tf32(dtype == "tf32") if device.startswith("cuda") else nullcontext():
+        return _rate_of_products(device, dtype, repeats)
+
+
+def _rate_of_products(device: str, dtype: str, repeats: int) -> float:
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"  # a setting of this process, which each run sets again
     kind, side = getattr(torch, "float32" if dtype == "tf32" else dtype), _sides.get((device, dtype), _MIN_SIDE)
     while True:
         first, second = (torch.ones((side, side), dtype=kind, device=device) for _ in range(2))

@@ -59,6 +59,16 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class DeviceKernel:
+    """A kernel, or a copy, of one run on a CUDA device: its name, its stream, and milliseconds from the first one."""
+
+    name: str
+    stream: int
+    start_ms: float
+    time_ms: float
+
+
+@dataclass(frozen=True)
 class MeasuredStreams:
     """A run on streams compared with a sequential run of the same operators, interleaved, in preparation.
 

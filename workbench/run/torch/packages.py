@@ -17,9 +17,9 @@ from workbench.run.compare import Comparison, compare
 from workbench.run.inputs import fed_inputs, in_forms, output_forms
 from workbench.run.randomness import uses_random_numbers
 from workbench.run.tolerances import tolerances_of_run
-from workbench.run.torch.executor.compilers import missing_compiler
+from workbench.run.torch.executor.compilers import missing_compiler, missing_toolkit
 from workbench.run.torch.executor.input_numbers import reader_of_input_numbers
-from workbench.run.torch.packaging import PackageError
+from workbench.run.torch.packaging import WITHOUT_TF32, PackageError
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import ProgressSink
 from workbench.run.worker.tensors import load_tensors, save_tensors
@@ -63,7 +63,8 @@ class PackageReport:
         taken, returned = (", ".join(f"{name} {type_}" for name, type_ in one) for one in (self.inputs, self.outputs))
         names = ", ".join(name if name.isidentifier() else f"x{index}" for index, (name, _) in enumerate(self.inputs))
         code = f"torch._inductor.aoti_load_package({str(self.path)!r})({names})"
-        return f"takes {taken} on {self.device}, of these shapes only; gives the tuple {returned}", code
+        without = "" if self.device == "cpu" else f"; compared without TF32 ({WITHOUT_TF32})"
+        return f"takes {taken} on {self.device}, of these shapes only; gives the tuple {returned}{without}", code
 
 
 class RunOfOriginal(Protocol):
@@ -127,7 +128,8 @@ def _check_package(graph: Graph, path: str | Path, device: str, dtype: str) -> N
         raise PackageError(f"torch loads packages whose names end in {_SUFFIX}; rename '{path}'.")
     if dtype not in PACKAGE_DTYPES:
         raise PackageError(f"No package can be made in '{dtype}'; use {', '.join(PACKAGE_DTYPES)}.")
-    missing = missing_compiler("cpu") or missing_compiler(device)  # the package's own code is C++ on a GPU too
+    # The package's own code is C++ on a GPU too.
+    missing = missing_compiler("cpu") or missing_compiler(device) or missing_toolkit(device)
     if missing is not None:
         raise PackageError(f"No package can be compiled here: {missing}.")
     for name in graph.inputs:

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
 _Report = Callable[[dict[str, Any]], None]
 _STAGES = ("tracing the run", "compiling the package", "running it in a process with only torch")
+WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False"  # torch allows it in convolutions of float32
 # A user of the package runs it in the same way. Arguments: the package, the files of its inputs and outputs.
-_TORCH_ONLY_PROGRAM = """
+_TORCH_ONLY_PROGRAM = f"""
 import sys
 import torch
 from torch._inductor import aoti_load_package
 
+{WITHOUT_TF32}
 package, inputs, outputs = sys.argv[1:]
 results = aoti_load_package(package)(*torch.load(inputs))
 torch.save([result.cpu() for result in results], outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.run.profiling.profile_result import Kernel, MeasuredStreams
@@ -106,7 +107,7 @@ def compiled(
         run()  # fallbacks to ONNX Runtime are known after a run
         if executor.fallbacks:
             return Prepared(run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be traced")
-        with torch.inference_mode(), config.patch(freezing=executor.device.type == "cpu"):
+        with torch.inference_mode(), executor.tf32(), config.patch(freezing=executor.device.type == "cpu"):
             traced = trace_run(executor, tensors)
             function = torch.compile(traced.module, dynamic=False, mode=mode)
             function(*traced.operands)
@@ -114,7 +115,7 @@ def compiled(
         return Prepared(run, f"the run cannot be compiled: {first_line(error)}")
 
     def compiled_run() -> Mapping[str, Any]:
-        with torch.inference_mode():
+        with torch.inference_mode(), executor.tf32():
             return dict(zip(traced.outputs, function(*traced.operands), strict=True))
 
     return with_cuda_graph(executor, tensors, Prepared(compiled_run))
@@ -166,7 +167,8 @@ def streams(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: Stage
         streamed = captured(executor, tensors, with_output_names(executor, StreamedRun(launches).run))
     except NotCaptured as reason:
         return replace(prepared, reason=str(reason))
-    chosen = fastest(launches, prepared.run, [StreamsRun(streamed.run, True)], torch.cuda.synchronize)
+    synchronize = partial(torch.cuda.synchronize, executor.device)
+    chosen = fastest(launches, prepared.run, [StreamsRun(streamed.run, True)], synchronize)
     taken = streamed if chosen.run is streamed.run else prepared.captured_graph
     return replace(
         prepared, run=chosen.run, reason=chosen.sequential_reason, streams=chosen.measured, captured_graph=taken

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.run.profiling.device_kernels import device_kernels
 from workbench.run.profiling.profile import PROFILED_RUNS, RunProfile, median_operators, profile
-from workbench.run.profiling.profile_result import LiveMemory, Memory, OperatorRun, Peak
+from workbench.run.profiling.profile_result import DeviceKernel, LiveMemory, Memory, OperatorRun, Peak
 from workbench.run.profiling.progress import StageCallback
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.scratch import measure_scratch, peak_allocated
@@ -175,7 +176,8 @@ class TorchRun:
             f"({(recorded_run.bytes - recorded_run.workspaces_bytes) / 1e6:,.3f} MB), and workspaces that cuBLAS keeps "
             f"({recorded_run.workspaces_bytes / 1e6:,.3f} MB), by torch's CUDA allocator while the run was recorded"
         )
-        most = self._weights + self._inputs_bytes + planned + recorded_run.bytes
+        resident = self._weights + self._inputs_bytes + planned
+        most = resident + recorded_run.bytes
         return Memory(
             kind,
             "CUDA allocator",
@@ -183,6 +185,7 @@ class TorchRun:
             most,
             timeline,
             at_peak,
+            reserved_bytes=max(most, resident + recorded_run.pool_bytes),
             workspaces_bytes=recorded_run.workspaces_bytes,
         )
 
@@ -207,6 +210,10 @@ class TorchRun:
         if self._executor.dtype != TF32:
             return result
         return [replace(one, dtype=TF32) if one.dtype == "float32" else one for one in result]
+
+    def device_kernels(self) -> list[DeviceKernel]:
+        """Those of one replay of a recorded run; of other runs none, since their launches decide when they begin."""
+        return [] if self._recording is None or self._gpu is None else device_kernels(self._run, self._gpu)
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Any]:

@@ -7,9 +7,11 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from workbench.support.files import cache_folder
 
+_TOOLKIT = Path("/usr/local/cuda")
 _COMPILED = ("fused", "torch-compile", "torch-compile-autotuned")
 
 
@@ -34,6 +36,16 @@ def missing_compiler(device: str) -> str | None:
         return None if importlib.util.find_spec("triton") else "Triton is not installed (pip install triton)"
     name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
     return None if shutil.which(name) else f"there is no C++ compiler '{name}' (install one, or name yours in CXX)"
+
+
+def missing_toolkit(device: str) -> str | None:
+    """What a compiled package lacks for a device, in words; None if nothing.
+
+    Its C++ includes CUDA's headers, of which torch's wheels bring only a part. torch looks for them in these places.
+    """
+    named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or shutil.which("nvcc") or _TOOLKIT.exists()
+    is_missing = device.startswith("cuda") and not named
+    return "there is no CUDA toolkit (install one, or name its folder in CUDA_HOME)" if is_missing else None
 
 
 def enable_compile_cache() -> None:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.errors import UserError
 from workbench.run.profiling.profile_result import OperatorRun
-from workbench.run.torch.executor.cuda_graph import warm_up
+from workbench.run.torch.executor.cuda_graph import recorded, warm_up
+from workbench.run.torch.executor.program import store
 
 if TYPE_CHECKING:
     from workbench.run.torch.executor.executor import TorchExecutor
@@ -27,19 +29,14 @@ _REPLAYS = 9
 
 def device_times_ms(executor: TorchExecutor, tensors: Mapping[str, Any]) -> dict[str, list[float]]:
     """For each node of the main graph, `_REPLAYS` times of one run of it; one that cannot be recorded has none."""
-    import torch
-
     program, result = executor.program, {}
-    with executor.computing(), torch.cuda.device(executor.device):
+    with executor.computing():
         registers = program.filled_registers([tensors[name] for name in executor.graph.inputs])
         for step in program.steps:
             results = program.results(step, registers)
             if step.one_node is None and step.node.name:
-                result[step.node.name] = kernel_times_ms(lambda: program.results(step, registers))  # noqa: B023
-            for register, value in zip(step.outputs, results, strict=False):
-                registers[register] = value
-            for register in step.frees:
-                registers[register] = None
+                result[step.node.name] = kernel_times_ms(lambda: program.results(step, registers), executor.device)  # noqa: B023
+            store(step, results, registers)
     return {name: times for name, times in result.items() if times}
 
 
@@ -54,16 +51,17 @@ def with_device_times(operators: Sequence[OperatorRun], times_ms: Mapping[str, S
     return result
 
 
-def kernel_times_ms(run: Callable[[], Any]) -> list[float]:
-    """Some times of the kernels that a function launches on the current CUDA device; none if it cannot be recorded."""
+def kernel_times_ms(run: Callable[[], Any], device: Any) -> list[float]:
+    """Some times of the kernels that a function launches on a CUDA device; none if it cannot be recorded."""
     import torch
 
     try:
-        once = median(_replayed_ms(run, 1))
-        count = int(np.clip(_SHORT_MS / max(once, 1e-3), 2, _MAX_TIMES))
-        short, long = _replayed_ms(run, count), _replayed_ms(run, 2 * count)
-    except RuntimeError:  # it waits for the device, and is timed with its launches
-        torch.cuda.synchronize()
+        with torch.cuda.device(device):
+            once = median(_replayed_ms(run, 1))
+            count = int(np.clip(_SHORT_MS / max(once, 1e-3), 2, _MAX_TIMES))
+            short, long = _replayed_ms(run, count), _replayed_ms(run, 2 * count)
+    except (RuntimeError, UserError):  # it waits for the device, and is timed with its launches
+        torch.cuda.synchronize(device)
         return []
     base = median(short)
     return [max(time - base, 0.0) / count for time in long]
@@ -74,10 +72,12 @@ def _replayed_ms(run: Callable[[], Any], count: int) -> list[float]:
     import torch
 
     warm_up(run, 1)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+
+    def repeated() -> None:
         for _ in range(count):
             run()
+
+    graph, _ = recorded(repeated, torch.cuda.graph_pool_handle())
     graph.replay()
     times = []
     for _ in range(_REPLAYS):

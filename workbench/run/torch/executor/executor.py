@@ -16,6 +16,7 @@ from workbench.run.nontensor_inputs import with_containers
 from workbench.run.torch.executor.operator_errors import OperatorError
 from workbench.run.torch.executor.program import Program
 from workbench.run.torch.executor.run_config import Setting, on_host
+from workbench.support.tf32 import tf32
 
 if TYPE_CHECKING:
     import torch
@@ -83,8 +84,12 @@ class TorchExecutor:
     @contextmanager
     def computing(self) -> Iterator[None]:
         """The context of every run, of this thread: autocast in a mixed one, TF32 where it is asked for alone."""
-        with lazy_torch.inference_mode(), self._autocast(), self._tf32():
+        with lazy_torch.inference_mode(), self._autocast(), self.tf32():
             yield
+
+    def tf32(self) -> AbstractContextManager[None]:
+        """The part of `computing` that compiled code needs too: the Casts of autocast are in it."""
+        return tf32(self.dtype == TF32) if self.device.type == "cuda" else nullcontext()
 
     @property
     def is_float32(self) -> bool:
@@ -104,21 +109,6 @@ class TorchExecutor:
     def _autocast(self) -> AbstractContextManager[Any]:
         narrow = lazy_torch.float16 if self.device.type == "cuda" else lazy_torch.bfloat16
         return lazy_torch.autocast(self.device.type, narrow) if self.dtype == MIXED else nullcontext()
-
-    @contextmanager
-    def _tf32(self) -> Iterator[None]:
-        if self.device.type != "cuda":
-            yield
-            return
-        kinds: tuple[Any, ...] = (lazy_torch.backends.cuda.matmul, lazy_torch.backends.cudnn)
-        before = [kind.allow_tf32 for kind in kinds]
-        try:
-            for kind in kinds:
-                kind.allow_tf32 = self.dtype == TF32
-            yield
-        finally:
-            for kind, was in zip(kinds, before, strict=True):
-                kind.allow_tf32 = was
 
     def _uploaded(self, name: str, value: Any) -> Any:
         if value is None:  # an empty optional

@@ -295,11 +295,7 @@ class Program:
     ) -> tuple[Any, ...]:
         for step in self.steps:
             results = self.results(step, registers)
-            for register, value in zip(step.outputs, results, strict=False):
-                registers[register] = value
-            registers[ABSENT] = None
-            for register in step.frees:
-                registers[register] = None
+            store(step, results, registers)
             if observe is not None:
                 observe(step.node, results)
             if self._goes_straight and not self._ran:
@@ -365,6 +361,15 @@ class Program:
                 f"Neither torch ({reason}) nor ONNX Runtime can run {described(step.node, operands)}: "
                 f"{first_line(error)}."
             ) from error
+
+
+def store(step: Instruction, results: Sequence[Any], registers: list[Any]) -> None:
+    """Put what a step has computed into its registers, and free what no later step reads."""
+    for register, value in zip(step.outputs, results, strict=False):
+        registers[register] = value
+    registers[ABSENT] = None  # where a result that nothing reads came
+    for register in step.frees:
+        registers[register] = None
 
 
 def _is_of_older_form(node: Node, opset: int) -> bool:

@@ -35,7 +35,8 @@ class Setting:
             return tensor
         if self.dtype is not None and tensor.dtype == lazy_torch.float32:
             return _narrowed(tensor.to(self.device), self.dtype)
-        return tensor if tensor.device.type == self.device.type else tensor.to(self.device)
+        is_there = tensor.device.type == self.device.type and self.device.index in (None, tensor.device.index)
+        return tensor if is_there else tensor.to(self.device)
 
 
 def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -93,10 +93,14 @@ def _compile_share(folder: Path, threads: int, tf32: bool, processes: int, share
     enable_compile_cache()
     torch.set_num_threads(threads)
     torch.backends.cuda.matmul.allow_tf32 = tf32
+    parent = os.getppid()
     for path in sorted(folder.glob("*.group"))[share::processes]:
+        if os.getppid() != parent:  # it was killed, and could not end this process
+            return
         module, layouts = pickle.loads(path.read_bytes())
         operands: list[Any] = [
-            torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in layouts
+            torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()  # indices are inside
+            for shape, stride, dtype, device in layouts
         ]
         try:
             with torch.inference_mode(), config.patch(compile_threads=1):

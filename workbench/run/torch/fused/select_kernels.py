@@ -122,7 +122,8 @@ def _compile_ahead(
     executor.program.steps_changed()
     executor.run_tensors(tensors)
     count = len(traced)
-    compile_ahead(traced, cores, lambda done: on_stage(f"compiling groups, {done:,} of {count:,} done"))
+    with executor.tf32():  # on which code and the key of the cache depend
+        compile_ahead(traced, cores, lambda done: on_stage(f"compiling groups, {done:,} of {count:,} done"))
 
 
 def _group(executor: TorchExecutor, step: Instruction) -> _Group | None:
@@ -219,7 +220,7 @@ class _Chooser:
             for lowering in lowerings
         ]
         if self.device != "cpu":
-            recorded = [kernel_times_ms(run) for run in runs]
+            recorded = [kernel_times_ms(run, self.device) for run in runs]
             if all(recorded):
                 return [min(times) for times in recorded]
         return fastest_ms(runs, self._finish)
