@@ -12,7 +12,7 @@ MODEL = "model=sample_models/resnet50_narrow.onnx"
 PAGES = {  # its address, and what is pressed there
     "optimize": ("optimize", ""),
     "measure": ("run", "Measure"),
-    "export": ("export", "Prepare the file"),
+    "export": ("export", ""),
     "open": ("", ""),
     "lessons": ("lessons", ""),
     "layouts": ("layouts", ""),

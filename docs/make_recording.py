@@ -236,10 +236,9 @@ class Story:
         """Returns the name of the file, which is in the app's folder."""
         self.press(self.link("Export"))
         self.say("Export writes an ONNX file with standard operators only.")
-        self.press(self.page.get_by_role("button", name="Prepare the file"))
         size = self.page.get_by_test_id("stMetricValue").first.inner_text()
         self.say(f"The file has {size}; at the right are command and code.")
-        button = self.page.get_by_role("button", name="Download", exact=False).first
+        button = self.page.get_by_role("button", name=re.compile(r"^Download .*\.onnx$"))
         self.film.point(button)
         with self.page.expect_download() as download:
             button.click()

@@ -278,8 +278,6 @@ def upload(page, file: Path) -> None:
         page.locator("[data-testid=stTabs] input[type=file]").first.set_input_files(str(file))
     page.get_by_text(file.name).first.wait_for()
     settle(page)
-    page.get_by_role("button", name="Open upload").click()
-    settle(page)
 
 
 class GraphView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,9 +76,8 @@ def stranger(page, folder: Path) -> Stranger:
     settle(page)
     card_text, steps = card.inner_text(), page.locator(".st-key-strip").inner_text()
     go(page, "Export")
-    _click(page, page.get_by_role("button", name="Prepare the file"))
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download", exact=False).first.click()
+        page.get_by_role("button", name=re.compile(r"^Download .*\.onnx$")).click()
     file = folder / download.value.suggested_filename
     download.value.save_as(file)
     return Stranger(card_text, steps, file)

@@ -131,7 +131,7 @@ def test_a_stopped_matrix_says_one_thing():
     at = page("matrix", small())
     at.session_state["opened"].jobs.cancelled.add("matrix")
     assert "Measure continues with the others" in fine(at.run()).info[0].value
-    assert "Nothing is measured yet" not in words(at)
+    assert "Nothing is measured" not in words(at)
 
 
 def test_a_block_that_cannot_run_is_a_sentence():

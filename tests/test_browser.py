@@ -61,7 +61,6 @@ def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
     measure(page)
     page.locator(".js-plotly-plot").first.wait_for()
     go(page, "Export")
-    page.get_by_role("button", name="Prepare the file").click()
     settle(page)
     with page.expect_download() as coming:
         page.get_by_role("button", name="Download conv_relu_conv_relu.opt.onnx").click()

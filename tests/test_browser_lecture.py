@@ -91,7 +91,7 @@ def saved_as(page, kind: str):
 
 
 @pytest.mark.slow
-def test_a_step_is_saved_as_a_gif_and_the_view_stays_where_it_was(view, tmp_path):
+def test_a_step_is_saved_as_a_gif_and_as_a_picture_with_its_reason_and_the_view_stays(view, tmp_path):
     view.rest()
     before = view.state
     saved_as(view.page, "gif").save_as(tmp_path / "step.gif")
@@ -107,6 +107,8 @@ def test_a_step_is_saved_as_a_gif_and_the_view_stays_where_it_was(view, tmp_path
     assert {key: view.state[key] for key in ("step", "t", "compare", "zoom")} == {
         key: before[key] for key in ("step", "t", "compare", "zoom")
     }
+    drawn = saved_as(view.page, "svg").path().read_text(encoding="utf-8")
+    assert view.page.locator(".gw-sentence").inner_text()[:40] in drawn and "before this step" in drawn
 
 
 @pytest.mark.slow

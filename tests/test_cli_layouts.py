@@ -43,7 +43,7 @@ def test_every_strategy_has_a_row(done):
 @pytest.mark.slow
 def test_as_json_with_latency(done):
     found = json.loads(done("layouts", NPU, "--target", "npu", "--measure", "--json"))
-    assert found["target"] == "npu"
+    assert (found["model"], found["target"]) == (str(NPU), "npu")
     rows = found["strategies"]
     assert rows["none"]["transposes"] == 0 and rows["none"]["seconds"] is None
     assert rows["optimal"]["certified"] is True

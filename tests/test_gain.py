@@ -44,7 +44,7 @@ def test_a_gain_is_read_at_a_glance(history, measured):
     assert [figure.label for figure in found.figures] == [
         "nodes",
         "latency",
-        "peak memory (process)",
+        "peak memory",
         "result",
         "opset",
     ]

@@ -54,6 +54,8 @@ def test_a_packed_model_is_opened_and_verified(tmp_path, run, kind):
         ),
         ("m.onnx.gz", b"\x1f\x8b\x08garbage of some length", "the compressed file is damaged, or it was cut off"),
         ("m.onnx.gz", gzip.compress(b"no model", mtime=0), "the file is not ONNX, or it was cut off"),
+        ("m.tflite", b"\x1c\0\0\0TFL3", "this is a model of TensorFlow; convert it to ONNX with tf2onnx"),
+        ("m.safetensors", b"12345678{}", "this file has weights without a graph; export the program that uses them"),
         ("m.json", b"{", "the text is not a model as JSON"),
         ("m.json", b'{"graph": 3}', "the text is not a model as JSON"),
         ("m.json", b"\xff\xfe", "the file is not text"),
@@ -76,10 +78,12 @@ def test_a_compressed_file_of_more_than_a_model_may_have_is_refused_early(tmp_pa
 def without_weights(tmp_path):
     random = np.random.default_rng(0)
     weights = [numpy_helper.from_array(random.standard_normal((64, 64)).astype(np.float32), name) for name in "vw"]
+    weights.append(numpy_helper.from_array(np.ones(64, np.float32), "small"))
     nodes = [
         helper.make_node("MatMul", ["x", "v"], ["a"]),
         helper.make_node("Identity", ["a"], ["i"]),
-        helper.make_node("MatMul", ["i", "w"], ["y"]),
+        helper.make_node("MatMul", ["i", "w"], ["b"]),
+        helper.make_node("Add", ["b", "small"], ["y"]),
     ]
     x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, ["N", 64]) for v in "xy")
     model = helper.make_model(
@@ -92,12 +96,23 @@ def without_weights(tmp_path):
 
 def test_a_model_without_its_weights_opens_as_a_graph(without_weights, run, tmp_path):
     code, said, notes = run("inspect", without_weights)
-    assert code == 0 and "MatMul 2" in said and "8,192" in said
+    assert code == 0 and "MatMul 2" in said and "8,256" in said
     assert notes == (
-        "note: the external data file 'w.bin' is missing, with the elements of 2 weights; the model can be shown, "
+        "note: the external data file 'w.bin' is missing, with the elements of 3 weights; the model can be shown, "
         "not run, until it is put beside the model\n"
     )
     assert run("report", without_weights, "-o", tmp_path / "r.html", "--passes", "remove_noops", "--no-verify")[0] == 0
+
+
+def test_a_missing_weight_that_decides_a_shape_is_named(tmp_path):
+    x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, ["N", 64]) for v in "xy")
+    weight = numpy_helper.from_array(np.array([-1, 64]), "sizes")
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "sizes"], ["y"])], "g", [x], [y], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    os.remove(tmp_path / "w.bin")
+    said = "weight 'sizes' decides a shape, and its external data file is missing; put it beside the model"
+    assert refusal(tmp_path / "m.onnx") == f"m.onnx: {said}"
 
 
 def test_what_needs_the_weights_says_so(without_weights, run, tmp_path):

@@ -90,11 +90,12 @@ test("a region opens at a larger zoom than that at which it closed", () => {
 
 test("a group opens when each group in it has room", () => {
   const inner = (/** @type {number} */ number) => box(`group:${number}`, 300 * number + 100, 300, { kind: "group", open: false, up: 0, w: 200, h: 200, n: 4, mix: [4, 0, 0], inner: [] });
-  const isOpenAt = (/** @type {number} */ zoom, /** @type {number} */ count) => {
+  const isOpenAt = (/** @type {number} */ zoom, /** @type {number} */ count, height = 2000) => {
     const outer = box("group:outer", 1000, 500, { kind: "group", open: true, w: 2000, h: 1000, n: 9, mix: [9, 0, 0], inner: [] });
-    return !seen(chain({ boxes: [outer, ...[...Array(count).keys()].map(inner)], edges: [] }), zoom).regions.isRegion(0);
+    return !seen(chain({ boxes: [outer, ...[...Array(count).keys()].map(inner)], edges: [], width: 2000, height }), zoom).regions.isRegion(0);
   };
   assert.deepEqual([isOpenAt(0.12, 1), isOpenAt(0.12, 6), isOpenAt(0.17, 6)], [true, false, true]);
+  assert.deepEqual([isOpenAt(0.12, 6, 1100), isOpenAt(0.12, 20, 1100)], [true, false]); // it is most of the graph
 });
 
 test("pointing finds the region, not the boxes in it; and boxes once it is open", () => {

@@ -31,6 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     request = LayoutsRequest(
+        model=chosen.model or chosen.torch,
         target=chosen.target,
         inputs=chosen.inputs,
         seed=chosen.seed,
@@ -48,8 +49,9 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class LayoutsRequest:
-    """The arguments of `layouts`. given: dims that the user bound."""
+    """The arguments of `layouts`. model: the file or torch program. given: dims that the user bound."""
 
+    model: str
     target: str
     inputs: str | None
     seed: int
@@ -86,7 +88,7 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
     broken = library.broken().items()
     warn([f"pass '{name}' is missing, since its file cannot be imported: {fault}" for name, fault in broken])
     if request.as_json:
-        print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
+        print(json.dumps({"model": request.model, "target": request.target, "strategies": rows}, indent=1))
     else:
         header = (
             "strategy",

@@ -75,11 +75,7 @@ class Gain:
 def gain_of(history: History, measurement: Measurement | None = None) -> Gain:
     """What the history gained. measurement: of BEFORE and AFTER by one backend; None if nothing was measured."""
     written = at_written_opset(history.graph)[1]
-    opset = Figure(
-        "opset",
-        f"{written.opset}",
-        "as the file" if written.opset == written.before else f"{written.before} in the file",
-    )
+    opset = Figure("opset", " to ".join(f"{number}" for number in dict.fromkeys((written.before, written.opset))))
     if measurement is None:
         return Gain((nodes_figure(history), error_figure(history), opset))
     before, after = (measurement.ran.get(label) for label in (BEFORE, AFTER))
@@ -120,9 +116,9 @@ def memory_figure(before: MeasuredVariant, after: MeasuredVariant) -> Figure:
     first, last = before.memory.peak_bytes, after.memory.peak_bytes
     is_of_process = after.memory.counted == "process"
     return Figure(
-        f"peak memory ({after.memory.counted})",
+        "peak memory",
         f"{first / 1e6:,.1f} to {last / 1e6:,.1f} MB",
-        "varies by some MB" if is_of_process else "",
+        f"{after.memory.counted}, ± some MB" if is_of_process else after.memory.counted,
         None if is_of_process or abs(last - first) < 0.01 * first else last < first,
     )
 
@@ -139,7 +135,8 @@ def error_figure(history: History, after: MeasuredVariant | None = None) -> Figu
         return Figure("result", "not verified", better=False)
     if not verdict.ok:
         return Figure("result", "NOT EQUAL", f"error {error_text(verdict)}", better=False)
-    return Figure("result", verdict_word(verdict), error_text(verdict), better=None if verdict.is_close else True)
+    evidence = error_text(verdict) if verdict.bit_equal else f"relative error {error_text(verdict)}"
+    return Figure("result", verdict_word(verdict), evidence, better=None if verdict.is_close else True)
 
 
 def _ms(value: float) -> str:

@@ -15,6 +15,7 @@ from workbench.rewrite.core.identity import RewriteId
 from workbench.saturation.saturation_facts import SaturationFacts
 
 _QUOTED = re.compile(r"'[^']*'")
+_MAX_NAME = 60  # characters of a node's name in a list of several
 
 
 @dataclass(frozen=True)
@@ -112,4 +113,5 @@ def refusal_lines(result: Considered, most: int = 5) -> Iterator[str]:
     for group in result.groups:
         more = f" and {len(group.nodes) - most:,} more" if len(group.nodes) > most else ""
         rule = f"{group.rule}: " if group.rule else ""
-        yield f"{len(group.nodes):>6,}  {rule}{group.sentence} ({', '.join(group.nodes[:most])}{more})"
+        names = (name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..." for name in group.nodes[:most])
+        yield f"{len(group.nodes):>6,}  {rule}{group.sentence} ({', '.join(names)}{more})"

@@ -328,6 +328,9 @@ def without_declared_types(model: ModelProto, nested: bool) -> ModelProto:
     return bare
 
 
+_NOT_HERE = re.compile(r"Cannot parse data from external tensors.*for tensor: (.*)")
+
+
 def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
     """The types of values. Raises LoadError for an ill-typed graph: a float added to an int, shapes that do not fit.
 
@@ -340,6 +343,10 @@ def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
         typed = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError) as error:
         # ValidationError: calls nested too deep; ValueError: an empty type
+        if absent := _NOT_HERE.search(str(error)):
+            raise LoadError(
+                f"weight '{absent[1]}' decides a shape, and its external data file is missing; put it beside the model"
+            ) from None
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
     foreign = any(node.domain == ONNX_RUNTIME for node in nodes)
     if foreign and put_stand_ins(bare):  # not strict: only ONNX Runtime checks its own operators

@@ -18,12 +18,19 @@ _PICKLE = (
     "a pickle runs code when it is opened, so it is not opened; save the program with torch.export.save "
     "as .pt2, or export it with torch.onnx.export"
 )
+_FOREIGN = {
+    **dict.fromkeys((".tflite", ".h5", ".keras"), "this is a model of TensorFlow; convert it to ONNX with tf2onnx"),
+    **dict.fromkeys(
+        (".safetensors", ".gguf"),
+        "this file has weights without a graph; export the program that uses them with torch.onnx.export",
+    ),
+}
 
 
 def kind_of(path: Path) -> str:
     """ONNX, TEXT, TORCH or one of PACKINGS.
 
-    Raises LoadError for a missing or empty file, a folder, a pipe, a pickle, or a file of ONNX Runtime's own format.
+    Raises LoadError for a missing or empty file, a folder, a pipe, a pickle, or a format that must be converted first.
     """
     if path.is_dir():
         inside = sorted(path.glob("*.onnx"))
@@ -40,6 +47,8 @@ def kind_of(path: Path) -> str:
     suffix = path.suffix.lower()
     if head[4:] == b"ORTM":
         raise LoadError(_ORT)
+    if suffix in _FOREIGN:
+        raise LoadError(_FOREIGN[suffix])
     if head[:2] == b"\x1f\x8b":
         return GZIP
     if suffix in _PACKED_SUFFIXES:

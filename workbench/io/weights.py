@@ -16,7 +16,7 @@ import onnx_ir
 from workbench.io.errors import LoadError
 from workbench.ir.from_proto import read_copy
 from workbench.ir.to_proto import THIS_FILE
-from workbench.ir.types import Constant
+from workbench.ir.types import Constant, MissingConstant
 from workbench.support.files import SPECIAL, is_special
 
 RESIDENT = 2**20  # bytes of a mapped file that may stay in memory
@@ -159,7 +159,7 @@ def _missing_weight(external: onnx_ir.ExternalTensor, shape: tuple[int, ...]) ->
     def read() -> onnx_ir.TensorProtocol:
         raise LoadError(sentence)
 
-    return onnx_ir.LazyTensor(read, dtype=external.dtype, shape=onnx_ir.Shape(shape), name=external.name)
+    return MissingConstant(read, dtype=external.dtype, shape=onnx_ir.Shape(shape), name=external.name)
 
 
 class _MappedFile(mmap.mmap):

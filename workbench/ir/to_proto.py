@@ -24,7 +24,7 @@ from workbench.ir.format_version import lowest_ir
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
 from workbench.ir.preserved_metadata import annotated, write_metadata_of
-from workbench.ir.types import Constant, OpaqueType, Shape, TensorType, ValueType
+from workbench.ir.types import Constant, MissingConstant, OpaqueType, Shape, TensorType, ValueType
 
 _PART = 256  # values in one message: a message takes ten times the memory of its bytes
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
@@ -52,13 +52,15 @@ def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True
 
 
 def structure(graph: Graph, location: str = THIS_FILE, ir: int | None = None) -> ModelProto:
-    """The graph as a model without node metadata, with large constants external at `location`.
+    """The graph as a model without node metadata, with large and missing constants external at `location`.
 
     ir: the version of the format; None for the lowest possible.
     """
 
     def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
-        return {"location": location, "length": str(tensor.nbytes)} if is_large(tensor) else None
+        if not is_large(tensor) and not isinstance(tensor, MissingConstant):
+            return None
+        return {"location": location, "length": str(tensor.nbytes)}
 
     model = to_proto(graph, left_out, metadata=False)
     model.ir_version = ir or model.ir_version
@@ -208,6 +210,8 @@ def _tensor_type(element: int, shape: Shape) -> TypeProto:
 def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: TensorPlace) -> None:
     entries = place(tensor, name)
     if entries is None:
+        if isinstance(tensor, MissingConstant):
+            tensor.numpy()  # raises what says which file is missing; serializing would hide it
         onnx_ir.serde.serialize_tensor_into(proto, tensor)
         _write_texts(proto, name=name)
         return

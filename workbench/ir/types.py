@@ -99,6 +99,10 @@ def lazy_constant(compute: Callable[[], np.ndarray], dtype: DataType, shape: tup
     return onnx_ir.LazyTensor(lambda: onnx_ir.tensor(compute()), dtype=dtype, shape=onnx_ir.Shape(shape))
 
 
+class MissingConstant(onnx_ir.LazyTensor):
+    """A constant of which only name and type are known: reading its elements raises."""
+
+
 def constant_shape(tensor: Constant) -> tuple[int, ...]:
     return tuple(map(int, tensor.shape))  # type: ignore[arg-type]
 

@@ -42,6 +42,7 @@ from workbench.verification.verifier import verify_end
 
 _ONNX, _PACKAGE = "ONNX", "Compiled torch package (.pt2)"
 _CERTIFICATE = "certificate.json"
+_LARGE = 200e6  # bytes of weights
 _Chosen = tuple[FileForm, bool]  # the opset and format, whether with a certificate
 _VERIFY = "verify_export"
 _VERIFY_REQUESTED = (
@@ -64,6 +65,7 @@ def export_page(optimize: Any) -> None:
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
         _compare(opened, history)
     with left:
+        place = None
         _verdict(history)
         if opened.graph.dims and not (spec is not None and FIX in spec.pipeline.names):
             _offer_fixed_dims(opened, optimize)
@@ -72,7 +74,8 @@ def export_page(optimize: Any) -> None:
             if device is not None and not _failed(history):
                 package_part(opened, opened.graph if history is None else history.graph, device)
         else:
-            form, certified = _onnx_part(opened, history, how)
+            form, certified = _onnx_form(opened, history)
+            place = st.container() if _may_export(history) else None
         if history is not None and spec is not None:
             report_button(opened, history, spec)
     with right:
@@ -88,10 +91,13 @@ def export_page(optimize: Any) -> None:
         st.code(command, language="bash", wrap_lines=True)
         st.caption("The same in Python")
         st.code(code, language="python", wrap_lines=True)
+    if place is not None:  # last, since the file may take seconds
+        with place:
+            _file(opened, history, (form, certified), how != OFF)
 
 
-def _onnx_part(opened: Opened, history: History | None, how: str) -> _Chosen:
-    """Draw the form of the ONNX file, the button that prepares it, and its download; returns what was chosen."""
+def _onnx_form(opened: Opened, history: History | None) -> _Chosen:
+    """Draw the form of the ONNX file; returns what was chosen."""
     form = chosen_form(opened)
     certified = _may_certify(opened, history) and st.checkbox(
         "With its certificate",
@@ -99,11 +105,17 @@ def _onnx_part(opened: Opened, history: History | None, how: str) -> _Chosen:
         help="All rewrites and the bounds of layouts, groups and orders, as a file that the command `check` checks "
         "without this program's engine.",
     )
-    if _may_export(history):
-        if st.button("Prepare the file", type=_button_type(history), key="prepare"):
-            _prepare(opened, history, (form, certified), how != OFF)
-        _download(opened, history, (form, certified))
     return form, certified
+
+
+def _file(opened: Opened, history: History | None, chosen: _Chosen, verified: bool) -> None:
+    """Draw the file's download. A large file is written on a click, any other at once."""
+    is_large = opened.summary.weight_bytes > _LARGE
+    is_asked = is_large and st.button("Prepare the file", type=_button_type(history), key="prepare")
+    is_there = st.session_state.get("exported", (None,))[0] == _key(opened, history, chosen)
+    if is_asked or not (is_large or is_there):
+        _prepare(opened, history, chosen, verified)
+    _download(opened, history, chosen)
 
 
 def _offer_fixed_dims(opened: Opened, optimize: Any) -> None:
@@ -224,7 +236,6 @@ def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified:
 def _download(opened: Opened, history: History | None, chosen: _Chosen) -> None:
     key, result, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
     if key != _key(opened, history, chosen):
-        st.caption("The file is not prepared yet.")
         return
     written, text = result
     name = _file_name(opened, history) + (".zip" if zipped else "")

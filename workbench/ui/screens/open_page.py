@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -19,9 +19,10 @@ from workbench.ui.state.address import address_of
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import declare_layouts, use_inputs
-from workbench.ui.state.session import Opened, current, open_model, open_uploads, worker
+from workbench.ui.state.session import Opened, current, open_model, worker
 from workbench.ui.state.work import was_cancelled
 from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
+from workbench.ui.widgets.file_drop import open_files
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import header, opened_here, opening, pane, say_changed_dims, show_error, warnings
 from workbench.ui.widgets.progress import run_with_progress
@@ -80,23 +81,19 @@ def _choose(optimize: Page | None, pages: Mapping[str, Page]) -> None:
             _cards(group, list(entries), optimize, pages, number < _OPEN_GROUPS)
     with upload:
         files = st.file_uploader(
-            "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
+            "A model (.onnx, .pt2, ONNX text), together with its external data files if it has any",
             accept_multiple_files=True,
             key=f"uploads_{st.session_state.setdefault(_UPLOADS, 0)}",
         )
-        if st.button("Open upload", disabled=not files) and _opening_own(lambda: open_uploads(files)):
+        if files:
             st.session_state[_UPLOADS] += 1
+            open_files(files)
             st.rerun()
     with path, st.form("path_form", border=False):
         entered = st.text_input("Path of a model on this machine", key="path")
         if st.form_submit_button("Open path"):
-            _opening_own(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
-
-
-def _opening_own(action: Callable[[], None]) -> bool:
-    """Open a model that is not a sample; returns whether that succeeded."""
-    forget_samples_settings()
-    return opening(action)
+            forget_samples_settings()
+            opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
 
 
 def _cards(
@@ -127,16 +124,18 @@ def _describe(opened: Opened) -> None:
     summary = opened.summary
     header(opened)
     warnings(opened.graph.warnings)
-    numbers = st.columns([2, 3, 3, 4, 3, 2])
-    numbers[0].metric("Nodes", f"{summary.nodes:,}")
-    numbers[1].metric("Parameters", short_count(summary.parameters))
-    numbers[2].metric("Weights", in_units(summary.weight_bytes, "B"))
+    numbers = st.container(horizontal=True, gap="large")
+    numbers.metric("Nodes", f"{summary.nodes:,}", width="content")
+    numbers.metric("Parameters", short_count(summary.parameters), width="content")
+    numbers.metric("Weights", in_units(summary.weight_bytes, "B"), width="content")
     known = in_units(summary.flops, "FLOP")
-    numbers[3].metric("One run", f"{known} and more" if summary.unknown_flops else known, help=_unknown(summary))
-    numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
+    one_run = f"{known} and more" if summary.unknown_flops else known
+    moved = f"They move {summary.elements_moved:,} elements."
+    numbers.metric("One run", one_run, help=_unknown(summary), width="content")
+    numbers.metric("Transposes", f"{summary.transposes:,}", help=moved, width="content")
     opsets = dict.fromkeys((summary.file_opset, summary.opset))
     opset_help = "Of the file; models are converted to one opset, the second number, when they are opened."
-    numbers[5].metric("Opset", " to ".join(f"{opset}" for opset in opsets), help=opset_help)
+    numbers.metric("Opset", " to ".join(f"{opset}" for opset in opsets), help=opset_help, width="content")
     with st.container():  # so that the view below is not mounted again when a message or a spinner disappears
         if opened.graph.dims:
             _dims_form(opened)

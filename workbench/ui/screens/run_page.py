@@ -26,7 +26,7 @@ from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.published_figures import published_figures
 from workbench.ui.widgets.run_results import results
 
-_ORIGINAL = "as loaded"
+_ORIGINAL, _RESULT = "as loaded", "result"
 _DEFAULT_BACKENDS = {"cpu": ["onnxruntime", "torch"], "cuda": ["cuda-graphs", "torch"]}
 
 
@@ -57,7 +57,7 @@ def run_page(optimize: Any = None) -> None:
             st.caption("Measured before the passes were changed; measure again to see the current steps.")
         results(opened, opened.measured, optimize)
     elif not cancelled:
-        st.caption("Nothing is measured yet.")
+        st.caption("Nothing is measured here yet: Measure shows which operators and passes the time went to.")
     published_figures(opened)
 
 
@@ -174,8 +174,9 @@ def limits_form(column: Any) -> tuple[float, int | None]:
 
 def _choices(history: History | None) -> dict[str, int]:
     """For each label, the numbers of the steps that can be measured: the original, and steps that changed something."""
-    steps = {} if history is None else {f"{i} {s.pass_name}": i for i, s in enumerate(history.steps) if s.changed}
-    return {_ORIGINAL: 0, **steps}
+    changed = [] if history is None else [(index, step) for index, step in enumerate(history.steps) if step.changed]
+    labels = [f"{index} {step.pass_name}" for index, step in changed[:-1]] + [_RESULT]
+    return {_ORIGINAL: 0, **dict(zip(labels, (index for index, _ in changed), strict=False))}
 
 
 def _graph(opened: Opened, index: int) -> Any:

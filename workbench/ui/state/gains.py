@@ -39,6 +39,11 @@ def measured_gain(opened: Opened, history: History) -> Measurement | None:
     return cached[1] if cached is not None and cached[0] is history else None
 
 
+def is_measured_now(opened: Opened, history: History) -> bool:
+    job = opened.jobs.by_key.get(JOB)
+    return job is not None and job.request == id(history) and not job.is_done(within_s=0)
+
+
 def is_measured_automatically(opened: Opened, history: History) -> bool:
     """Whether the gain is measured without a click: of a small model, if only this machine can use the app."""
     if (

@@ -19,6 +19,7 @@ from workbench.registry.pass_choice import FIX
 from workbench.rewrite import History, LeftOut, Pass
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
+from workbench.ui.state.gains import is_measured_now
 from workbench.ui.state.session import Opened, Spec, stop_checking
 from workbench.ui.state.work import Report, Stopped
 
@@ -65,6 +66,7 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
 def checking_of(opened: Opened, history: History, shown: int, how: str) -> Checking | None:
     """The running comparison of the history with the original, started if needed; None if it is complete.
 
+    None too while the gain is measured, which a comparison would disturb: the rest follows it.
     shown: the step on screen. how: of HOW, which steps are compared.
     """
     checking = opened.checking
@@ -72,7 +74,7 @@ def checking_of(opened: Opened, history: History, shown: int, how: str) -> Check
         checking.shown = shown
         return None if is_compared(history, how) and checking.is_done else checking
     stop_checking(opened)
-    if is_compared(history, how):
+    if is_compared(history, how) or is_measured_now(opened, history):
         return None
     opened.checking = Checking(opened.verifier, history, shown, how)
     with st.spinner("Comparing with the original"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from streamlit.navigation.page import Page
@@ -67,13 +68,18 @@ def take_dropped_files(open_: Page, workshop: Page) -> None:
             st.switch_page(workshop)
         refuse(fault)
         st.switch_page(open_)
+    open_files(files)
+    st.switch_page(open_)
+
+
+def open_files(files: Sequence[Any]) -> None:
+    """Open uploaded files as a model; the next run of the page shows why they do not open."""
+    forget_samples_settings()
     try:
-        with st.spinner("Opening"):
-            forget_samples_settings()
+        with st.spinner("Opening", show_time=True):
             open_uploads(files)
     except UserError as error:
         refuse(str(error))
-    st.switch_page(open_)
 
 
 def is_pass_file(name: str) -> bool:

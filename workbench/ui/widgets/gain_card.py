@@ -13,7 +13,7 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.explanations.gain import Figure
 from workbench.rewrite import History
-from workbench.ui.state.checking import Checking, is_compared
+from workbench.ui.state.checking import OFF
 from workbench.ui.state.gains import JOB, gain_here, is_measured_automatically, measure_gain, measured_gain
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
@@ -36,14 +36,15 @@ class _Waiting:
 def gain_card(opened: Opened, history: History, how: str) -> Any:
     """Draw the card, and start a measurement if needed; returns its row, for another button.
 
-    how: one of HOW: which steps are compared with the original. The comparison comes before the measurement.
+    how: one of HOW: which steps are compared with the original. The comparison of the last one comes before the
+         measurement, that of the others after it.
     """
     _take_result(opened)
     running = opened.jobs.by_key.get(JOB)
     if running is not None and running.request != id(history):
         opened.jobs.stop(JOB)
         running = None
-    is_ready = history.failed is None and is_compared(history, how)
+    is_ready = history.failed is None and (how == OFF or history[-1].verdict is not None)
     if running is None and is_ready and is_measured_automatically(opened, history):
         measure_gain(opened, history)
         running = opened.jobs.by_key.get(JOB)
@@ -76,7 +77,11 @@ def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is
         return None
     if checking.history is not history or not is_measured_automatically(opened, history):
         return None
-    return _Waiting(lambda: ("waiting", _comparison_text(checking)), checking.stop, lambda: checking.is_done)
+    return _Waiting(
+        lambda: ("waiting", f"for the verification ({time.monotonic() - checking.started:,.0f} s)"),
+        checking.stop,
+        lambda: checking.is_done or history[-1].verdict is not None,
+    )
 
 
 def _progress(job: Job[None]) -> tuple[str, str]:
@@ -87,12 +92,6 @@ def _progress(job: Job[None]) -> tuple[str, str]:
     word = "waiting" if message.startswith("waiting") else "measuring..."
     message = f"ending, {message}" if job.is_finishing else message
     return word, f"{message} ({now - job.queued_at:,.0f} s{left})"
-
-
-def _comparison_text(checking: Checking) -> str:
-    passed = time.monotonic() - checking.started
-    counts = f"{checking.compared} of {len(checking.history)} steps"
-    return f"after the verification: {counts} ({passed:,.0f} s{time_left(passed, checking.share)})"
 
 
 def _with_latency(figures: list[Figure], value: str, detail: str = "") -> list[Figure]:

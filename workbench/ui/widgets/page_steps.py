@@ -9,9 +9,11 @@ from streamlit.navigation.page import Page
 
 
 def next_button(page: Page, stages: Sequence[Page]) -> None:
-    """Draw the button from a stage to the next one, or from a tool's page to the second stage."""
+    """Draw the button from a stage to the next one, or from a tool's page to the second stage; the last has none."""
     index = next((number for number, stage in enumerate(stages) if stage.url_path == page.url_path), None)
-    target = stages[1] if index is None else stages[(index + 1) % len(stages)]
+    if index == len(stages) - 1:
+        return
+    target = stages[1 if index is None else index + 1]
     label = f"Back to {target.title}" if index is None else f"Next: {target.title}"
     with st.container(key="way_next"):  # the style sheet puts it into the bar of pages
         if st.button(label, type="secondary" if index is None else "primary", key="next"):

@@ -45,7 +45,7 @@ _STYLE = """<style>
 [class*="st-key-card_"] [data-testid="stColumn"]:first-child {min-width: 0;}
 [class*="st-key-card_"] p {line-height: 1.35;}
 @media (max-width: 1000px) {[data-testid="stHeader"] {padding-right: 8rem;}}
-.wb-card {display: flex; flex-wrap: wrap; gap: 0.1rem 1.6rem; line-height: 1.25;}
+.wb-card {display: flex; flex-wrap: wrap; gap: 0.1rem 1.2rem; line-height: 1.25;}
 .wb-card b {display: block; font-size: 1.02rem; font-weight: 650;}
 .wb-card span {font-size: 0.78rem; opacity: 0.85;}
 .st-key-part_links {gap: 0.2rem; margin-top: -0.5rem; flex-wrap: wrap;}
@@ -53,6 +53,13 @@ _STYLE = """<style>
 .st-key-part_links a {padding: 0.1rem 0.5rem; min-height: 0;}
 .st-key-step_strip [data-testid="stButtonGroup"] {overflow-x: auto; scrollbar-width: thin;}
 .st-key-step_strip button {min-height: 1.7rem; padding: 0 0.55rem;}
+.st-key-gain_card {flex-wrap: nowrap;}
+.st-key-gain_card > [data-testid="stElementContainer"]:has(.wb-card) {min-width: 0;}
+[data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) {position: relative;}
+[data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) > label::after
+  {content: ""; position: absolute; inset: 0;}
+[data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) > label > * {position: relative; z-index: 1;}
+[data-testid="stCode"] .token.parameter {white-space: nowrap;}
 [data-testid="stMarkdownContainer"] strong {unicode-bidi: isolate;}
 .st-key-published {overflow-x: auto;}
 .wb-lines {font-size: 0.8rem; line-height: 1.45; opacity: 0.85;}
@@ -118,7 +125,7 @@ def opened_here() -> Opened | None:
 def opening(action: Callable[[], None], title: str = "Opening") -> bool:
     """Run `action`, which opens a file, under a spinner; shows its error and returns whether it succeeded."""
     try:
-        with st.spinner(title):
+        with st.spinner(title, show_time=True):
             action()
     except UserError as error:
         show_error(error)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from workbench.rewrite import History
 from workbench.ui.state.checking import END, OFF, Checking, is_compared
+from workbench.ui.state.gains import is_measured_now
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.parts import show_error
@@ -34,9 +35,18 @@ def show_verdicts(opened: Opened, history: History, how: str) -> int:
 
 
 def is_watched(opened: Opened, history: History, checking: Checking | None) -> Checking | None:
-    """The comparison whose progress is to be drawn; None if all is compared, if nothing is, or after a failure."""
+    """The comparison whose progress is to be drawn; None if all is compared, if nothing is, or after a failure.
+
+    None too while the gain is measured, which stops it until then.
+    """
     shown = checking or opened.checking
-    if shown is None or shown.history is not history or not shown.shows_progress or history.failed is not None:
+    if (
+        shown is None
+        or is_measured_now(opened, history)
+        or shown.history is not history
+        or not shown.shows_progress
+        or history.failed is not None
+    ):
         return None
     return None if is_compared(shown.history, shown.how) else shown
 

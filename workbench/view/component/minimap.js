@@ -1,12 +1,12 @@
 // @ts-check
-// The whole graph in a corner, in the colours of the last pane, with a frame around the visible part. It is hidden when most of the graph is visible.
+// The whole graph in a corner, in the colours of the last pane, with a frame around the visible part. It is hidden when most of the graph is visible, or above a box of the shown rewrite.
 
 import { plainFill } from "./boxes.js";
 import { contextOf } from "./dom.js";
 import { SAME } from "./comparison.js";
 import { isFrame } from "./scene.js";
 
-/** @import { Context, Rectangle, Stage } from "./types.js" */
+/** @import { Box, Context, Rectangle, Stage } from "./types.js" */
 
 const MAX_SIDE = 180; // px
 const MAX_SHARE = 0.4; // of the pane's width and height
@@ -27,7 +27,8 @@ export class Minimap {
     if (scene.boxes.length <= MAX_BOXES_WITHOUT || camera.seesMost(scene, MAX_VISIBLE_SHARE)) return null;
     const scale = Math.min(MAX_SIDE, MAX_SHARE * camera.width) / scene.width;
     const [width, height] = [scene.width * scale, Math.min(scene.height * scale, MAX_SIDE, MAX_SHARE * camera.height)];
-    return { left: stage.width - width - CORNER_GAP, top: stage.height - height - CORNER_GAP, width, height };
+    const bounds = { left: stage.width - width - CORNER_GAP, top: stage.height - height - CORNER_GAP, width, height };
+    return stage.view.framed.some((index) => covers(bounds, stage, scene.boxes[index])) ? null : bounds;
   }
 
   /** @param {Context} ctx @param {Stage} stage */
@@ -86,4 +87,12 @@ export class Minimap {
     const { scene } = stage.view;
     return { x: ((x - bounds.left) / bounds.width) * scene.width, y: ((y - bounds.top) / bounds.height) * scene.height };
   }
+}
+
+/** Whether a part of a box of the last pane is inside the bounds. @param {Rectangle} bounds @param {Stage} stage @param {Box} box */
+function covers({ left, top, width, height }, stage, box) {
+  const { camera } = stage;
+  const last = stage.sides.length - 1;
+  const [x, y] = [stage.leftOf(last) + camera.screenX(box.left), stage.topOf(last) + camera.screenY(box.top)];
+  return x < left + width && x + box.w * camera.zoom > left && y < top + height && y + box.h * camera.zoom > top;
 }

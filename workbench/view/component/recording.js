@@ -5,16 +5,13 @@ import { bringIntoView } from "./changes.js";
 import { THIS_REWRITE } from "./clock.js";
 import { contextOf } from "./dom.js";
 import { Gif } from "./gif.js";
-import { download, fileName } from "./saving.js";
-import { cutText } from "./text_metrics.js";
+import { captionedCanvas, download, fileName, paintCaptioned } from "./saving.js";
 
 /** @import { Context, View } from "./types.js" */
 
 const MAX_PICTURES = 60; // a longer step has so many pictures, evenly spaced
 const PICTURE_MS = 1200; // for which a picture is shown
 const LAST_PICTURE_MS = 3000;
-const HEAD = 34; // px above the picture, for the sentence
-const FONT = '15px "Source Sans", system-ui, sans-serif';
 
 /** @param {View} view */
 export async function saveGif(view) {
@@ -26,8 +23,7 @@ export async function saveGif(view) {
   const { step, t, compare, chosen } = clock;
   const { x, y, zoom } = stage.camera;
   const moments = playedMoments(clock.first, clock.current.rewrites);
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [stage.width, stage.height + HEAD];
+  const canvas = captionedCanvas(view, 1);
   const ctx = contextOf(canvas, { willReadFrequently: true });
   const gif = new Gif(canvas.width, canvas.height);
   for (const [number, moment] of moments.entries()) {
@@ -56,17 +52,7 @@ export function playedMoments(first, rewrites) {
 
 /** @param {Context} ctx @param {View} view */
 function paintMoment(ctx, view) {
-  const { clock, scene, stage, theme } = view;
-  const picture = document.createElement("canvas");
-  [picture.width, picture.height] = [stage.width, stage.height];
-  stage.paint(contextOf(picture), 1);
-  ctx.drawImage(picture, 0, HEAD);
-  ctx.fillStyle = theme.background;
-  ctx.fillRect(0, 0, stage.width, HEAD);
-  ctx.fillStyle = theme.ink;
-  ctx.font = FONT;
-  ctx.textBaseline = "middle";
+  const { clock, scene } = view;
   const sentence = scene.rewrites[clock.rewrite]?.s ?? `${clock.current.title}: before its first rewrite`;
-  const text = `${clock.t - clock.first} of ${clock.current.rewrites}: ${sentence}`;
-  ctx.fillText(cutText(text, FONT, stage.width - 16).text, 8, HEAD / 2);
+  paintCaptioned(ctx, view, `${clock.t - clock.first} of ${clock.current.rewrites}: ${sentence}`, [], 1);
 }

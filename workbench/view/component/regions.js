@@ -9,6 +9,7 @@ const MIN_REGION_WIDTH = 130; // px on the screen; a group that is narrower or l
 const MIN_REGION_HEIGHT = 90;
 const AREA_OF_GROUP = 90 * 90; // px on the screen for each group in a group; with less room it is a region
 const NODES_ZOOM = 0.2; // below, a group of nodes alone is a region: its boxes are less than 8 px high
+const MOST = 0.6; // of the graph's area; a group with more opens with a quarter of the room: one box would be all there is to see
 const HYSTERESIS = 1.15; // a region opens at a larger size than the size at which it closes, so that it does not flicker
 
 export class Regions {
@@ -67,5 +68,6 @@ export class Regions {
 function isTooSmall(scene, index, zoom) {
   const [width, height, groups] = [scene.boxes[index].w * zoom, scene.boxes[index].h * zoom, scene.groupsIn.get(index) ?? 0];
   if (!groups && zoom < NODES_ZOOM) return true;
-  return width < MIN_REGION_WIDTH || height < MIN_REGION_HEIGHT || width * height < groups * AREA_OF_GROUP;
+  const isMost = scene.boxes[index].w * scene.boxes[index].h > MOST * scene.width * scene.height;
+  return width < MIN_REGION_WIDTH || height < MIN_REGION_HEIGHT || width * height < groups * (isMost ? AREA_OF_GROUP / 4 : AREA_OF_GROUP);
 }

@@ -36,11 +36,14 @@ export class Toolbar {
     this.pageKeys = makeToggle("Without focus", "Keys act without a click on the graph", () => view.set({ pageKeys: !view.pageKeys }));
     setOptions(this.hops, HOPS, 0);
     const save = (/** @type {string} */ text, /** @type {string} */ title, /** @type {(view: View) => void} */ action) =>
-      makeButton(text, title, () => view.hasScene && action(view));
+      makeButton(text, title, () => {
+        this.more.open = false; // it would cover what is said
+        if (view.hasScene) action(view);
+      });
     this.more = makeMenu("More", "More controls of the graph",
       makeMenuLine("Show", this.constants, this.flat, this.inspector),
       makeMenuLine("Near the selection", this.hops),
-      makeMenuLine("Picture", this.wheel, makeButton("Full screen", "Full screen", () => fullScreen(view))),
+      makeMenuLine("Picture", this.wheel, makeButton("Full screen", "Full screen", () => this.#fullScreen())),
       makeMenuLine("Save",
         save("SVG", "The whole graph as SVG", saveSvg),
         save("PNG", "The visible part as PNG", savePng),
@@ -94,6 +97,14 @@ export class Toolbar {
     this.view.outside.providers?.();
   }
 
+  #fullScreen() {
+    const { view } = this;
+    this.more.open = false;
+    view.stage.focus(); // so that the arrow keys go through the rewrites
+    if (document.fullscreenElement) document.exitFullscreen();
+    else view.root.requestFullscreen?.().catch(() => view.say("This browser does not allow full screen here"));
+  }
+
   async #readNumbers() {
     const [file] = this.file.files ?? [];
     if (!file) return;
@@ -101,10 +112,4 @@ export class Toolbar {
     if (file.size > MAX_FILE_BYTES) this.view.say(`${file.name} is larger than ${megabytes(MAX_FILE_BYTES / 1e6)}; keep one line for each node`);
     else this.view.outside.numbers?.(file.name, await file.text());
   }
-}
-
-/** @param {View} view */
-function fullScreen(view) {
-  if (document.fullscreenElement) document.exitFullscreen();
-  else view.root.requestFullscreen?.().catch(() => view.say("This browser does not allow full screen here"));
 }
