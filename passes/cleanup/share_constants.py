@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workbench.ir import Constant, Edit, Graph, constant_shape
+from workbench.ir import Graph
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
-from workbench.rewrite.core.content import elements_key
+from workbench.rewrite.core.equal_constants import shared_constants
 
 
 @dataclass(frozen=True)
@@ -55,27 +54,4 @@ class ShareConstants(Pass):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
-        type_keys = {value: _type_key(tensor) for value, tensor in graph.constants.items()}
-        counts = Counter(type_keys.values())
-        groups: dict[Hashable, list[str]] = {}
-        for value, tensor in graph.constants.items():
-            if counts[type_keys[value]] > 1:
-                groups.setdefault(elements_key(tensor), []).append(value)
-        for first, *others in groups.values():
-            removed = [value for value in others if not graph.is_output(value)]
-            if removed:
-                yield _shared(graph, first, removed)
-
-
-def _shared(graph: Graph, first: str, removed: list[str]) -> Rewrite:
-    subject = f"constant '{removed[0]}' holds"
-    if len(removed) > 1:
-        subject = f"constant '{removed[0]}' and {len(removed) - 1:,} other{'s' if len(removed) > 2 else ''} hold"
-    saved = graph.constants[first].nbytes * len(removed)
-    readers = dict.fromkeys(node.name for value in removed for node in graph.users(value))
-    sentence = f"{subject} the same as '{first}'; {saved:,} bytes less"
-    return Rewrite(Edit(replace=dict.fromkeys(removed, first)), sentence, tuple(readers))
-
-
-def _type_key(tensor: Constant) -> tuple[Hashable, ...]:
-    return tensor.dtype, constant_shape(tensor)
+        yield from shared_constants(graph, graph.constants)

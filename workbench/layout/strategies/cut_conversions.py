@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, why_there
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.two_layouts import LayoutProblem, layout_of_images, layout_problem, other_layout
 from workbench.layout.profile import Profile
+from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite.core.rule import Rewrite
 from workbench.solvers.minimum_cut import CutSolution, solve_cut
 
@@ -46,11 +49,24 @@ def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewri
     layouts = infer_layouts(graph, through_reshapes=True)
     problem = layout_problem(graph, layouts, target, weigh)
     as_written = problem.problem.cost(problem.written_sides)
-    if problem.inexact or as_written is None:
-        return
     solution = solve_cut(problem.problem)
-    if solution.cost < as_written:
+    if as_written is None or solution.cost >= as_written:
+        return
+
+    def conversions(of: Graph) -> Iterator[Rewrite]:
         names = converted_by(problem, solution)
-        yield from cut_conversions(
-            graph, names, layouts, target, lambda node, layout: why_there(node, f"in {layout}", target)
-        )
+        return cut_conversions(of, names, layouts, target, lambda node, where: why_there(node, f"in {where}", target))
+
+    trial = graph.copy()
+    for rewrite in conversions(trial):
+        trial.apply(rewrite.edit)
+    for edit, _, _ in tidy_transposes(trial, reshape=False):
+        trial.apply(edit)
+    if _left(trial, weigh) < _left(graph, weigh):  # a problem may be inexact
+        yield from conversions(graph)
+
+
+def _left(graph: Graph, weigh: str) -> tuple[int, int]:
+    """What a strategy minimizes, and what breaks ties; Transposes that move nothing count too."""
+    counts = count_transposes(graph)
+    return (counts.bytes_moved, counts.transposes) if weigh == BYTES else (counts.transposes, counts.bytes_moved)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.rewrite.core.dead_code import dead_node_removals
+from workbench.rewrite.core.equal_constants import shared_constants
 from workbench.rewrite.core.exactness import EXACT, Exactness
 from workbench.rewrite.core.greedy_driver import follow_rules
 from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
@@ -47,8 +48,9 @@ class Pass:
     title:         one line.
     exactness:     how exact a pass without rules is; otherwise each rule has its own.
     demonstration: wrong on purpose, to show a failing verification; it is in no preset and no comparison.
-    live_only:     nodes that nothing reads are removed first, since they would distort costs and the users of a value;
-                   and at the end, so that a second run has none to remove.
+    live_only:     nodes that nothing reads are removed first, since they would distort costs and the users of a value.
+                   At the end they are removed again, and constants that the pass added are those of the graph where
+                   they are equal, so that a second run has nothing to do.
     packages:      what must also be installed, as in `pip install`. If it is missing, the step says so, and does
                    nothing or ends the run.
     """
@@ -139,8 +141,10 @@ class Pass:
 
     def _on_live_nodes(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
         yield from dead_node_removals(graph)
+        given = set(graph.constants)
         facts = yield from cast(Generator[Rewrite, None, object], self.rewrites(graph, context))
         yield from dead_node_removals(graph)
+        yield from shared_constants(graph, graph.constants.keys() - given)
         return facts
 
     def rules_of_run(self) -> tuple[Rule, ...]:
