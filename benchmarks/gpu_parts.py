@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.gpu_beside_torch import MoreToDo, Row, Settings, earlier_rows, networks  # noqa: E402
 
 _SHARES = 8  # processes for ONNX's conformance cases
-_GOES_ON = ("tests", "networks")  # parts that keep the rows of earlier starts
+_GOES_ON = ("tests", "networks", "memory", "profiler", "oneflow", "fusions")  # they keep the rows of earlier starts
 # A line of pytest; with xdist the outcome comes before the name.
 _OUTCOME = re.compile(r"(?:\[gw\d+\] \[ *\d+%\] )?(?:(\S+::\S+) )?(PASSED|FAILED|ERROR|SKIPPED)(?: (\S+::\S+))?")
 _NODE = "node "
@@ -137,7 +137,10 @@ def lanes(settings: Settings) -> Iterator[Row]:
 
 
 def memory(settings: Settings) -> Iterator[Row]:
+    done = {row["variant"].split()[-1] for row in earlier_rows(settings.folder, "memory")}
     for dtype in ("float16", "mixed") if settings.device == "cuda" else ("float32",):
+        if dtype in done:
+            continue
         backends = ("torch", "cuda-graphs", "arena", "lanes")
         yield from _measured(settings, "resnet50", dtype, backends, operators=dtype != "mixed")
 
@@ -196,7 +199,10 @@ def profiler(settings: Settings) -> Iterator[Row]:
         return
     import workbench as wb
 
+    done = {row["network"] for row in earlier_rows(settings.folder, "profiler")}
     for name in ("resnet50", "bert"):
+        if name in done:
+            continue
         os.environ.setdefault("TEARDOWN_CUPTI", "0")  # it is asked twice, beside CUDA graphs
         with tempfile.TemporaryDirectory() as folder:
             graph = wb.load(exported(*network(name, 1, settings.small), Path(folder) / "network.onnx"))
@@ -264,10 +270,13 @@ def oneflow(settings: Settings) -> Iterator[Row]:
 
     dtype = "mixed"
     stages, side = ((1, 1, 1, 1), 64) if settings.small else (RESNET_101, 224)
+    done = {row["batch"] for row in earlier_rows(settings.folder, "oneflow")}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "resnet.onnx"
         onnx.save(resnet(stages, side), path)
         for batch in (2,) if settings.small else (16, 32, 64):
+            if batch in done:
+                continue
             graph = wb.load(path, dims={"N": batch})
             graphs = {"NCHW": wb.optimize(graph, preset="normalize").graph}
             for layout in ("insert-and-cancel", "greedy", "record-then-insert", "optimal", "measured"):
@@ -303,7 +312,10 @@ def fusions(settings: Settings) -> Iterator[Row]:
     }
     backends = ["cuda-graphs", "fused"] if settings.device == "cuda" else ["torch", "fused"]
     dtype = "float16" if settings.device == "cuda" else "float32"
+    done = {row["network"] for row in earlier_rows(settings.folder, "fusions")}
     for name, text in texts.items():
+        if name in done:
+            continue
         file = settings.folder / "fusion.txt"
         file.write_text(f'<ir_version: 10, opset_import: ["": 20]>\n{text}', encoding="utf-8")
         measurement = wb.measure(

@@ -2,8 +2,8 @@
 
 The most important parts run first, each in a process that is ended at its time limit. Its results so far stay:
 FOLDER/PART.jsonl has a row in each line, FOLDER/PART.log the printed text. A second start with the same folder skips
-parts that ended by themselves, and the networks that are measured beside plain torch. `python benchmarks/gpu_section.py
-FOLDER` prints Markdown. --device cpu --small runs everything on any machine in three minutes.
+parts that ended by themselves, and of the others what they have measured. `python benchmarks/gpu_section.py FOLDER`
+prints Markdown. --device cpu --small runs everything on any machine in three minutes.
 
 Beside torch with numpy it needs onnx, onnxruntime, onnx-ir, SQLAlchemy, psutil and pytest, and what these need.
 """

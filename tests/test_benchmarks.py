@@ -17,6 +17,7 @@ import workbench as wb
 from benchmarks import lanes
 from benchmarks.gpu_beside_torch import _LEFT, MoreToDo, Settings, networks
 from benchmarks.gpu_networks import NETWORKS, exported, network
+from benchmarks.gpu_parts import memory, oneflow
 from benchmarks.gpu_section import gpu_measurement
 from benchmarks.on_gpu import run_part
 from sample_models.resnet import RESNET_101, resnet
@@ -170,8 +171,8 @@ def test_a_part_of_the_gpu_benchmark_ends_at_its_limit_with_the_rows_that_it_has
     assert not (tmp_path / "conformance.done").exists()
 
 
-def test_networks_that_were_measured_are_not_measured_again(tmp_path):
-    """One that was not opened is, if time is left; without time another start goes on."""
+def test_what_was_measured_on_a_gpu_is_not_measured_again(tmp_path):
+    """A network that was not opened is, if time is left; without time another start goes on."""
     about = {"network": "resnet50", "batch": 1, "dtype": "float32", "who": "torch"}
     rows = [{**about, "how": "eager", "failed": _LEFT}, {**about, "how": "eager", "median_ms": 1.0}]
     file, settings = tmp_path / "networks.jsonl", Settings("cpu", True, tmp_path, 0.0)
@@ -180,6 +181,9 @@ def test_networks_that_were_measured_are_not_measured_again(tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)), encoding="utf-8")
     with pytest.raises(MoreToDo):
         list(networks(settings))
+    for part, row in ((oneflow, {"batch": 2}), (memory, {"variant": "torch float32"})):
+        (tmp_path / f"{part.__name__}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        assert list(part(settings)) == []
 
 
 @pytest.mark.slow

@@ -82,11 +82,18 @@ def _on_device(label: str, variant: MeasuredVariant, ids: Iterator[int]) -> Iter
     """The events of a recorded run, from its first kernel on."""
     pid = next(ids)
     yield _metadata_event("process_name", pid, None, f"{label}, recorded")
-    streams = {stream: next(ids) for stream in sorted({kernel.stream for kernel in variant.device_kernels})}
-    yield from (_metadata_event("thread_name", pid, tid, f"stream {stream}") for stream, tid in streams.items())
+    threads: dict[str, int] = {}
+    ends: dict[str, int] = {}
     for kernel in variant.device_kernels:
         begin, end = _ns(kernel.start_ms), _ns(kernel.start_ms + kernel.time_ms)
-        yield _complete_event(pid, streams[kernel.stream], kernel.name, begin, end, {})
+        # The branches of a CUDA graph may have one stream's number.
+        names = (f"stream {kernel.stream}{f' ({number})' if number > 1 else ''}" for number in count(1))
+        name = next(name for name in names if ends.get(name, 0) <= begin)
+        if name not in threads:
+            threads[name] = next(ids)
+            yield _metadata_event("thread_name", pid, threads[name], name)
+        ends[name] = end
+        yield _complete_event(pid, threads[name], kernel.name, begin, end, {})
 
 
 def _metadata_event(kind: str, pid: int, tid: int | None, name: str) -> _Event:
