@@ -45,11 +45,15 @@ def test_the_way_is_numbered_and_next_leads_along_it(page):
         page.get_by_role("button", name=f"Next: {name}").click()
         settle(page)
         expect(page_link(page, name.split()[1])).to_have_attribute("aria-current", "page", timeout=30_000)
+    expect(page.get_by_test_id("stSidebar")).to_be_hidden()  # nothing is in it here
     assert page.get_by_role("button", name="Next: ").count() == 0
     go(page, "Streams")
     page.get_by_role("button", name="Back to 2 Optimize").click()
     settle(page)
     GraphView(page)
+    page.get_by_text("The target's layouts, with the fewest").click(force=True)  # the label lies above its caption
+    settle(page)
+    assert "layout{strategy=optimal}" in query(page)["passes"][0]
     page.locator("[data-testid=stMainMenu] button").first.click()
     page.get_by_role("menuitemradio", name="Dark").click()
     page.keyboard.press("Escape")

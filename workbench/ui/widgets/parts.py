@@ -24,11 +24,13 @@ _STYLE = """<style>
 [data-testid="stSidebarContent"] {padding: 0 0.2rem;}
 [data-testid="stSidebarUserContent"] {padding: 0 0.9rem 1rem 0.9rem;}
 [data-testid="stSidebar"] [data-testid="stCheckbox"] p {white-space: normal; line-height: 1.2;}
+[data-testid="stSidebar"]:not(:has([data-testid="stElementContainer"], [data-testid="stSidebarNav"])) {display: none;}
 [data-testid="stSidebarHeader"] {height: 2.2rem; margin-bottom: 0;}
 [data-testid="stVerticalBlock"] {gap: 0.45rem;}
 [data-testid="stSidebar"] [data-testid="stVerticalBlock"] {gap: 0.3rem;}
 [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {min-height: 0; gap: 0.1rem; flex-wrap: nowrap;}
 [data-testid="stSidebar"] [data-testid="stColumn"] {min-width: 0;}
+[data-testid="stSidebar"] .st-key-part_links a {padding: 0.1rem 0.2rem;}
 [data-testid="stSidebar"] button[kind="tertiary"] {min-height: 1.4rem; padding: 0;}
 .st-key-way_next {position: fixed; top: 0.8rem; right: 1rem; width: auto; z-index: 1000001;}
 .st-key-way_next button {min-height: 1.9rem; padding: 0 0.8rem;}
