@@ -163,12 +163,21 @@ def app(profiles_of_app):
             yield address, pid
 
 
-@pytest.fixture
-def tab(browser, app):
-    """A session of its own, for tests that open an address themselves."""
-    from tests.browser import guarded
+@pytest.fixture(scope="session")
+def visits(browser):
+    """The context of the pages that one test after another opens."""
+    from tests.browser import watched_context
 
-    with guarded(browser, app[0]) as opened:
+    with watched_context(browser) as context:
+        yield context
+
+
+@pytest.fixture
+def tab(visits, app):
+    """A session of its own, for tests that open an address themselves."""
+    from tests.browser import guard, new_visitor
+
+    with new_visitor(visits, app[0]) as opened, guard(opened, app[0]):
         yield opened
 
 

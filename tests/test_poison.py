@@ -82,11 +82,11 @@ def on_lanes(executor, tensors):
 
 
 def test_onnx_s_own_cases():
-    names = sorted(cases())[::2]  # those next to each other are of one operator
+    names = sorted(cases())[::4]  # those next to each other are of one operator
     found = {name: of_case(number, name) for number, name in enumerate(names)}
     assert [name for name, ways in found.items() if "wrong" in ways] == []
     counts = Counter(found.values())
-    assert counts["equal", "equal"] > 170 and counts["equal", "left out"] > 520
+    assert counts["equal", "equal"] > 85 and counts["equal", "left out"] > 255
 
 
 def failure_with(executor, dims) -> str | None:
