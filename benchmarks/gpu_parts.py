@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.gpu_beside_torch import MoreToDo, Row, Settings, earlier_rows, networks  # noqa: E402
+from benchmarks.on_gpu import MORE_TO_DO  # noqa: E402
 
 _SHARES = 8  # processes for ONNX's conformance cases
 _GOES_ON = ("tests", "networks", "memory", "profiler", "oneflow", "fusions")  # they keep the rows of earlier starts
@@ -36,7 +37,6 @@ _GOES_ON = ("tests", "networks", "memory", "profiler", "oneflow", "fusions")  # 
 _OUTCOME = re.compile(r"(?:\[gw\d+\] \[ *\d+%\] )?(?:(\S+::\S+) )?(PASSED|FAILED|ERROR|SKIPPED)(?: (\S+::\S+))?")
 _NODE = "node "
 _LONG_MS = 0.02  # operators that are compared one by one
-MORE_TO_DO = 75  # EX_TEMPFAIL of sysexits.h
 
 
 def environment(settings: Settings) -> Iterator[Row]:

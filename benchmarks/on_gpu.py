@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MORE_TO_DO = 75  # the exit code of a part that another start goes on with
+MORE_TO_DO = 75  # the exit code of a part that another start goes on with: EX_TEMPFAIL of sysexits.h
 # The largest share of the whole time for each part; time that it does not use is left for the parts after it.
 SHARES: Mapping[str, float] = {
     "environment": 0.05,

@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 import passes
 from passes.layout.layout_optimal import LayoutOptimal
 from tests.loading import saved
-from tests.running import typed
+from tests.running import outputs, random_inputs, typed
 from tests.test_layout_strategies import networks
 from workbench import api
 from workbench.io import load_model
@@ -189,3 +190,32 @@ def test_no_choice_of_two_layouts_leaves_less_to_move_nor_then_fewer_reshapes(se
             other.apply(edit)
         found.append(cost(other))
     assert cost(api.optimize(graph, ["layout_optimal"], target="cuda").graph) == min(found)
+
+
+VIEWS = {
+    "a transposed vector is the shape of a Reshape": """g (float[2,3] x) => (float[2,3] y) {
+        s = Shape(x)
+        t = Transpose<perm=[0]>(s)
+        y = Reshape(x, t)
+    }""",
+    "the name of a removed shape is taken by another": """g (float[1,6] x, float[1,2,3,1] p, float[1,2,3,1] q)
+        => (float[1,2,3,1] y, float[1,1,2,3] z, float[1,2,1,3] w) <int64[4] z_shape = {1, 2, 1, 3}> {
+        a = Reshape(x, z_shape)
+        y = Transpose<perm=[0,1,3,2]>(a)
+        z = Transpose<perm=[0,3,1,2]>(p)
+        w = Transpose<perm=[0,1,3,2]>(q)
+    }""",
+}
+
+
+@pytest.mark.parametrize("text", VIEWS.values(), ids=VIEWS)
+def test_a_transpose_that_moves_nothing_is_one_reshape_with_the_views_around_it(text):
+    graph = typed(text)
+    inputs = random_inputs(graph)
+    expected = outputs(graph, inputs)
+    for edit, _, _ in tidy_transposes(graph):
+        graph.apply(edit)
+    assert not graph.nodes_of(("Transpose",))
+    found = outputs(graph, inputs)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)

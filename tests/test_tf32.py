@@ -20,6 +20,7 @@ PROGRAMS = [
 CHECK = """
 import sys
 import torch
+from workbench.run.torch.fused.compiling_ahead import was_compiled
 from workbench.support.tf32 import tf32
 
 exec(sys.argv[1])
@@ -28,6 +29,7 @@ matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
 def precisions():
     return [one.fp32_precision for one in (matmul, cudnn.conv, cudnn.rnn, torch.backends.mkldnn.matmul)]
 
+was_compiled("a group")
 before = precisions()
 for allowed, wanted in ((False, "ieee"), (True, "tf32")):
     with tf32(allowed):

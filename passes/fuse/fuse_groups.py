@@ -60,7 +60,7 @@ class FuseGroups(Pass):
     )
 
     title = "Fuse operators into groups"
-    live_only = True
+    cleans_up = True
     exactness = Exactness.BIT_EXACT
 
     extra_examples = (

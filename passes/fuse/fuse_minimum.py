@@ -43,7 +43,7 @@ class FuseMinimum(Pass):
     seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its bound.", least=1)
 
     title = "Fuse operators: proven minimum of memory traffic"
-    live_only = True
+    cleans_up = True
     exactness = Exactness.BIT_EXACT
 
     extra_examples = (

@@ -31,7 +31,7 @@ class FeedInputs(Pass):
     """
 
     title = "Feed inputs in the layout that is used"
-    live_only = True
+    cleans_up = True
     exactness = Exactness.BIT_EXACT
 
     extra_examples = (

@@ -30,7 +30,7 @@ class GiveOutputs(Pass):
     """
 
     title = "Give outputs in the layout in which they are computed"
-    live_only = True
+    cleans_up = True
     exactness = Exactness.BIT_EXACT
 
     extra_examples = (

@@ -30,7 +30,7 @@ class OrderForMemory(Pass):
     )
 
     title = "Execution order: lowest peak of memory"
-    live_only = True
+    cleans_up = True
     exactness = Exactness.BIT_EXACT
 
     extra_examples = (

@@ -36,7 +36,7 @@ class PrecisionIo(Pass):
     """
 
     title = "Precision: inputs and outputs in the types that are computed"
-    live_only = True
+    cleans_up = True
     exactness = Exactness.NARROWED  # ONNX Runtime on a CPU does not round what a Cast to the type gives its kernels
 
     extra_examples = (

@@ -23,7 +23,7 @@ class PrecisionUndo(Pass):
     """
 
     title = "Precision: back to float32"
-    live_only = True
+    cleans_up = True
     exactness = Exactness.NARROWED
 
     extra_examples = (

@@ -23,11 +23,11 @@ def tf32(allowed: bool) -> Iterator[None]:
     before = [setting.fp32_precision for setting in settings]
     products = _if_readable(torch.get_float32_matmul_precision)
     cudnn = _if_readable(lambda: backends.cudnn.allow_tf32)
-    torch.set_float32_matmul_precision("high" if allowed else "highest")
-    backends.cudnn.allow_tf32 = allowed
-    for setting in convolutions:
-        setting.fp32_precision = "tf32" if allowed else "ieee"
     try:
+        torch.set_float32_matmul_precision("high" if allowed else "highest")
+        backends.cudnn.allow_tf32 = allowed
+        for setting in convolutions:
+            setting.fp32_precision = "tf32" if allowed else "ieee"
         yield
     finally:
         if products is not None:

@@ -5,7 +5,9 @@ Each item is (edit, sentence, names of the nodes); the edit is applied before th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape
 from workbench.ir.permutation import compose, is_identity, moves_data, perm_of, permuted
@@ -115,7 +117,8 @@ def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
             target = reshape_to(graph.shape(after.outputs[0]) or ())
         first, last = before or node, after or node
         assert target is not None  # as `_view_after` says
-        operand = shapes.setdefault(tuple(target.tolist()), graph.fresh(f"{last.outputs[0]}_shape"))
+        operand = _existing_shape(graph, shapes, target) or graph.fresh(f"{last.outputs[0]}_shape")
+        shapes[tuple(target.tolist())] = operand
         joined = [one for one in (before, node, after) if one is not None]
         others = " and ".join(str(one) for one in joined if one != node)
         text = f"; one Reshape with {others}" if others else ""
@@ -138,12 +141,20 @@ def _view_before(graph: Graph, node: Node) -> Node | None:
 
 
 def _view_after(graph: Graph, node: Node) -> Node | None:
-    """The view that alone reads the node's result, if a constant says the shape that it gives."""
-    users = graph.users(node.outputs[0])
-    if len(users) != 1 or users[0].op not in VIEWS or not is_only_reader(graph, users[0], node.outputs[0]):
+    """The view that alone reads the node's result, if a constant can say the shape that it gives."""
+    value = node.outputs[0]
+    user = next(iter(graph.users(value)), None)
+    if user is None or user.op not in VIEWS or user.inputs[0] != value or not is_only_reader(graph, user, value):
         return None
-    shape = graph.shape(users[0].outputs[0])
-    return None if shape is None or reshape_to(shape) is None else users[0]
+    shape = graph.shape(user.outputs[0])
+    return None if shape is None or reshape_to(shape) is None else user
+
+
+def _existing_shape(graph: Graph, shapes: Mapping[tuple[int, ...], str], target: np.ndarray) -> str | None:
+    """A constant that holds the shape; one that was removed may have left its name to another."""
+    name = shapes.get(tuple(target.tolist()), "")
+    tensor = graph.constant(name)
+    return name if tensor is not None and _is_shape(tensor) and np.array_equal(tensor.numpy(), target) else None
 
 
 def _is_shape(tensor: Constant) -> bool:

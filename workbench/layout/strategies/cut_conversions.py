@@ -44,7 +44,8 @@ def cut_conversions(
 def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewrite]:
     """Convert operators between Transposes that move no element, so that the fewest of those are left.
 
-    For a search to which orders of axes that are equal in memory are one order. Nothing else gets worse.
+    A search that takes orders of axes that are equal in memory for one order does not see such Transposes. The trial
+    below ensures that what is minimized gets no worse.
     """
     layouts = infer_layouts(graph, through_reshapes=True)
     problem = layout_problem(graph, layouts, target, weigh)
@@ -62,7 +63,7 @@ def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewri
         trial.apply(rewrite.edit)
     for edit, _, _ in tidy_transposes(trial, reshape=False):
         trial.apply(edit)
-    if _left(trial, weigh) < _left(graph, weigh):  # a problem may be inexact
+    if _left(trial, weigh) < _left(graph, weigh):  # it may not be, since a problem may be inexact
         yield from conversions(graph)
 
 

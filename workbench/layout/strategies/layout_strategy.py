@@ -29,7 +29,7 @@ class LayoutStrategy(Pass):
 
     strategy: ClassVar[str] = ""
     times_operators: ClassVar[bool] = False
-    live_only: ClassVar[bool] = True
+    cleans_up: ClassVar[bool] = True
 
     def prepare(self, graph: Graph) -> bool:
         """Costs need the sizes of values that earlier passes created."""

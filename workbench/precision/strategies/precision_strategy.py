@@ -89,7 +89,7 @@ class PrecisionStrategy(Pass):
     strategy: ClassVar[str] = ""
     shares_casts: ClassVar[bool] = True
     exactness: ClassVar[Exactness] = Exactness.NARROWED
-    live_only: ClassVar[bool] = True
+    cleans_up: ClassVar[bool] = True
 
     type: str = option("float16", "The narrower type.", choices=tuple(NARROW_TYPES))
     keep: str = option("", "Patterns of names of nodes that stay in float32, separated by commas: /head/*,Pow_12.")

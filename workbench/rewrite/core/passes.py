@@ -48,9 +48,9 @@ class Pass:
     title:         one line.
     exactness:     how exact a pass without rules is; otherwise each rule has its own.
     demonstration: wrong on purpose, to show a failing verification; it is in no preset and no comparison.
-    live_only:     nodes that nothing reads are removed first, since they would distort costs and the users of a value.
-                   At the end they are removed again, and constants that the pass added are those of the graph where
-                   they are equal, so that a second run has nothing to do.
+    cleans_up:     nodes that nothing reads are removed first, since they would distort costs and the users of a value.
+                   They are removed again at the end, and constants that the pass added give way to equal ones, so
+                   that a second run has nothing to do.
     packages:      what must also be installed, as in `pip install`. If it is missing, the step says so, and does
                    nothing or ends the run.
     """
@@ -58,7 +58,7 @@ class Pass:
     title: ClassVar[str] = ""
     exactness: ClassVar[Exactness] = Exactness.ROUNDING
     demonstration: ClassVar[bool] = False
-    live_only: ClassVar[bool] = False
+    cleans_up: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
     rules: ClassVar[tuple[Rule, ...]] = ()
     extra_examples: ClassVar[tuple[Example, ...]] = ()
@@ -129,7 +129,7 @@ class Pass:
         if not self.rules:
             if not self.exactness.runs_in(context.mode):
                 return iter(())
-            return self._on_live_nodes(graph, context) if self.live_only else self.rewrites(graph, context)
+            return self._with_cleanup(graph, context) if self.cleans_up else self.rewrites(graph, context)
 
         def is_allowed(graph: Graph, proposed: Rewrite) -> bool:
             if proposed in leave_out or (context.mode == EXACT and newly_prepacked(graph, proposed.edit)):
@@ -139,7 +139,7 @@ class Pass:
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return follow_rules(rules, graph, self, is_allowed)
 
-    def _on_live_nodes(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
+    def _with_cleanup(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
         yield from dead_node_removals(graph)
         given = set(graph.constants)
         facts = yield from cast(Generator[Rewrite, None, object], self.rewrites(graph, context))

@@ -40,6 +40,7 @@ def measured_gain(opened: Opened, history: History) -> Measurement | None:
 
 
 def is_measured_now(opened: Opened, history: History) -> bool:
+    """Whether a job measures the gain of the history, or waits to."""
     job = opened.jobs.by_key.get(JOB)
     return job is not None and job.request == id(history) and not job.is_done(within_s=0)
 

@@ -1,5 +1,5 @@
 // @ts-check
-// The whole graph in a corner, in the colours of the last pane, with a frame around the visible part. It is hidden when most of the graph is visible, or above a box of the shown rewrite.
+// The whole graph in a corner, in the colours of the last pane, with a frame around the visible part. It is hidden when most of the graph is visible, or if it would cover a box of the shown rewrite.
 
 import { plainFill } from "./boxes.js";
 import { contextOf } from "./dom.js";

@@ -128,7 +128,8 @@ def _end_failed(graph: Any, device: int, pool: Any) -> None:
         return
     torch._C._cuda_releasePool(device, pool)
     _FAILED.append(graph)
-    _POOLS.pop(device, None)
+    if device in _POOLS and _POOLS[device].handle == pool:
+        del _POOLS[device]
     empty = torch.cuda.CUDAGraph()
     with warnings.catch_warnings(), torch.cuda.graph(empty, None, _stream(device), _THREAD):
         warnings.simplefilter("ignore")  # it is empty, and on leaving it the generator is free

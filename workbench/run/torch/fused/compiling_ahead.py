@@ -14,11 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from workbench.run.torch.executor.compilers import enable_compile_cache
 from workbench.run.torch.fused.tracing import TracedGroup
+from workbench.support.tf32 import tf32
 
 _GROUPS_PER_PROCESS = 8  # a process takes about ten seconds to start, and a second for each group
 _NAME = "workbench.run.torch.fused.compiling_ahead"
@@ -40,7 +42,7 @@ def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compile
     if processes < 2:
         return
     # Generated code and the key of the cache depend on these settings.
-    settings = [str(torch.get_num_threads()), str(int(torch.backends.cuda.matmul.allow_tf32))]
+    settings = [str(torch.get_num_threads()), torch.backends.cuda.matmul.fp32_precision]
     with tempfile.TemporaryDirectory() as folder:
         for number, group in enumerate(missing.values()):
             (Path(folder) / f"{number}.group").write_bytes(pickle.dumps(_portable(group)))
@@ -75,7 +77,7 @@ def _mark(structure: Hashable) -> Path:
     import torch
 
     enable_compile_cache()
-    key = repr((structure, torch.__version__, torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32))
+    key = repr((structure, torch.__version__, torch.get_num_threads(), torch.backends.cuda.matmul.fp32_precision))
     return Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]) / "groups" / hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -85,14 +87,12 @@ def _portable(group: TracedGroup) -> tuple[Any, list[tuple[Any, ...]]]:
     return group.module, layouts
 
 
-def _compile_share(folder: Path, threads: int, tf32: bool, processes: int, share: int) -> None:
+def _compile_share(folder: Path, processes: int, share: int) -> None:
     """Compile this process's share of the groups."""
     import torch
     from torch._inductor import config
 
     enable_compile_cache()
-    torch.set_num_threads(threads)
-    torch.backends.cuda.matmul.allow_tf32 = tf32
     parent = os.getppid()
     for path in sorted(folder.glob("*.group"))[share::processes]:
         if os.getppid() != parent:  # it was killed, and could not end this process
@@ -112,5 +112,9 @@ def _compile_share(folder: Path, threads: int, tf32: bool, processes: int, share
 
 
 if __name__ == "__main__":
-    threads, tf32, processes, share = map(int, sys.argv[2:])
-    _compile_share(Path(sys.argv[1]), threads, bool(tf32), processes, share)
+    import torch
+
+    folder, threads, precision, processes, share = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    with nullcontext() if precision == "none" else tf32(precision == "tf32"):
+        _compile_share(Path(folder), int(processes), int(share))
