@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import urllib.request
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -72,6 +73,15 @@ FOREIGN_ORIGINS = [
     ),
     *("chrome-extension://localhost:{port}", "http://localhost:{port}/x", "localhost:{port}", ""),
 ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "led"),
+    {"/open?step=1": "/?step=1", "/measure": "/run", "/learn?lesson=fusion": "/lessons?lesson=fusion"}.items(),
+)
+def test_the_title_of_a_page_is_an_address_too(app, typed, led):
+    with urllib.request.urlopen(f"{app[0]}{typed}", timeout=30) as page:
+        assert page.url == f"{app[0]}{led}" and page.status == 200
 
 
 @pytest.mark.parametrize("host", OWN_HOSTS)

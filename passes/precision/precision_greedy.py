@@ -73,18 +73,18 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
     graph, narrow = choices.graph, choices.narrow
     sides: dict[str, int] = {}
     exists: dict[str, set[int]] = {}  # by value: the sides in which it exists after the walk so far
-    open_sides: dict[str, str] = {}  # by value that nothing read so far: the operator, which takes its reader's side
+    undecided: dict[str, str] = {}  # by value that nothing has read: its operator, which takes the first reader's side
     for node in graph.nodes:
         call = choices.calls.get(node.name)
         if call is None:
             continue
         operands = [node.inputs[index] for index in call.inputs if node.inputs[index] not in graph.constants]
         if not operands and node.name not in choices.fixed:
-            open_sides.update({node.outputs[index]: node.name for index in call.outputs})
+            undecided.update({node.outputs[index]: node.name for index in call.outputs})
             sides[node.name] = type_side(call.dtype)
             continue
         for value in operands:
-            if value not in open_sides:
+            if value not in undecided:
                 exists.setdefault(value, {written_side(graph, value)})
         costs = [
             sum(
@@ -97,11 +97,11 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
         side = choices.fixed.get(node.name, LAST_SIDE if costs[LAST_SIDE] < costs[FIRST_SIDE] else FIRST_SIDE)
         sides[node.name] = side
         for value in operands:
-            if value in open_sides:
-                source = graph.node(open_sides[value])
+            if value in undecided:
+                source = graph.node(undecided[value])
                 sides[source.name] = side
                 for result in source.outputs:
-                    open_sides.pop(result, None)
+                    undecided.pop(result, None)
                     exists[result] = {side}
             exists[value].add(side)
         exists.update({node.outputs[index]: {side} for index in call.outputs})

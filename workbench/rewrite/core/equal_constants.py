@@ -11,9 +11,9 @@ from workbench.rewrite.core.rule import Rewrite
 
 
 def shared_constants(graph: Graph, names: Collection[str]) -> Iterator[Rewrite]:
-    """Replace those of the named constants that an earlier constant equals, all equal ones in one rewrite.
+    """Replace each named constant that equals an earlier constant, all that are equal in one rewrite.
 
-    One that is an output of the graph keeps its name. Each rewrite must be applied before the next is asked for.
+    An output of the graph is not replaced. Each rewrite must be applied before the next is asked for.
     """
     type_keys = {value: _type_key(tensor) for value, tensor in graph.constants.items()}
     counts, wanted = Counter(type_keys.values()), {type_keys[name] for name in names}

@@ -1,9 +1,9 @@
 """A measurement in Chrome's Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
 The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Each variant is a process,
-with the threads of `_THREADS`. The kernels of a recorded run on a GPU are another, with a thread for each stream. Times
-are microseconds from the beginning of a run operator by operator, or of the first kernel, in whole nanoseconds:
-Perfetto drops a slice that overlaps with another of its thread.
+with the threads of `_THREADS`. The kernels of a recorded run on a GPU are another process, with a thread for each
+stream. Times are microseconds from the beginning of a run operator by operator, or of the first kernel, in whole
+nanoseconds: Perfetto drops a slice that overlaps with another of its thread.
 """
 
 from __future__ import annotations

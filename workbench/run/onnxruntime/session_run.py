@@ -46,7 +46,7 @@ class SessionRun:
         self.kernels, self.streams = (), None
 
     def device_kernels(self) -> list[DeviceKernel]:
-        """None: its kernels are not asked for."""
+        """Empty: ONNX Runtime is not asked for its kernels."""
         return []
 
     def _open(self) -> None:

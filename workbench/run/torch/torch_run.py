@@ -212,7 +212,7 @@ class TorchRun:
         return [replace(one, dtype=TF32) if one.dtype == "float32" else one for one in result]
 
     def device_kernels(self) -> list[DeviceKernel]:
-        """Those of one replay of a recorded run; of other runs none, since their launches decide when they begin."""
+        """Those of one replay of a recorded run. Empty for other runs, whose launches decide when kernels begin."""
         return [] if self._recording is None or self._gpu is None else device_kernels(self._run, self._gpu)
 
 

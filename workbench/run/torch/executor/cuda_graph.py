@@ -85,7 +85,7 @@ def captured(executor: TorchExecutor, tensors: Mapping[str, Any], run: RunOnce) 
             workspaces = held - torch.cuda.memory_allocated()
     except (RuntimeError, UserError) as error:  # an operator synchronizes with the device, or runs on the CPU
         torch.cuda.synchronize(executor.device)
-        cause = error if isinstance(error, UserError) else error.__context__ or error  # that which names an operator
+        cause = error if isinstance(error, UserError) else error.__context__ or error  # the one that names an operator
         raise NotCaptured(why_not(executor, tensors, cause)) from error
 
     def replay() -> Mapping[str, Any]:

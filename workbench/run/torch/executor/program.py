@@ -367,7 +367,7 @@ def store(step: Instruction, results: Sequence[Any], registers: list[Any]) -> No
     """Put what a step has computed into its registers, and free what no later step reads."""
     for register, value in zip(step.outputs, results, strict=False):
         registers[register] = value
-    registers[ABSENT] = None  # where a result that nothing reads came
+    registers[ABSENT] = None  # a result that nothing reads was put there
     for register in step.frees:
         registers[register] = None
 

@@ -99,7 +99,7 @@ def _compile_share(folder: Path, processes: int, share: int) -> None:
             return
         module, layouts = pickle.loads(path.read_bytes())
         operands: list[Any] = [
-            torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()  # indices are inside
+            torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()  # an index is in range
             for shape, stride, dtype, device in layouts
         ]
         try:
