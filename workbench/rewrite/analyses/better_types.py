@@ -45,17 +45,21 @@ def _is_computed(graph: Graph, value: str) -> bool:
 
 
 def _common_names(graph: Graph, results: Mapping[str, TensorType]) -> dict[str, str]:
-    """The name of each size that has only symbols that an inference generated, by all such symbols, present and new."""
+    """The name of each size that has symbols that an inference generated, by all such symbols, present and new.
+
+    It is a symbol of the inputs if some value says that the size is that one, and otherwise a generated symbol.
+    """
     names: dict[str, str] = {}
     for value, type_ in results.items():
         known = graph.tensor_type(value)
         for dim, present in _pairs(type_, known):
             if not (isinstance(dim, str) and isinstance(present, str)):
                 continue
-            if is_generated_symbol(dim) and is_generated_symbol(present):
-                first, second = _root(names, present), _root(names, dim)
-                if first != second:
-                    names[second] = first
+            first, second = _root(names, present), _root(names, dim)
+            if not is_generated_symbol(second):
+                first, second = second, first
+            if first != second and is_generated_symbol(second):
+                names[second] = first
     return {symbol: _root(names, symbol) for symbol in names}
 
 
