@@ -183,6 +183,7 @@ CONVERTED = [
         if not (op == "Sum" and v > 12)
     ),
     (7, f"g ({X}) => (y) <float[3] s = {{1, 2, 3}}> {{ y = BatchNormalization (x, s, s, s, s) }}"),
+    (13, f"g ({X}) => (y) <float[3] s = {{1, 2, 3}}> {{ y, m, v, a, b = BatchNormalization (x, s, s, s, s) }}"),
     (8, f"g ({X}) => (y) {{ y = Dropout (x) }}"),
     (9, f"g ({X}) => (y) {{ y = Clip <min = -0.5, max = 0.25> (x) }}"),
     (10, f"g ({X}) => (y) {{ y = Pad <pads = [0, 0, 1, 1, 0, 0, 2, 2], value = 3.0> (x) }}"),

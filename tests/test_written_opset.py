@@ -26,6 +26,12 @@ X = "float[2,3,4,4] x"
 S4 = "float[4] s = {1, 1, 2, 3}"
 # What is valid at opset 23, the opset that it is written at, and operators there ("" if they stay the same).
 WRITTEN = [
+    (
+        "g (float[2,3,4,4] x) => (float[2,3,4,4] y) <float[3] s = {1, 2, 3}>"
+        " { y, m, v = BatchNormalization <training_mode = 1> (x, s, s, s, s) }",
+        13,
+        "",
+    ),
     *((f"g ({X}) => (y) <int64[2] a = {{1, -1}}> {{ y = Reduce{op} (x, a) }}", 7, "") for op in
       ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")),
     (f"g ({X}) => (y) <int64[2] a = {{1, -1}}> {{ y = ReduceMax <keepdims = 0> (x, a) }}", 7, ""),

@@ -50,6 +50,9 @@ def match_split_into_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
 def match_same_shape(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     source, result = node.inputs[0], node.outputs[0]
     shape = graph.shape(source)
+    target = graph.constant(node.inputs[1]) if node.op == "Expand" else None
+    if shape is not None and target is not None and len(shape) >= target.numpy().size and (target.numpy() == 1).all():
+        return replace_with_operand(graph, node, source, f"{node} repeats '{source}' once along every axis; removed")
     if shape is None or not is_same_shape(shape, graph.shape(result)):
         raise NoMatch(f"'{source}' is not known to have the shape that {node} gives it")
     dims = ",".join(map(str, shape))
@@ -129,6 +132,7 @@ class RemoveNoops(Pass):
     - Identity; Cast and CastLike to the type of the operand; Concat, Sum, Mean, Max and Min of one operand; Split into
       one piece;
     - Reshape, Flatten, Squeeze, Unsqueeze and Expand to the shape of the operand, symbolic dims included;
+      Expand to sizes of 1 only;
     - Slice of everything, Pad by nothing, Tile by one, Resize by one;
     - MaxPool of one element and stride 1, of integers, and of float32 with two spatial axes.
 

@@ -2,6 +2,9 @@
 
 Exporters wrote LayerNormalization into files of opset 9 to 16. ONNX's converter rejects unknown operators,
 so such nodes are replaced by Identities until the model has been converted.
+
+A BatchNormalization that trained had five results before opset 14; since then it has three and an attribute.
+The converter rejects the last two results and does not write the attribute.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Iterable
 
 from onnx import ModelProto, NodeProto, helper
 
-from workbench.io.checks import EARLY, every_node, is_early, opset_of
+from workbench.io.checks import EARLY, every_graph, every_node, is_early, opset_of
 
 
 def set_aside(model: ModelProto, nodes: Iterable[NodeProto]) -> tuple[ModelProto, dict[str, NodeProto]]:
@@ -34,3 +37,22 @@ def put_back(model: ModelProto, aside: dict[str, NodeProto]) -> None:
         if early is not None:
             early.input[0] = node.input[0]
             node.CopyFrom(early)
+
+
+def drop_saved_statistics(model: ModelProto) -> None:
+    """Remove the last two results of each BatchNormalization that trains before opset 14, if nothing reads them."""
+    norms = [node for node in every_node(model) if node.op_type == "BatchNormalization" and len(node.output) == 5]
+    if not norms:
+        return
+    read = {value for node in every_node(model) for value in node.input}
+    read.update(value.name for graph in every_graph(model) for value in graph.output)
+    for node in norms:
+        if read.isdisjoint(node.output[3:]):
+            del node.output[3:]
+
+
+def mark_training(model: ModelProto) -> None:
+    """Give a BatchNormalization with more than one result the attribute that says so since opset 14."""
+    for node in every_node(model):
+        if node.op_type == "BatchNormalization" and len(node.output) > 1:
+            node.attribute.append(helper.make_attribute("training_mode", 1))

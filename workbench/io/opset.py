@@ -28,7 +28,7 @@ from workbench.inference.shapes import TypesOfFile
 from workbench.io.checks import every_graph, every_node, opset_of
 from workbench.io.errors import LoadError
 from workbench.io.kernels import newest_opset
-from workbench.io.legacy_operators import put_back, set_aside
+from workbench.io.legacy_operators import drop_saved_statistics, mark_training, put_back, set_aside
 from workbench.io.signature_changes import is_valid_unchanged
 from workbench.ir.from_proto import bodies
 from workbench.ir.text import OPSET
@@ -106,7 +106,12 @@ def _converted(
     if version < 13:
         for graph in every_graph(result):
             _flatten_hardmax(graph, conversion)
+    trains = version < 14 <= target and "BatchNormalization" in operators
+    if trains:
+        drop_saved_statistics(result)
     _convert_graph(result.graph, {}, conversion)
+    if trains:
+        mark_training(result)
     if not _CHANGED_DEFAULTS.isdisjoint(operators):
         _keep_old_defaults(model, result, version)
     del result.functions[:]

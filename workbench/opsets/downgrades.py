@@ -184,6 +184,14 @@ def _reshape_14(node: Node, scope: Scope) -> list[Node]:
     return [_changed(node, 2, ("allowzero",))]
 
 
+def _batch_normalization_14(node: Node, scope: Scope) -> list[Node]:
+    """Five results said that it trains."""
+    trains = _attribute(node, "training_mode", 0)
+    missing = 5 - len(node.outputs) if trains else 0
+    outputs = (*node.outputs, *(scope.names.fresh(f"{node.outputs[0]}_statistic") for _ in range(missing)))
+    return [_changed(node, len(node.inputs), ("training_mode",)).replace(outputs=outputs)]
+
+
 def _cast_like_15(node: Node, scope: Scope) -> list[Node]:
     target_type = scope.type(node.inputs[1])
     if target_type is None:
@@ -281,6 +289,7 @@ DOWNGRADES: Mapping[tuple[str, int], Downgrade] = {
     **{(name, 13): _without_axis for name in ("QuantizeLinear", "DequantizeLinear")},
     **{(name, 8): _equal_shapes for name in ("Max", "Min", "Sum", "Mean")},
     **{(name, 18): _without("reduction", "max", "min") for name in ("ScatterElements", "ScatterND")},
+    ("BatchNormalization", 14): _batch_normalization_14,
     ("CastLike", 15): _cast_like_15,
     ("Clip", 11): _clip_11,
     ("DFT", 20): _dft_20,

@@ -15,7 +15,10 @@ from workbench.ir.types import MissingConstant
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.metrics.transpose_cost import elements_saved
+from workbench.rewrite.analyses.across_views import merged_across
 from workbench.rewrite.analyses.reshapes import VIEWS
+from workbench.rewrite.core.guards import is_same_shape
+from workbench.rewrite.core.rule import NoMatch
 
 EditWithSentence = tuple[Edit, str, tuple[str, ...]]
 _MAX_RANK = 8  # of a shape for which an equal constant is looked for
@@ -25,6 +28,8 @@ def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithS
     """Remove or merge unused, inverse and repeated Transposes until nothing changes.
 
     reshape: Transposes that move no element then become Reshapes, one with the views before and after them.
+        Two views that meet, because a Transpose between them is gone, become one Reshape or none,
+        with elementwise operators between them too.
     """
     waiting = [node.name for node in graph.nodes if node.op == "Transpose"]
     while waiting:
@@ -40,6 +45,7 @@ def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithS
         waiting.extend(neighbours)
     if reshape:
         yield from _as_reshapes(graph)
+        yield from _joined_views(graph)
 
 
 def _neighbours(graph: Graph, node: Node) -> list[str]:
@@ -132,6 +138,43 @@ def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
             f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved{text}",
             tuple(one.name for one in joined),
         )
+
+
+def _joined_views(graph: Graph) -> Iterator[EditWithSentence]:
+    """A Reshape that follows a view, or elementwise operators after a view: one Reshape before them, or none."""
+    for name in [node.name for node in graph.nodes if node.op == "Reshape"]:
+        node = graph.find(name)
+        if node is None:
+            continue
+        joined = _joined(graph, node) or _joined_across(graph, node)
+        if joined is not None:
+            yield joined
+
+
+def _joined(graph: Graph, node: Node) -> EditWithSentence | None:
+    before, shape = graph.producer(node.inputs[0]), graph.shape(node.outputs[0])
+    if before is None or before.op not in VIEWS or shape is None:
+        return None
+    source, names = before.inputs[0], (before.name, node.name)
+    removed = names if is_only_reader(graph, node, before.outputs[0]) else (node.name,)
+    if is_same_shape(graph.shape(source), shape) and not graph.is_output(node.outputs[0]):
+        edit = Edit(remove=removed, replace={node.outputs[0]: source})
+        return edit, f"{node} gives the shape of '{source}' again, of which {before} is a view; removed", names
+    target = reshape_to(shape)
+    if target is None or removed != names:
+        return None
+    operand = graph.fresh(f"{node.outputs[0]}_shape")
+    merged = Node("Reshape", (source, operand), node.outputs, name=node.name)
+    edit = Edit(remove=names, insert=(merged,), constants={operand: constant(target)})
+    return edit, f"{node} overrides the shape that {before} gives; one Reshape", names
+
+
+def _joined_across(graph: Graph, node: Node) -> EditWithSentence | None:
+    try:
+        rewrite = merged_across(graph, node)
+    except NoMatch:
+        return None
+    return rewrite.edit, rewrite.sentence, rewrite.nodes
 
 
 def _view_before(graph: Graph, node: Node) -> Node | None:

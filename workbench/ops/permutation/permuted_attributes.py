@@ -70,8 +70,14 @@ def _propagate_quantize(graph: Graph, node: Node, perm: Permutation) -> Permuted
     return PermutedCall(tuple(i for i, v in enumerate(node.inputs) if v), (perm,), attributes)  # one scale per block
 
 
+def _axes_operand(graph: Graph, node: Node) -> list[int] | None:
+    if "axes" in node.attributes:  # of a file that cannot be converted
+        raise NotPermutable(f"{node} comes from an opset in which axes are an attribute")
+    return constant_numbers(graph, node, 1)
+
+
 def _propagate_reduce(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    axes = constant_numbers(graph, node, 1)
+    axes = _axes_operand(graph, node)
     rank, position = len(perm), inverse(perm)
     if not axes and node.attr("noop_with_empty_axes"):
         return PermutedCall((0,), (perm,))
@@ -83,7 +89,7 @@ def _propagate_reduce(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
 
 
 def _propagate_squeeze(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    axes = constant_numbers(graph, node, 1)
+    axes = _axes_operand(graph, node)
     if axes is None:
         return PermutedCall((0,), (without_axes(perm, _axes_of_size_1(graph, node)),))
     removed = {a % len(perm) for a in axes}
@@ -100,7 +106,7 @@ def _axes_of_size_1(graph: Graph, node: Node) -> set[int]:
 
 
 def _propagate_unsqueeze(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    axes = constant_numbers(graph, node, 1)
+    axes = _axes_operand(graph, node)
     if axes is None:
         raise NotPermutable(f"{node} names no axes")
     rank = len(perm) + len(axes)
