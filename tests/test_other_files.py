@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.conftest import ROOT
 from tests.loading import refusal
 from tests.loading import run as run_file
+from workbench import api
 from workbench.io import load_model
 
 SAMPLE = ROOT / "sample_models" / "conv_relu_conv_relu.onnx"
@@ -102,6 +103,30 @@ def test_a_model_without_its_weights_opens_as_a_graph(without_weights, run, tmp_
         "not run, until it is put beside the model\n"
     )
     assert run("report", without_weights, "-o", tmp_path / "r.html", "--passes", "remove_noops", "--no-verify")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["share_constants", "layout_optimal", "layout_blocked", "layout_greedy"])
+def test_passes_over_layouts_show_a_model_without_its_weights(tmp_path, name):
+    """Two equal biases that a layout permutes, and a vector that could be the shape of a Reshape."""
+    shapes = {"w": (8, 8, 1, 1), "b": (1, 8, 1, 1), "c": (1, 8, 1, 1)}
+    weights = [numpy_helper.from_array(np.ones(shape, np.float32), value) for value, shape in shapes.items()]
+    weights.append(numpy_helper.from_array(np.ones(5, np.int64), "five"))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Add", ["a", "b"], ["d"]),
+        helper.make_node("GlobalAveragePool", ["d"], ["p"]),
+        helper.make_node("Add", ["p", "c"], ["y"]),
+        helper.make_node("Add", ["n", "five"], ["m"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 4, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 1, 1])
+    n, m = (helper.make_tensor_value_info(value, TensorProto.INT64, [5]) for value in "nm")
+    graph = helper.make_graph(nodes, "g", [x, n], [y, m], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    os.remove(tmp_path / "w.bin")
+    history = api.optimize(load_model(tmp_path / "m.onnx"), [name], target="cuda")
+    assert any("Conv_NHWC" in node.op for node in history.graph.nodes) == name.startswith("layout")
 
 
 def test_a_missing_weight_that_decides_a_shape_is_named(tmp_path):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias, TypeVar
 
-import numpy as np
-
 from workbench.ir.graph import Graph
 from workbench.ir.node import Node
-from workbench.ir.types import Constant, constant_shape, lazy_constant
+from workbench.ir.types import Constant, constant_shape, rearranged_constant
 
 Permutation: TypeAlias = tuple[int, ...]
 _T = TypeVar("_T")
@@ -60,7 +58,7 @@ def channels_first(rank: int) -> Permutation:
 def permuted_constant(tensor: Constant, perm: Permutation) -> Constant:
     """The constant, transposed at each access, so that the weight in its file stays the only copy."""
     shape = permuted(constant_shape(tensor), perm)
-    return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)
+    return rearranged_constant(tensor, lambda elements: elements.transpose(perm), shape)
 
 
 def perm_of(graph: Graph, node: Node) -> Permutation | None:

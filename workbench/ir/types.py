@@ -103,6 +103,18 @@ class MissingConstant(onnx_ir.LazyTensor):
     """A constant of which only name and type are known: reading its elements raises."""
 
 
+def rearranged_constant(
+    tensor: Constant, rearrange: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]
+) -> Constant:
+    """A constant with the elements of another in another order, at each access; missing if that one is."""
+    kind = MissingConstant if isinstance(tensor, MissingConstant) else onnx_ir.LazyTensor
+
+    def read() -> Constant:
+        return onnx_ir.tensor(np.ascontiguousarray(rearrange(tensor.numpy())))
+
+    return kind(read, dtype=tensor.dtype, shape=onnx_ir.Shape(shape))
+
+
 def constant_shape(tensor: Constant) -> tuple[int, ...]:
     return tuple(map(int, tensor.shape))  # type: ignore[arg-type]
 

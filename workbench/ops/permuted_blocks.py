@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.ir import Constant, Graph, Node, constant_shape, lazy_constant
+from workbench.ir import Constant, Graph, Node, constant_shape
 from workbench.ir.permutation import channels_first, channels_last, permuted
+from workbench.ir.types import rearranged_constant
 from workbench.ops.blocked import OLDEST_BLOCKED_OPSET, OPERATORS, blocked_op
 from workbench.ops.contract import contracts, layout_of
 from workbench.ops.permutation.kinds import NotPermutable, with_attributes
@@ -192,8 +193,7 @@ def _blocked_constant(value: str, tensor: Constant, layout: str, block: int) -> 
     split = (batch, channels // inner, inner, height, width)
     result = (batch, channels // inner, height, width, inner)
 
-    def numbers() -> np.ndarray:
-        image = tensor.numpy().reshape(full).transpose(perm)
-        return np.ascontiguousarray(image.reshape(split).transpose(0, 1, 3, 4, 2))
+    def blocked(elements: np.ndarray) -> np.ndarray:
+        return elements.reshape(full).transpose(perm).reshape(split).transpose(0, 1, 3, 4, 2)
 
-    return lazy_constant(numbers, tensor.dtype, result)
+    return rearranged_constant(tensor, blocked, result)

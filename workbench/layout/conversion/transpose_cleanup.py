@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape
 from workbench.ir.permutation import compose, is_identity, moves_data, perm_of, permuted
+from workbench.ir.types import MissingConstant
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.metrics.transpose_cost import elements_saved
@@ -202,7 +203,8 @@ def _existing_shape(graph: Graph, shapes: Mapping[tuple[int, ...], str], target:
 
 def _is_shape(tensor: Constant) -> bool:
     shape = constant_shape(tensor)
-    return tensor.dtype == DataType.INT64 and len(shape) == 1 and shape[0] <= _MAX_RANK
+    is_vector = tensor.dtype == DataType.INT64 and len(shape) == 1 and shape[0] <= _MAX_RANK
+    return is_vector and not isinstance(tensor, MissingConstant)
 
 
 def _numbers(tensor: Constant) -> tuple[int, ...]:

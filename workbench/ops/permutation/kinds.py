@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.ir import Constant, Graph, Node, constant, constant_shape, lazy_constant
+from workbench.ir import Constant, Graph, Node, constant, constant_shape
 from workbench.ir.permutation import Permutation, is_identity, permuted
+from workbench.ir.types import rearranged_constant
 
 ALL_OPERANDS, FIRST_OPERAND, NO_OPERAND = "all", "first", "none"
 
@@ -132,9 +133,7 @@ def aligned(tensor: Constant, perm: Permutation) -> Constant | None:
     full = (1,) * (len(perm) - len(shape)) + shape
     if all(d == 1 for d in full):
         return None
-    return lazy_constant(
-        lambda: np.ascontiguousarray(tensor.numpy().reshape(full).transpose(perm)), tensor.dtype, permuted(full, perm)
-    )
+    return rearranged_constant(tensor, lambda elements: elements.reshape(full).transpose(perm), permuted(full, perm))
 
 
 def alignment_of(perm: Permutation, rank: int) -> tuple[Permutation, tuple[int, ...]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
 
 from workbench.ir import Constant, Edit, Graph, constant_shape
+from workbench.ir.types import MissingConstant
 from workbench.rewrite.core.content import elements_key
 from workbench.rewrite.core.rule import Rewrite
 
@@ -13,12 +14,14 @@ from workbench.rewrite.core.rule import Rewrite
 def shared_constants(graph: Graph, names: Collection[str]) -> Iterator[Rewrite]:
     """Replace each named constant that equals an earlier constant, all that are equal in one rewrite.
 
-    An output of the graph is not replaced. Each rewrite must be applied before the next is asked for.
+    An output of the graph is not replaced, and a missing constant stays as it is. Each rewrite must be applied before
+    the next is asked for.
     """
-    type_keys = {value: _type_key(tensor) for value, tensor in graph.constants.items()}
-    counts, wanted = Counter(type_keys.values()), {type_keys[name] for name in names}
+    known = {value: tensor for value, tensor in graph.constants.items() if not isinstance(tensor, MissingConstant)}
+    type_keys = {value: _type_key(tensor) for value, tensor in known.items()}
+    counts, wanted = Counter(type_keys.values()), {type_keys[name] for name in names if name in known}
     groups: dict[Hashable, list[str]] = {}
-    for value, tensor in graph.constants.items():
+    for value, tensor in known.items():
         if counts[type_keys[value]] > 1 and type_keys[value] in wanted:
             groups.setdefault(elements_key(tensor), []).append(value)
     for first, *others in groups.values():
