@@ -226,15 +226,17 @@ class RemoveNoops(Pass):
             ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"),
             match_same_shape,
             Example(
-                before="""g (float[2,3] x) => (float[2,3] y) <int64[2] s = {-1, 3}> {
+                before="""g (float[2,3] x) => (float[2,3] y) <int64[2] s = {-1, 3}, int64[2] t = {1, 1}> {
                     a = Reshape(x, s)
                     b = Squeeze(a)
-                    y = Neg(b)
+                    c = Expand(b, t)
+                    y = Neg(c)
                 }""",
                 after="g (float[2,3] x) => (float[2,3] y) { y = Neg(x) }",
                 sentences=(
                     "'x' is already [2,3]; Reshape 'Reshape_a' is removed",
                     "'x' is already [2,3]; Squeeze 'Squeeze_b' is removed",
+                    "Expand 'Expand_c' repeats 'x' once along every axis; removed",
                 ),
             ),
             refusals=(
