@@ -329,10 +329,7 @@ class _Additions:
         return result
 
     def constant(self, value: str, tensor: Constant) -> str:
-        existing = f"{value}_{self.layout.lower()}"
-        if _same_numbers(self.graph.constant(existing), tensor):
-            return existing
-        name = self.name(existing)
+        name = self.name(f"{value}_{self.layout.lower()}")
         self.constants[name] = tensor
         return name
 

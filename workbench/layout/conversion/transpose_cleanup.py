@@ -5,13 +5,10 @@ Each item is (edit, sentence, names of the nodes); the edit is applied before th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-import numpy as np
-
-from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape
+from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import compose, is_identity, moves_data, perm_of, permuted
-from workbench.ir.types import MissingConstant
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.metrics.transpose_cost import elements_saved
@@ -21,7 +18,6 @@ from workbench.rewrite.core.guards import is_same_shape
 from workbench.rewrite.core.rule import NoMatch
 
 EditWithSentence = tuple[Edit, str, tuple[str, ...]]
-_MAX_RANK = 8  # of a shape for which an equal constant is looked for
 
 
 def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithSentence]:
@@ -108,7 +104,6 @@ def _repeated(graph: Graph, node: Node) -> EditWithSentence | None:
 
 def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
     """A Transpose that moves only axes of size 1 becomes a Reshape, if it does for every size of symbolic dims."""
-    shapes = {_numbers(tensor): name for name, tensor in graph.constants.items() if _is_shape(tensor)}
     for name in [node.name for node in graph.nodes if node.op == "Transpose"]:
         node = graph.find(name)
         if node is None or node.inputs[0] in graph.constants:
@@ -124,8 +119,7 @@ def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
             target = reshape_to(graph.shape(after.outputs[0]) or ())
         first, last = before or node, after or node
         assert target is not None  # as `_view_after` says
-        operand = _existing_shape(graph, shapes, target) or graph.fresh(f"{last.outputs[0]}_shape")
-        shapes[tuple(target.tolist())] = operand
+        operand = graph.fresh(f"{last.outputs[0]}_shape")
         joined = [one for one in (before, node, after) if one is not None]
         others = " and ".join(str(one) for one in joined if one != node)
         text = f"; one Reshape with {others}" if others else ""
@@ -133,7 +127,7 @@ def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
             Edit(
                 remove=tuple(one.name for one in joined),
                 insert=(Node("Reshape", (first.inputs[0], operand), last.outputs, name=last.name),),
-                constants={} if operand in graph.constants else {operand: constant(target)},
+                constants={operand: constant(target)},
             ),
             f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved{text}",
             tuple(one.name for one in joined),
@@ -192,20 +186,3 @@ def _view_after(graph: Graph, node: Node) -> Node | None:
         return None
     shape = graph.shape(user.outputs[0])
     return None if shape is None or reshape_to(shape) is None else user
-
-
-def _existing_shape(graph: Graph, shapes: Mapping[tuple[int, ...], str], target: np.ndarray) -> str | None:
-    """A constant that holds the shape; one that was removed may have left its name to another."""
-    name = shapes.get(tuple(target.tolist()), "")
-    tensor = graph.constant(name)
-    return name if tensor is not None and _is_shape(tensor) and np.array_equal(tensor.numpy(), target) else None
-
-
-def _is_shape(tensor: Constant) -> bool:
-    shape = constant_shape(tensor)
-    is_vector = tensor.dtype == DataType.INT64 and len(shape) == 1 and shape[0] <= _MAX_RANK
-    return is_vector and not isinstance(tensor, MissingConstant)
-
-
-def _numbers(tensor: Constant) -> tuple[int, ...]:
-    return tuple(tensor.numpy().tolist())
