@@ -23,9 +23,8 @@ EditWithSentence = tuple[Edit, str, tuple[str, ...]]
 def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithSentence]:
     """Remove or merge unused, inverse and repeated Transposes until nothing changes.
 
-    reshape: Transposes that move no element then become Reshapes, one with the views before and after them.
-        Two views that meet, because a Transpose between them is gone, become one Reshape or none,
-        with elementwise operators between them too.
+    reshape: Transposes that move no element then become Reshapes. Views that meet, because a Transpose between them is
+        gone, become one Reshape or none, with elementwise operators between them too.
     """
     waiting = [node.name for node in graph.nodes if node.op == "Transpose"]
     while waiting:
@@ -104,9 +103,8 @@ def _repeated(graph: Graph, node: Node) -> EditWithSentence | None:
 
 def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
     """A Transpose that moves only axes of size 1 becomes a Reshape, if it does for every size of symbolic dims."""
-    for name in [node.name for node in graph.nodes if node.op == "Transpose"]:
-        node = graph.find(name)
-        if node is None or node.inputs[0] in graph.constants:
+    for node in graph.nodes_of(("Transpose",)):
+        if node.inputs[0] in graph.constants:
             continue
         perm, shape = perm_of(graph, node), graph.shape(node.inputs[0])
         if perm is None or shape is None or moves_data(perm, shape):
@@ -114,29 +112,16 @@ def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:
         target = reshape_to(permuted(shape, perm))
         if target is None:
             continue
-        before, after = _view_before(graph, node), _view_after(graph, node)
-        if after is not None:
-            target = reshape_to(graph.shape(after.outputs[0]) or ())
-        first, last = before or node, after or node
-        assert target is not None  # as `_view_after` says
-        operand = graph.fresh(f"{last.outputs[0]}_shape")
-        joined = [one for one in (before, node, after) if one is not None]
-        others = " and ".join(str(one) for one in joined if one != node)
-        text = f"; one Reshape with {others}" if others else ""
-        yield (
-            Edit(
-                remove=tuple(one.name for one in joined),
-                insert=(Node("Reshape", (first.inputs[0], operand), last.outputs, name=last.name),),
-                constants={operand: constant(target)},
-            ),
-            f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved{text}",
-            tuple(one.name for one in joined),
-        )
+        operand = graph.fresh(f"{node.outputs[0]}_shape")
+        reshaped = Node("Reshape", (node.inputs[0], operand), node.outputs, name=node.name)
+        sentence = f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved"
+        edit = Edit(remove=(node.name,), insert=(reshaped,), constants={operand: constant(target)})
+        yield edit, sentence, (node.name,)
 
 
 def _joined_views(graph: Graph) -> Iterator[EditWithSentence]:
-    """A Reshape that follows a view, or elementwise operators after a view: one Reshape before them, or none."""
-    for name in [node.name for node in graph.nodes if node.op == "Reshape"]:
+    """A Reshape and a view that meet, or a view and elementwise operators before a Reshape: one Reshape, or none."""
+    for name in [node.name for node in graph.nodes_of(VIEWS)]:
         node = graph.find(name)
         if node is None:
             continue
@@ -147,7 +132,7 @@ def _joined_views(graph: Graph) -> Iterator[EditWithSentence]:
 
 def _joined(graph: Graph, node: Node) -> EditWithSentence | None:
     before, shape = graph.producer(node.inputs[0]), graph.shape(node.outputs[0])
-    if before is None or before.op not in VIEWS or shape is None:
+    if before is None or before.op not in VIEWS or shape is None or "Reshape" not in (before.op, node.op):
         return None
     source, names = before.inputs[0], (before.name, node.name)
     removed = names if is_only_reader(graph, node, before.outputs[0]) else (node.name,)
@@ -164,25 +149,10 @@ def _joined(graph: Graph, node: Node) -> EditWithSentence | None:
 
 
 def _joined_across(graph: Graph, node: Node) -> EditWithSentence | None:
+    if node.op != "Reshape":
+        return None
     try:
         rewrite = merged_across(graph, node)
     except NoMatch:
         return None
     return rewrite.edit, rewrite.sentence, rewrite.nodes
-
-
-def _view_before(graph: Graph, node: Node) -> Node | None:
-    """The view whose result only this node reads, if there is one."""
-    producer = graph.producer(node.inputs[0])
-    is_view = producer is not None and producer.op in VIEWS and is_only_reader(graph, node, node.inputs[0])
-    return producer if is_view else None
-
-
-def _view_after(graph: Graph, node: Node) -> Node | None:
-    """The view that alone reads the node's result, if a constant can say the shape that it gives."""
-    value = node.outputs[0]
-    user = next(iter(graph.users(value)), None)
-    if user is None or user.op not in VIEWS or user.inputs[0] != value or not is_only_reader(graph, user, value):
-        return None
-    shape = graph.shape(user.outputs[0])
-    return None if shape is None or reshape_to(shape) is None else user
