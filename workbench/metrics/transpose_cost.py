@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from workbench.inference.bound_shapes import shape_of_rank
@@ -85,11 +85,14 @@ def _called_bodies(graph: Graph) -> Iterator[Graph]:
             yield function.graph
 
 
-def computed_from_constants(graph: Graph) -> set[str]:
-    """The constants, and values computed from constants only. Their transposes do not count."""
+def computed_from_constants(graph: Graph, in_each_run: Collection[str] = ()) -> set[str]:
+    """The constants, and values computed from constants only. Their transposes do not count.
+
+    in_each_run: operators that compute in each run, of constants too.
+    """
     fixed = set(graph.constants)
     for node in graph.nodes:
-        if node.operands and fixed.issuperset(node.operands):
+        if node.operands and node.op_type not in in_each_run and fixed.issuperset(node.operands):
             fixed.update(node.outputs)
     return fixed
 

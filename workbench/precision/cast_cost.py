@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.liveness import unread_nodes
+from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.precision.element_types import WIDE
 
 
@@ -29,11 +30,7 @@ def computed_before_run(graph: Graph) -> set[str]:
 
     What a DequantizeLinear gives is none of them: runtimes keep weights as integers, and dequantize them in each run.
     """
-    known = set(graph.constants)
-    for node in graph.nodes:
-        if node.operands and node.op_type != "DequantizeLinear" and known.issuperset(node.operands):
-            known.update(node.outputs)
-    return known
+    return computed_from_constants(graph, ("DequantizeLinear",))
 
 
 def bytes_converted(graph: Graph, value: str, narrow: DataType) -> int | None:
