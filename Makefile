@@ -4,6 +4,7 @@
 # make setup-dev: the same, with what tests and checks need.
 # make requirements: the versions of requirements*.txt, anew from pyproject.toml.
 # make test-oldest: some of the tests with the oldest versions that pyproject.toml allows.
+# make mutants: whether tests notice changes of logic, one at a time; MUTANTS="ir --one-in 10" is a sample of one package.
 # make coverage: which lines the quick tests of PYTEST_ARGS run, as a figure (all quick ones without it: minutes).
 
 PYTHON ?= python3
@@ -11,12 +12,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
 PYTEST_ARGS ?=
+MUTANTS ?=
 TORCH := torch==2.13.0
 
 # Tests start some hundred processes, each of which would compile every module anew: 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-dev run test test-all check check-js docs requirements coverage test-oldest
+.PHONY: setup setup-dev run test test-all check check-js docs requirements coverage mutants test-oldest
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -37,6 +39,9 @@ coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --skip-empty
 
+mutants: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.mutation $(MUTANTS)
+
 OLDEST := $(addprefix tests/test_,cli_optimize.py pipeline.py passes.py verify_end.py networkx.py placement.py \
 	layout_optimal.py exact.py executor.py measured.py load.py written_opset.py without_torch.py)
 test-oldest: .venv-oldest/.installed
@@ -51,9 +56,11 @@ test-oldest: .venv-oldest/.installed
 	touch $@
 
 check: $(VENV)/.installed-dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@echo 'Check 1 of 2: ruff, seconds'
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo 'Check 2 of 2: mypy, half a minute where it ran before, else some minutes'
+	@$(BIN)/mypy
 
 check-js: node_modules/.installed
 	npm run --silent check
@@ -78,7 +85,7 @@ UV := .venv-requirements/bin/uv pip compile --quiet --annotation-style line --cu
 NEWEST := $(UV) --universal --fork-strategy fewest
 requirements: .venv-requirements/.installed
 	echo '$(TORCH)' >.venv-requirements/torch.txt
-	$(NEWEST) pyproject.toml --extra all --constraint .venv-requirements/torch.txt --python-version 3.11 -o requirements.txt
+	$(NEWEST) pyproject.toml --extra torch --extra app --constraint .venv-requirements/torch.txt --python-version 3.11 -o requirements.txt
 	$(NEWEST) pyproject.toml --extra all --group dev --constraint requirements.txt --python-version 3.11 -o requirements-dev.txt
 	$(NEWEST) --group docs --python-version 3.11.5 -o requirements-docs.txt
 	$(UV) pyproject.toml --extra torch --resolution lowest-direct --python-version 3.11 --python-platform linux -o requirements-oldest.txt
@@ -89,14 +96,19 @@ requirements: .venv-requirements/.installed
 	touch $@
 
 # torch comes first, so that no other package pulls another build of it; of the project itself only links are laid.
+# On a terminal pip shows what it loads and how far it is; in a log each step has its line alone.
+PIP_INSTALL = $(BIN)/pip install --disable-pip-version-check $(shell test -t 2 || echo --quiet)
 $(VENV)/.installed: requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Graph Workbench needs Python 3.11 or newer: make PYTHON=python3.11 setup")'
+	@echo 'Once: .venv is prepared. 1 of 2: $(TORCH), 0.2 GB to load, with its libraries for GPUs 3 GB: 5 minutes at 100 Mbit/s'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(PIP_INSTALL) $(TORCH)
+	@echo '2 of 2: the app, ONNX Runtime and what they need (requirements.txt), 0.2 GB to load: half a minute'
+	@$(PIP_INSTALL) -r requirements.txt
+	@$(PIP_INSTALL) --quiet --no-deps --editable .
 	touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@echo 'Once: what tests need, all extras among it (requirements-dev.txt), 0.3 GB to load: half a minute'
+	@$(PIP_INSTALL) -r requirements-dev.txt
 	touch $@

@@ -31,7 +31,12 @@ from benchmarks.simplify_models import bert_of  # noqa: E402
 from workbench.run.records.published import PublishedMeasurement, PublishedPart, published_text, read_published  # noqa: E402
 from workbench.support.files import write_text  # noqa: E402
 
+PLANTED = (  # models into which faults are planted
+    *("resnet50_narrow", "ppocr_cls_v2", "basic_pitch_nmp"),
+    *("bert_12l_raw", "ddddocr_det_yolox", "open_nsfw_resnet", "ppocrv4_det", "ppocrv4_rec"),
+)
 BEFORE_DECLARED_RULES = "3e820f1"  # of git, 2026-11-23
+MUTANTS = {"solvers": 1, "ir": 3, "cuts": 6, "checker": 29}  # one in so many is tried
 PAGE = HERE.parent / "docs" / "results.md"
 DATA = HERE.parent / "docs" / "results"
 
@@ -91,6 +96,11 @@ def growth(command_line: CommandLine) -> Content:
 
 def second_runs(command_line: CommandLine) -> Content:
     return _run("second_runs.py", *_models(command_line))
+
+
+def planted(command_line: CommandLine) -> Content:
+    models = [model for model in _models(command_line) if Path(model).stem in PLANTED]
+    return _run("planted.py", *models, "--faults", "42")
 
 
 def written(command_line: CommandLine) -> Content:
@@ -241,6 +251,17 @@ def rivals(command_line: CommandLine) -> Content:
     return [*_run("rivals.py", *map(str, command_line.files)), known, *_run("rivals.py", "--known")]
 
 
+def mutants(command_line: CommandLine) -> Content:
+    """Its exit code says whether a mutant survives without a reason, which the table says too."""
+    tables = []
+    for package, one_in in MUTANTS.items():
+        command = [sys.executable, "-m", "tests.mutation", package, "--one-in", str(one_in)]
+        print(*command[1:], file=sys.stderr)
+        done = subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True)
+        tables += content_of(done.stdout)
+    return [replace(tables[0], rows=tuple(row for table in tables for row in table.rows))]
+
+
 def tuning(command_line: CommandLine) -> Content:
     return _run("tune.py")
 
@@ -258,6 +279,7 @@ PARTS = (
     simplify,
     growth,
     second_runs,
+    planted,
     opens,
     revisions,
     large,
@@ -285,6 +307,7 @@ PARTS = (
     lanes,
     reducing,
     rivals,
+    mutants,
     tuning,
     sweep,
     on_gpu,

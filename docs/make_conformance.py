@@ -2,6 +2,7 @@
 
 import re
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,7 @@ bytes, 4-bit floats in float32. Of random results (Bernoulli, Dropout in trainin
 compared: no runtime draws numpy's numbers."""
 
 CASES_IN_A_ROW = 4
+LONGEST_REASON = 180  # characters
 # The executor's sentence names a node and its operands, which differ from case to case.
 NOT_RUN = re.compile(
     r"^Neither torch \((.*)\) nor ONNX Runtime can run .* on operands of .*?: \[ONNXRuntimeError\] : \d+ : \w+ : "
@@ -65,7 +67,7 @@ def _reasons(kind, found) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return textwrap.shorten(text, LONGEST_REASON, placeholder=" ...").replace("|", "\\|")
 
 
 def _rows(found, kinds) -> list[str]:

@@ -194,25 +194,24 @@ class Story:
         card = self.card
         self.film.point(self.page.locator(".wb-card"))
         self.say("The card says what the pipeline gained, as measured here.")
-        self.say(f"The graph went from {card.nodes} nodes.")
+        self.say(f"The graph went from {card.nodes.replace('→', 'to')} nodes.")
         self.say(f"One run went from {card.before} to {card.after} ms.")
         self.say(f"The card: {re.split('[:;]', card.latency)[0]}.")
         self.say(f"The result is equal to the original's: {card.result}.")
         return card
 
     def see_why(self) -> None:
-        """Two steps, of those that removed most nodes, and two of their rewrites."""
-        self.say("Why is it faster? Each button below is one pass.")
-        first, second = self.largest_steps()
-        self.choose_step(first)
-        self.say(f"This pass removed {removed_by(first)} nodes.")
-        self.say("The left arrow key shows its rewrites one by one.")
-        self.step_back()
+        """Two kinds of change, those that removed most nodes, and two places of the first."""
+        self.say("Why is it faster? Each card on the left is one kind of change.")
+        self.choose_kind(0)
+        self.say(f"This kind of change was made {self.kind(0, '.times')[1:]} times.")
         self.say("The sentence above the graph is the reason.")
         self.say("On the left is the graph before, on the right after.")
-        self.choose_step(second)
-        self.say(f"This pass removed {removed_by(second)} nodes more.")
-        self.step_back()
+        self.page.keyboard.press("n")
+        self.graph().rest()
+        self.say("The key N shows its next place.")
+        self.choose_kind(1)
+        self.say(f"The next kind was made {self.kind(1, '.times')[1:]} times.")
         self.say("This reason too has names and numbers.")
         self.press(self.page.locator(".st-key-view").get_by_text("Steps", exact=True))
         self.say("Each step was compared with ONNX Runtime on the original.")
@@ -324,29 +323,18 @@ class Story:
             label, _, detail = caption.strip().partition(": ")
             figures[label] = (value, detail)
         times, latency = figures["latency"]
-        before, after = re.fullmatch(r"([\d.,]+) to ([\d.,]+) ms", times).groups()
+        before, after = re.fullmatch(r"([\d.,]+) → ([\d.,]+) ms", times).groups()
         return Card(card.inner_text(), figures["nodes"][0], before, after, latency, figures["result"][1])
 
-    def choose_step(self, name: str) -> None:
-        self.press(self.strip.get_by_role("radio", name=name, exact=True))
+    def choose_kind(self, number: int) -> None:
+        """Press the card of a kind of change, and wait until the graph shows its first place."""
+        self.press(self.page.locator(f".st-key-show_kind_{number} button"))
         self.graph().rest()
 
-    def step_back(self) -> None:
-        """To the last rewrite but one of the step."""
-        for _ in range(2):
-            self.graph().press("ArrowLeft")
-            self.film.hold(self.pace.pointer_s)
-        self.graph().rest()
-
-    @property
-    def strip(self) -> Any:
-        return self.page.locator(".st-key-strip")
-
-    def largest_steps(self) -> list[str]:
-        """The names of the two steps that removed most nodes, in their order."""
-        names = [name for name in self.strip.get_by_role("radio").all_inner_texts() if re.search(r" -\d+$", name)]
-        largest = sorted(names, key=lambda name: -int(removed_by(name)))[:2]
-        return [name for name in names if name in largest]
+    def kind(self, number: int, part: str) -> str:
+        """The text of a part of a card."""
+        text: str = self.page.locator(".wb-kind").nth(number).locator(part).inner_text()
+        return text
 
     def show_layouts(self) -> None:
         """End the search of before, and colour by layout again."""
@@ -368,11 +356,6 @@ class Story:
     def read(self, pattern: str) -> re.Match[str]:
         """The first place on the page with this pattern. Raises LookupError if there is none."""
         return text_on(self.page, self.page.get_by_test_id("stMain"), pattern)
-
-
-def removed_by(step: str) -> str:
-    """ "Remove dead nodes -6" is 6."""
-    return step.rsplit(" -", 1)[1]
 
 
 def main() -> None:

@@ -289,7 +289,8 @@ def show_in_graph(page, operator: str) -> None:
 
 def show_last_step(page) -> None:
     """From the original and the result to the last step that changed something."""
-    page.locator(".st-key-strip button").last.click()
+    page.locator(".st-key-digest_order").get_by_text("By step", exact=True).click()
+    page.locator(".st-key-step_list label").last.click()
     settle(page)
 
 

@@ -110,6 +110,12 @@ def _mean_variance(draw: Draw, op: str) -> Case:
     return Case([x], {"axes": [a % x.ndim for a in draw.axes(x.ndim)]})
 
 
+@row("workbench.SampleNormalization", "the first axis counts them", exact=False)
+def _sample_norm(draw: Draw, op: str) -> Case:
+    x = draw.normal(draw.one_of(1, 2), *draw.dims(2, 3))
+    return Case([x, Fixed(draw.between(0.5, 2, 1)), Fixed(draw.normal(1))], draw.one_of({}, {"epsilon": 0.1}))
+
+
 @row("LayerNormalization RMSNormalization", "which would not be the last", "more axes than", COMPUTED, exact=False)
 def _trailing_norm(draw: Draw, op: str) -> Case:
     x = draw.normal(*draw.dims(2, 5))

@@ -20,6 +20,7 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 # of a network, measured beside another, took 115 s, and takes 13 s with a thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["WORKBENCH_PROFILES"] = str(ROOT / "tests" / "no_own_profiles")  # whoever tests may have profiles
+os.environ["WORKBENCH_OPERATORS"] = str(ROOT / "tests" / "no_own_operators")
 os.environ["WORKBENCH_TOOLS"] = str(ROOT / "tests" / "no_own_tools")
 os.environ["WORKBENCH_PASSES"] = str(ROOT / "tests" / "no_own_passes")
 os.environ["WORKBENCH_MEASURE"] = "asked"  # pages measure what a test asks for

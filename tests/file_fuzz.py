@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 
 from tests.conftest import ROOT
-from workbench.errors import MAX_SENTENCE, UserError
+from workbench.errors import MAX_SENTENCE, UserError, reading
 from workbench.study.tuning.recipe import toml_text
 
 SLOWEST_S = 60  # of one file; it is stopped then, and shown
@@ -304,9 +304,41 @@ def _make_program(path: Path) -> None:
 
 
 def _read_program(path: Path) -> None:
-    from workbench.io.program_data import copy_plain_data
+    """As the process of a program reads it, and what that writes."""
+    from workbench.io import load_model
+    from workbench.io.errors import LoadError
+    from workbench.io.torch_program import open_program, to_onnx
 
-    copy_plain_data(path, path.with_name("copy.pt2"))
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        reading("the program", LoadError, "save it again"),
+    ):
+        to_onnx(open_program(path, path.parent), path.parent)
+    load_model(path.with_name("model.onnx"))
+
+
+def _mutate_link(path: Path, random: random.Random) -> None:
+    """About half of the keys, up to three of them with words that no page writes."""
+    page, good = random.choice(LINKED), json.loads(path.read_text())
+    link = {key: words for key, words in good.items() if random.random() < 0.5}
+    for key in random.sample(list(good), random.choice((1, 2, 3))):
+        words = good[key]
+        made = ("9" * 5000, "-1", "1e9", f"{words},{words}", words[:-1], f"{words}=", "=", ",", ":")
+        link[key] = random.choice((*TEXTS, *made)).replace("\0", "")
+    path.write_text(json.dumps([page, link]))
+
+
+def _read_link(path: Path) -> None:
+    from tests.pages import page
+
+    name, link = json.loads(path.read_text())
+    at = page(name)
+    at.query_params.update(link)
+    signal.alarm(0)  # a page runs in a thread of its own, with a limit of its own
+    at.run()
+    if at.exception:
+        raise AssertionError(f"the page {name} with {link}: {at.exception[0].message}")
 
 
 def _read_recipe(path: Path) -> None:
@@ -338,6 +370,27 @@ target = "cuda"
 mode = "ieee"
 [pipeline.options]
 """
+LINKED = ("open", "optimize", "compare", "lockstep", "lessons")  # pages
+_LINK = {
+    "model": "sample_models/npu_types.onnx",
+    "dims": "N=1",
+    "input_layout": "x=NCHW",
+    "target": "npu",
+    "passes": "fold_constants,layout_greedy",
+    "option": "layout_optimal.weigh=bytes",
+    "mode": "ieee",
+    "preset": "normalize",
+    "leave_out": "dead_nodes: it is unused",
+    "verify": "end",
+    "left": "normalize",
+    "right": "greedy",
+    "step": "1",
+    "rewrite": "2",
+    "node": "conv",
+    "other": "sample_models/npu_path.onnx",
+    "lesson": "two_orders",
+    "stop": "2",
+}
 _PROFILE = 'title = "Mine"\nlayout = "NHWC"\nweights = "OIHW"\n[demands]\nConv = "NHWC"\nMaxPool = "NCHW"\n'
 _PACKING = "id,lower,upper,size\na,0,2,16\nb,1,3,8\nc,2,4,32\n"
 _OVERLAY = {"latency (us)": 3.5, "conv1": {"latency": 1.5, "power (W)": 3}, "relu": {"latency": 2}}
@@ -478,6 +531,7 @@ KINDS: Mapping[str, Kind] = {
     "tool": Kind(lambda path: path.write_text(_TOOL), some_toml, _read_tool),
     "weights": Kind(_make_weights, _mutate_weights, _read_model),
     "database": Kind(_make_database, a_database, _read_database),
+    "link": Kind(lambda path: path.write_text(json.dumps(_LINK)), _mutate_link, _read_link),
 }
 
 

@@ -32,10 +32,10 @@ def forged(folder: Path, model: ModelProto | str, output: ModelProto | str, *ste
     for path, proto in ((found.model, model), (found.output, output)):
         path.write_bytes((model_of(proto) if isinstance(proto, str) else proto).SerializeToString())
     files = {
-        name: {"file": path.name, "sha256": sha256_of(path), "external": _beside(path)}
+        name: {"sha256": sha256_of(path), "external": _beside(path)}
         for name, path in (("model", found.model), ("output", found.output))
     }
-    content = {"format": FORMAT, "version": READ_VERSION, "mode": "exact", "target": "", "dims": {}, "rules": {}}
+    content = {"format": FORMAT, "version": READ_VERSION, "mode": "exact", "dims": {}, "bounds": []}
     content |= files | {"steps": list(steps)} | fields
     found.path.write_text(json.dumps(content | {"digest": content_digest(content)}))
     return found
@@ -53,11 +53,7 @@ def node(op: str, reads: list[str], makes: list[str], **attributes: Any) -> Json
 
 def rewriting(edit: Json, name: str = "fold_constants", **fields: Any) -> Json:
     """A step of one rewrite."""
-    return {"pass": name, "rewrites": [{"exactness": "bits", "edit": edit} | fields]}
-
-
-def proving(evidence: Json, name: str = "layout_optimal") -> Json:
-    return {"pass": name, "rewrites": [], "evidence": evidence}
+    return {"pass": name, "rewrites": [{"edit": edit} | fields]}
 
 
 def refusal(found: Certified) -> str:

@@ -74,7 +74,7 @@ def stranger(page, folder: Path) -> Stranger:
     card = page.locator(".wb-card")
     card.get_by_text(" ms").first.wait_for(timeout=LIMIT_MS)
     settle(page)
-    card_text, steps = card.inner_text(), page.locator(".st-key-strip").inner_text()
+    card_text, steps = card.inner_text(), page.locator(".st-key-digest").inner_text()
     go(page, "Export")
     with page.expect_download() as download:
         page.get_by_role("button", name=re.compile(r"^Download .*\.onnx$")).click()

@@ -46,7 +46,7 @@ KINDS = {
         workbench.AddLayerNormalization workbench.AddLayerNormalizationWithSum
         workbench.BiasAddLayerNormalization workbench.BiasAddLayerNormalizationWithSum
         workbench.AddRMSNormalization workbench.AddRMSNormalizationWithSum workbench.BiasAddRMSNormalization
-        workbench.BiasAddRMSNormalizationWithSum
+        workbench.BiasAddRMSNormalizationWithSum workbench.SampleNormalization
     """,
     "sensitive": """
         AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool

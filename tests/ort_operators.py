@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tests.carrying import Case, Draw, Fixed
+from workbench.run.onnxruntime.eight_bit_sums import in_7_bits, saturates_here
 
 NATIVE: dict[str, Callable[[Draw], Case]] = {}
 FALLING_BACK: dict[str, Callable[[Draw], Case]] = {}
@@ -31,6 +32,12 @@ def _zero(number: int, dtype: type) -> Fixed:
 def _whole(draw: Draw, *shape: int, dtype: type = np.uint8) -> np.ndarray:
     limits = np.iinfo(dtype)
     return draw.integers(limits.min, limits.max + 1, *shape, dtype=dtype)
+
+
+def _weights(draw: Draw, *shape: int) -> Fixed:
+    """int8 within the bits with which sums of products are exact on this CPU."""
+    weights = {"w": _whole(draw, *shape, dtype=np.int8)}
+    return Fixed((in_7_bits(weights) if saturates_here() else weights)["w"])
 
 
 @own("Gelu")
@@ -165,7 +172,7 @@ def qlinear_global_average_pool(draw: Draw) -> Case:
 def qgemm(draw: Draw) -> Case:
     down = draw.one_of(0, 1)
     a = [_whole(draw, 3, 4), _scale(0.02), _zero(100, np.uint8)]
-    weights = Fixed(_whole(draw, *((5, 4) if down else (4, 5)), dtype=np.int8))
+    weights = _weights(draw, *((5, 4) if down else (4, 5)))
     one = [_scale(0.01), _zero(0, np.int8)]
     many = [Fixed(draw.between(0.01, 0.02, 5)), Fixed(np.zeros(5, np.int8))]
     rest = draw.one_of([], [_scale(0.2), _zero(9, np.uint8)])
@@ -175,14 +182,14 @@ def qgemm(draw: Draw) -> Case:
 
 @own("MatMulIntegerToFloat")
 def matmul_integer_to_float(draw: Draw) -> Case:
-    weights = Fixed(_whole(draw, 4, 5, dtype=np.int8))
+    weights = _weights(draw, 4, 5)
     scale, zero = draw.one_of((_scale(0.02), _zero(3, np.int8)), (Fixed(draw.between(0.1, 0.2, 5)), None))
     return Case([_whole(draw, 3, 4), weights, _scale(0.1), scale, _zero(100, np.uint8), zero, draw.normal(5)])
 
 
 @own("DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(draw: Draw) -> Case:
-    weights = Fixed(_whole(draw, 4, 5, dtype=np.int8))
+    weights = _weights(draw, 4, 5)
     return Case([draw.normal(3, 4), weights, _scale(0.02), _zero(0, np.int8), draw.normal(5)])
 
 
@@ -217,7 +224,7 @@ def qlinear_softmax(draw: Draw) -> Case:
 @own("QLinearConv", into=FALLING_BACK)
 def qlinear_conv(draw: Draw) -> Case:
     x = [_whole(draw, 1, 6, 5, 4), _scale(0.05), _zero(10, np.uint8)]
-    w = [Fixed(_whole(draw, 3, 4, 3, 3, dtype=np.int8)), _scale(0.1), _zero(0, np.int8)]
+    w = [_weights(draw, 3, 4, 3, 3), _scale(0.1), _zero(0, np.int8)]
     return Case([*x, *w, _scale(0.9), _zero(9, np.uint8)], {"channels_last": 1, "kernel_shape": [3, 3]})
 
 
@@ -238,7 +245,7 @@ def dequantize_linear(draw: Draw) -> Case:
 
 @own("QAttention", into=FALLING_BACK)
 def qattention(draw: Draw) -> Case:
-    weights = [Fixed(_whole(draw, 8, 24, dtype=np.int8)), draw.normal(24)]
+    weights = [_weights(draw, 8, 24), draw.normal(24)]
     scales = [_scale(0.05), _scale(0.01), None, _zero(9, np.uint8), _zero(0, np.int8)]
     return Case([_whole(draw, 2, 3, 8), *weights, *scales], {"num_heads": 2})
 
@@ -252,6 +259,6 @@ def group_query_attention(draw: Draw) -> Case:
 
 @own("DynamicQuantizeLSTM", into=FALLING_BACK)
 def dynamic_quantize_lstm(draw: Draw) -> Case:
-    w, r = (Fixed(_whole(draw, 1, n, 16, dtype=np.int8)) for n in (3, 4))
+    w, r = (_weights(draw, 1, n, 16) for n in (3, 4))
     scales = [Fixed(np.array([0.01], np.float32)), Fixed(np.zeros(1, np.int8))] * 2
     return Case([draw.normal(5, 2, 3), w, r, *[None] * 5, *scales], {"hidden_size": 4}, outputs=3)

@@ -18,6 +18,7 @@ from workbench.rewrite import History
 from workbench.run.verdict_words import verdict_label
 from workbench.ui.state import session
 from workbench.ui.state.session import Opened
+from workbench.ui.widgets.steps import WHOLE
 from workbench.verification.verifier import Verifier
 
 LIMIT_S = 180
@@ -90,6 +91,14 @@ def verdicts(at: AppTest) -> set[str]:
     if checking is not None:
         checking.wait(LIMIT_S)
     return {verdict_label(step.verdict.ok) for step in history(at).steps[1:]}
+
+
+def optimize(stem: str = "conv_relu_conv_relu") -> AppTest:
+    """Optimize as a new session has it."""
+    at = page("optimize", opened_sample(stem))
+    for key in ("preset", WHOLE):
+        del at.session_state[key]
+    return fine(at.run())
 
 
 def words(at: AppTest) -> str:

@@ -6,20 +6,11 @@ from threading import Event
 
 import pytest
 
-from tests.pages import LIMIT_S, drawn, fine, history, opened_sample, page
+from tests.pages import LIMIT_S, drawn, fine, history, optimize, page
 from workbench.errors import UserError
 from workbench.ui.state import checking, gains, session
 from workbench.ui.state.goals import GOALS
 from workbench.ui.state.work import Job
-from workbench.ui.widgets.steps import WHOLE
-
-
-def optimize(stem: str = "conv_relu_conv_relu"):
-    """Optimize as a new session has it."""
-    at = page("optimize", opened_sample(stem))
-    for key in ("preset", WHOLE):
-        del at.session_state[key]
-    return fine(at.run())
 
 
 def card(at) -> str:
@@ -35,7 +26,7 @@ def measured(at):
 def test_a_new_session_is_to_become_smaller():
     at = optimize("ppocr_cls_v2")
     assert at.radio(key="goal").value == "simplify" and at.selectbox(key="preset").value == "simplify"
-    assert "261 to 125" in card(at) and "not measured" in card(at)
+    assert "261 → 125" in card(at) and "not measured" in card(at)
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -67,10 +58,11 @@ def test_original_and_result_come_first_and_a_step_on_a_click():
     at = optimize("ppocr_cls_v2")
     scene = drawn(at)["scene"]
     assert scene["pair"] and [step["title"] for step in scene["steps"]] == ["original", "result"]
-    strip = at.segmented_control(key="strip")
+    fine(at.segmented_control(key="digest_order").set_value("By step").run())
+    steps = at.radio(key="step_list")
     changed = [index for index, step in enumerate(history(at).steps) if step.changed]
-    assert next(iter(strip.options)) == "Original and result" and len(strip.options) == 1 + len(changed)
-    fine(strip.set_value(changed[1]).run())
+    assert steps.value is None and len(steps.options) == len(changed)
+    fine(steps.set_value(changed[1]).run())
     scene = drawn(at)["scene"]
     assert not scene["pair"] and len(scene["steps"]) == len(history(at))
     assert at.session_state["step"] == changed[1]

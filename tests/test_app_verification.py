@@ -11,7 +11,7 @@ SAMPLE = "ppocr_cls_v2"
 
 
 def optimized(how: str):
-    at = fine(page("optimize", opened_sample(SAMPLE)).run())
+    at = compared(fine(page("optimize", opened_sample(SAMPLE)).run()))
     at = compared(fine(at.selectbox(key="verification").set_value(how).run()))
     return fine(at.run())
 

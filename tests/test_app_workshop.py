@@ -77,6 +77,17 @@ def test_from_the_first_text_to_a_pass_that_is_accepted_and_used(at, folder):
         ("Relu 'Relu_b' changes nothing after Relu 'Relu_a'", "Abs 'Abs_y' changes nothing after Neg 'Neg_a'"),
         ("Relu 'Relu_y' does not follow a Relu", "Abs 'Abs_y' does not follow a Neg"),
     )
+    mark, said = checks(at)["declarations"]
+    assert (
+        mark == "FAILED" and "docstrings still say what `new-pass` wrote: A Relu of a Relu equals the first.;" in said
+    )
+    write(
+        at,
+        ("A Relu of a Relu equals the first.", "The sign of a number makes no difference to its absolute value."),
+        ("a Relu whose operand is the result of a Relu is removed.", "a Neg whose result an Abs reads is left out."),
+        ("Does not apply to a Relu after any other operator.", "Does not apply to an Abs after any other operator."),
+        ("idempotence, relu(relu(x)) = relu(x).", "abs(-x) = abs(x)."),
+    )
     fine(at)
     assert "All 10 checks passed." in words(at), checks(at)
 

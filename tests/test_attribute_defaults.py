@@ -13,10 +13,9 @@ import pytest
 
 from tests.conftest import ROOT
 from workbench.ir import Node
-from workbench.ir.attribute_defaults import DEPENDS_ON_OPSET, default_of, defaults_at, plain_default
+from workbench.ir.attribute_defaults import default_of, defaults_at, plain_default
 from workbench.ir.text import OPSET
 from workbench.ops import contracts
-from workbench.opsets.versions import OLDEST_OPSET
 
 DEFINED = sorted(op for op in contracts() if onnx.defs.has(op.rpartition(".")[2], OPSET, op.rpartition(".")[0]))
 
@@ -29,25 +28,17 @@ def test_a_node_has_the_defaults_of_the_opset_of_all_rules(op):
     domain, _, op_type = op.rpartition(".")
     schema = onnx.defs.get_schema(op_type, OPSET, domain)
     for name, attribute in schema.attributes.items():
-        if (op_type, name) not in DEPENDS_ON_OPSET:
-            assert Node(op_type, (), (), domain=domain).attr(name) == plain_default(attribute)
+        assert Node(op_type, (), (), domain=domain).attr(name) == plain_default(attribute)
 
 
-def test_only_these_defaults_depend_on_the_opset():
-    defaults: dict[tuple[str, str, str], list[object]] = {}
+def test_no_default_has_changed_since_the_opset_of_all_rules():
+    """Graphs have that opset or a newer one; a call of an older opset with another default has a domain of its own."""
     for schema in onnx.defs.get_all_schemas_with_history():
-        found = onnx.defs.get_schema(schema.name, max(OLDEST_OPSET, schema.since_version), schema.domain)
-        for name, attribute in found.attributes.items():
-            defaults.setdefault((schema.domain, schema.name, name), []).append(plain_default(attribute))
-    differ = {(op, name) for (_, op, name), values in defaults.items() if any(v != values[0] for v in values)}
-    assert differ | {("RoiAlign", "coordinate_transformation_mode")} == DEPENDS_ON_OPSET  # which opset 16 introduced
-
-
-def test_a_default_that_depends_on_the_opset_must_be_named():
-    softmax = Node("Softmax", ("x",), ("y",))
-    assert softmax.attr("axis", -1) == -1
-    with pytest.raises(LookupError, match="the default of Softmax's axis depends on the opset"):
-        softmax.attr("axis")
+        if schema.domain or schema.since_version < OPSET or not onnx.defs.has(schema.name, OPSET, ""):
+            continue
+        before = onnx.defs.get_schema(schema.name, OPSET, "").attributes
+        for name in before.keys() & schema.attributes.keys():
+            assert plain_default(schema.attributes[name]) == plain_default(before[name]), (schema.name, name)
 
 
 def test_what_is_given_is_never_replaced():
@@ -129,10 +120,6 @@ def operators_at() -> dict[str, dict[int, set[str]]]:
     return found
 
 
-def schema_default(op: str, name: str):
-    return None if (op, name) in DEPENDS_ON_OPSET else default_of(op, name)
-
-
 def is_defined(op: str) -> bool:
     return onnx.defs.has(op.rpartition(".")[2], op.rpartition(".")[0])
 
@@ -148,8 +135,8 @@ OF_CONTRACTS = [case for case in CASES if operators_at().get(str(case.path), {})
 @pytest.mark.parametrize("case", OF_CONTRACTS, ids=lambda case: f"{case.place} {case.name}")
 def test_a_contract_names_a_default_only_for_operators_without_one(case):
     operators = operators_at()[str(case.path)][case.line]
-    defaults = {value for op in operators if (value := schema_default(op, case.name)) is not None}
-    lack = {op for op in operators if not is_defined(op) or (op, case.name) in DEPENDS_ON_OPSET}
+    defaults = {value for op in operators if (value := default_of(op, case.name)) is not None}
+    lack = {op for op in operators if not is_defined(op)}
     if not defaults:
         return
     if case.named:
@@ -162,9 +149,6 @@ def test_a_contract_names_a_default_only_for_operators_without_one(case):
 # Elsewhere: why a default is named although ONNX has one for an attribute of that name.
 NAMED = {
     ("workbench/run/torch/fused/products.py", "group"): "of channels-last convolutions too",
-    ("passes/cleanup/arg_of_monotone.py", "axis"): "Softmax, LogSoftmax",
-    ("passes/cleanup/push_transposes.py", "axis"): "Softmax, LogSoftmax",
-    ("passes/cleanup/softmax_in_place.py", "axis"): "Softmax, LogSoftmax",
 }
 
 

@@ -77,7 +77,7 @@ def test_a_skip_link_leads_to_the_graph(tab, app):
     link = tab.get_by_text("Skip to the graph")
     assert link.evaluate("link => link === document.activeElement && link.getBoundingClientRect().top >= 0")
     tab.keyboard.press("Enter")
-    tab.keyboard.press("n")
+    tab.keyboard.press("Alt+ArrowRight")
     view.wait("hook => hook.state().selected !== ''")
 
 

@@ -30,7 +30,7 @@ def begun(browser, tmp_path, monkeypatch):
 
 def test_a_stranger_exports_a_smaller_model_and_reads_why(begun, tmp_path):
     result = journeys.stranger(begun, tmp_path)
-    assert "176 to 123" in result.card and "equal" in result.card and " ms" in result.card
+    assert "176 → 123" in result.card and "equal" in result.card and " ms" in result.card
     assert "Fold batch normalization into convolution" in result.steps
     model = onnx.load(result.file)
     onnx.checker.check_model(model, full_check=True)

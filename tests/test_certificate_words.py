@@ -15,7 +15,6 @@ from tests.forging import (
     forged,
     model_of,
     node,
-    proving,
     refusal,
     rewriting,
 )
@@ -36,7 +35,7 @@ TO_NEG = {"remove": [node("Relu", ["x"], ["y"])], "insert": [node("Neg", ["x"], 
     ],
 )
 def test_names_of_steps_are_names(tmp_path, name):
-    said = refusal(forged(tmp_path, RELU, RELU, proving({"kind": "word", "sentence": ""}, name)))
+    said = refusal(forged(tmp_path, RELU, RELU, {"pass": name, "rewrites": []}))
     assert said.endswith("which is not a name of a pass") and said.isprintable()
 
 
@@ -46,9 +45,13 @@ def test_names_and_sentences_stay_in_their_quotation_marks_and_lines(tmp_path):
     model.graph.node[0].output[0] = model.graph.output[0].name = odd
     step = rewriting({"remove": [node("Relu", ["x"], [odd])], "insert": []})
     assert r"removes 'y\' is fine\n- proven: \'z\x1b[8m\u202e'" in refusal(forged(tmp_path, model, model, step))
-    found = forged(tmp_path, model, model, proving({"kind": "word", "sentence": f"{odd}{'long' * 1000}"}))
-    assert all(line.isprintable() and len(line) < 500 for line in found.told().splitlines())
-    assert len(found.told().splitlines()) == 1
+    same = {"remove": [node("Relu", ["x"], [odd])], "insert": [node("Relu", ["x"], [odd])]}
+    turned = rewriting(same | {"types": {odd: [1, [3, 2]]}}, rule=f"{odd}{'long' * 1000}")
+    assert "has another type or shape" in refusal(forged(tmp_path, model, model, turned))
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 3
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 2
+    found = forged(tmp_path, model_of(RELU.replace("y", "q")), model, turned)
+    assert refusal(found).isprintable() and len(refusal(found)) < 500
 
 
 def test_certificates_have_no_field_that_nothing_reads(tmp_path):
@@ -61,20 +64,8 @@ def test_certificates_have_no_field_that_nothing_reads(tmp_path):
 
 def test_both_counts_of_transposes_are_said(tmp_path):
     found = certified(NHWC, tmp_path, layout="optimal")
-    assert "of the domain 'workbench', such as the workbench, runs 0 Transposes" in found.proven()
+    assert "in a runtime with kernels for 'workbench.Conv_NHWC_HWIO', 'out.onnx' runs 0 Transposes" in found.proven()
     assert "any other runtime, such as ONNX Runtime, inlines these functions and runs 4 Transposes" in found.proven()
-
-
-def test_rules_have_their_law_or_none(tmp_path):
-    found = certified(small_network(tmp_path / "small.onnx"), tmp_path, passes=["sum_to_add", "fold_batchnorm"])
-    assert "its mode is ieee; of its rewrites 2 change no bit, 1 change rounding" in found.told()
-    with_law = sum(
-        bool(found.content["rules"][step["rule"]]["law"])
-        for s in found.content["steps"]
-        for step in s["rewrites"]
-        if "rule" in step
-    )
-    assert f"{with_law} cite an algebraic law, {3 - with_law} do not" in found.told()
 
 
 # ---- the command -------------------------------------------------------------------------------
@@ -90,7 +81,9 @@ def test_exit_codes_answer_what_is_required(run, tmp_path):
         code == 0 and " equal to the last bit on 2 random inputs in ONNX Runtime without optimizations (seed " in said
     )
     layout = certified(found.model, tmp_path, passes=["layout_optimal"], target="cuda")
-    code, said, _ = run("check", layout.model, layout.output, layout.path, "--require", "bounds")
+    assert run("check", layout.model, layout.output, layout.path, "--require", "log,bounds")[0] == 0
+    other = layout.edited(lambda content: content["bounds"][0].update(in_order=[]))
+    code, said, _ = run("check", other.model, other.output, other.path, "--require", "log,bounds")
     assert code == 1 and said.splitlines()[-1].startswith("required and not met: bounds")
 
 
@@ -122,7 +115,8 @@ def test_a_model_that_is_random_is_not_compared(tmp_path):
 def test_a_run_says_its_sizes_and_none_is_empty(tmp_path, dims, size):
     text = "g (float[N,3] x) => (float[N,3] y) {{ y = {}(x) }}"
     found = forged(tmp_path, text.format("Relu"), text.format("Relu"), dims=dims).check(runs=1)
-    assert f"equal to the last bit on 1 random input with N={size} in ONNX Runtime" in found.answer
+    assert "equal to the last bit on 1 random input, and 2 with NaN, infinities or the largest numbers," in found.answer
+    assert f", with N={size} in ONNX Runtime" in found.answer
     with pytest.raises(DoesNotHold, match="the output's 'y' differs"):
         forged(tmp_path, text.format("Relu"), text.format("Neg"), rewriting(TO_NEG), dims=dims).check(runs=1)
 
@@ -136,13 +130,14 @@ def test_inputs_with_a_default_are_given_too(tmp_path):
     edit = {"remove": [node("Mul", ["x", "w"], ["y"])], "insert": [node("Identity", ["x"], ["y"])]}
     forged(tmp_path, model, output, rewriting(edit)).check(runs=1)
     with pytest.raises(DoesNotHold, match="the output's 'y' differs"):
-        forged(tmp_path, model, output, rewriting(edit)).check(runs=2)
+        forged(tmp_path, model, output, rewriting(edit)).check(runs=10)  # in a single one all of x may be zeros
 
 
 def test_an_output_that_does_not_run_is_found(tmp_path):
     text = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
-    odd = "g (float[2,3] x) => (float[2,3] y) { y = d.Odd(x) }"
-    step = rewriting({"remove": [node("Relu", ["x"], ["y"])], "insert": [node("Odd", ["x"], ["y"]) | {"domain": "d"}]})
+    odd = "g (float[2,3] x) => (float[2,3] y) { y = com.microsoft.Odd(x) }"
+    insert = [node("Odd", ["x"], ["y"]) | {"domain": "com.microsoft"}]
+    step = rewriting({"remove": [node("Relu", ["x"], ["y"])], "insert": insert})
     with pytest.raises(DoesNotHold, match="ONNX Runtime loads the model, but not the output"):
         forged(tmp_path, text, odd, step).check(runs=1)
 

@@ -53,7 +53,7 @@ def test_the_report(done, tmp_path):
     assert (fold["rewrites"], fold["nodes_before"], fold["nodes_after"]) == (53, 176, 123)
     found = operators(tmp_path / "out.onnx")
     assert totals["nodes_after"] == sum(found.values()) - found.get("Constant", 0)
-    assert totals["transposes_after"] == found.get("Transpose", 0) == 2
+    assert totals["transposes_after"] == found.get("Transpose", 0) == 1  # of the pooled image it is a Reshape
 
 
 def test_constants_are_no_nodes_and_their_transposes_do_not_count(done, tmp_path):
@@ -109,7 +109,7 @@ def test_an_option_of_a_pass(done, tmp_path):
 
 def test_the_seed_decides_the_inputs(done, tmp_path):
     """Seen in the errors, of which one alone may be the same by chance: of small outputs they are few last places."""
-    reports = [report_of(done, tmp_path, RESNET, "--seed", seed) for seed in (0, 0, 7)]
+    reports = [report_of(done, tmp_path, RESNET, "--seed", seed, "--runs", 2) for seed in (0, 0, 7)]
     errors = [[(s["max_abs_error"], s["max_rel_error"]) for s in report["steps"]] for report in reports]
     assert errors[0] == errors[1] != errors[2]
 
@@ -181,13 +181,14 @@ def test_a_wrong_pass_is_found_out_and_its_rewrite_named(run, tmp_path, monkeypa
 
 
 def test_of_a_long_list_the_steps_that_changed_something_are_printed(done, tmp_path):
-    lines = done("optimize", OCR, "-o", tmp_path / "o.onnx").splitlines()
+    lines = done("optimize", OCR, "-o", tmp_path / "o.onnx", "--steps").splitlines()
+    lines = lines[next(number for number, line in enumerate(lines) if line.startswith(" #")) :]
     (count,) = (line for line in lines if "passes changed nothing" in line)
     printed = [line.split()[1] for line in lines[1 : lines.index(count)]]
     assert printed[0] == "as" and "fold_batchnorm" in printed and "cancel_pairs" not in printed
     hidden, passes = (int(word) for word in count.split() if word.isdecimal())
     assert hidden + len(printed) - 1 == passes
-    short = done("optimize", OCR, "-o", tmp_path / "r.onnx", "--preset", "normalize")
+    short = done("optimize", OCR, "-o", tmp_path / "r.onnx", "--preset", "normalize", "--steps")
     assert "changed nothing" not in short and "drop_dropout" in short
 
 

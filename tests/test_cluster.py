@@ -179,7 +179,7 @@ def test_without_ray_its_absence_is_one_sentence(refused, monkeypatch):
     before = dict(os.environ)
     said = refused("matrix", SMALL, "--on", "ray")
     assert os.environ == before, "a token for a Ray that did not start would be asked of every later one"
-    assert said == "workbench: Ray is not installed: pip install 'graph-workbench[ray]'\n"
+    assert said == "workbench: Ray is not installed; `pip install -e '.[ray]'` in the project's folder adds it\n"
     assert "measured here; leave out --on" in refused("matrix", "--plan", "oneflow", "--on", "ray")
 
 

@@ -54,8 +54,8 @@ def test_helps_usages_and_errors_name_the_command(installed, tmp_path):
         (installed, "graph-workbench", "graph-workbench"),
         (module, "python -m workbench", "workbench"),
     ):
-        assert said(*start, "--help", cwd=tmp_path).startswith(f"usage: {name} [-h] COMMAND")
-        assert said(*start, "optimize", "--help", cwd=tmp_path).startswith(f"usage: {name} optimize [-h]")
+        assert said(*start, "--help", cwd=tmp_path).startswith(f"usage: {name} [-h] [--version] COMMAND")
+        assert said(*start, "optimize", "--help", cwd=tmp_path).startswith(f"usage: {name} optimize MODEL -o OUT.onnx")
         wrong = said(*start, "optimize", MODEL, cwd=tmp_path)
         assert wrong.startswith(f"{prefix}: ") and f"see `{name} optimize --help`" in wrong
 

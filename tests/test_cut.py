@@ -5,9 +5,12 @@ import random
 
 import pytest
 
+from workbench.solvers import minimum_cut
 from workbench.solvers.minimum_cut import (
     FIRST_SIDE,
     LAST_SIDE,
+    SINK,
+    SOURCE,
     Choice,
     CutProblem,
     CutSolution,
@@ -75,4 +78,39 @@ def test_weights_beyond_any_machine_number_are_exact():
 
 def test_a_choice_without_a_layout_is_refused():
     with pytest.raises(ValueError, match="neither layout"):
-        solve_cut(CutProblem((Choice((None, None)),), ()))
+        solve_cut(CutProblem((Choice(), Choice((None, None))), ()))
+
+
+def test_flow_edges_and_their_capacities():
+    """A value for one reader is an edge each way, one for several passes a vertex of its own; what is free is no edge."""
+    choices = (Choice((0, None)), Choice((2, 5)), Choice((4, 1)), Choice((None, 0)), Choice())
+    values = (
+        *(SharedValue(0, (1,), 7, 6), SharedValue(1, (2, 3), 3), SharedValue(4, (3,), 0), SharedValue(2, (2,), 9)),
+        SharedValue(4, (2,), 0, 8),
+    )
+    edges = dict(minimum_cut._edges(CutProblem(choices, values)))
+    assert edges == {
+        (SOURCE, 1): 3 + 7,
+        (2, SINK): 3,
+        (1, ("to last", 1)): 3,
+        (("to first", 1), 1): 3,
+        (("to last", 1), 2): None,
+        (("to last", 1), SINK): None,
+        (2, ("to first", 1)): None,
+        (2, 4): 8,
+    }
+    assert minimum_cut._fixed_cost(CutProblem(choices, values)) == 0 + 2 + 1 + 0 + 0
+
+
+def test_the_cost_of_an_assignment():
+    problem = CutProblem((Choice((1, 2)), Choice((None, 4))), (SharedValue(0, (1,), 10, 20),))
+    assert [problem.cost(sides) for sides in ((0, 1), (1, 1), (1, 0))] == [1 + 4 + 10, 2 + 4, None]
+
+
+def test_the_way_back_costs_as_much_unless_said():
+    assert [SharedValue(0, (1,), 7, back).paid(side) for back in (None, 6) for side in (FIRST_SIDE, LAST_SIDE)] == [
+        7,
+        7,
+        7,
+        6,
+    ]

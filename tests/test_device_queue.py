@@ -418,4 +418,4 @@ def test_the_run_page_waits_for_another_process(folder, shared, monkeypatch):
         opener.join()
     assert set(said) == {"waiting for its turn, 1 job before it on cpu"}
     assert len(at.dataframe[0].value) == 1
-    assert_by_turns(folder, ["outputs", "hold", "measure"])
+    assert_by_turns(folder, ["record_values", "hold", "measure"])

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from sqlalchemy import make_url
 
@@ -80,7 +81,7 @@ SHORTENED = {
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OF_OTHER_PROGRAMS = {"--models", "--run-slow"}  # python -m tests.fuzz, pytest
 # What differs from run to run, from machine to machine, or with each new pass, in output that a page shows.
-VARIES = re.compile(r"\d+(\.\d+)?e-\d+|\bseed \d+|\bpasses: \d+|\d+\.\d s$", re.MULTILINE)
+VARIES = re.compile(r"\d+(\.\d+)?e-\d+|\bseed \d+|\bpasses: \d+|\d+\.\d s$|Compared on .*$", re.MULTILINE)
 
 
 @dataclass
@@ -168,7 +169,7 @@ def place(tmp_path, monkeypatch, done):
             (tmp_path / name).symlink_to(content)
         else:
             (tmp_path / name).write_text(content)
-    for name in ("WORKBENCH_PASSES", "XDG_CONFIG_HOME"):
+    for name in ("WORKBENCH_PASSES", "WORKBENCH_OPERATORS", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
@@ -322,6 +323,23 @@ def check_rule(text: str, left_out: str, place: Place) -> None:
     place.done("test-pass", "of_the_page.py")
 
 
+def is_a_declaration(text: str, place: Place) -> None:
+    """Its operators are known, with their types, where a user puts the file."""
+    folder = Path("~/.config/graph-workbench/operators").expanduser()
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(text, encoding="utf-8")
+    header = '<ir_version: 8, opset_import: ["": 17, "my": 1]>'
+    model = (
+        header
+        + """g (float[1,8,6,5] x) => (float[1,8,12,10] y, n, b) {
+        u = my.Upsample2 (x) y = my.Activation (u) n, b = EfficientNMS_TRT <max_output_boxes = 100> (y) }"""
+    )
+    (place.folder / "plugins.onnx").write_bytes(onnx.parser.parse_model(model).SerializeToString())
+    graph = wb.load(place.folder / "plugins.onnx")
+    assert [str(graph.type(value)) for value in "uyb"] == ["float[1,8,12,10]"] * 2 + ["float[1,100,4]"]
+    assert "declared in 'mine.toml'" in graph.warnings[0]
+
+
 # By its first line. None: what a run of another day or machine said.
 SNIPPETS: dict[str, Callable[[str, Place], None] | None] = {
     "for latency on Intel(R) Xeon(R) Processor, error at most 0.001": None,
@@ -334,6 +352,7 @@ SNIPPETS: dict[str, Callable[[str, Place], None] | None] = {
     "def is_diagonal(match: Match) -> None:": is_rule_of_a_diagonal,
     "---": is_a_lesson,
     "mine.md, line ": is_said_of_a_wrong_name,
+    '["my.Upsample2"]': is_a_declaration,
 }
 
 

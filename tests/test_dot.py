@@ -28,13 +28,14 @@ ODD_NAMES = [
 
 def test_every_box_and_every_edge_is_there_with_its_colour_and_its_shape():
     graph = sample_history("resnet50_narrow", "fold_batchnorm", "layout_greedy").graph
-    boxes, edges = boxes_and_edges(wb.dot(graph).source)
+    boxes, edges = boxes_and_edges(wb.dot(graph, target="cuda").source)
     assert boxes.keys() == {node.name for node in graph.nodes} | {"in:" + v for v in graph.inputs} | {
         "out:" + v for v in graph.outputs
     }
     read = [value for node in graph.nodes for value in node.inputs if graph.producer(value) or value in graph.inputs]
     assert len(edges) == len(read) + len(graph.outputs)
-    assert {box.get("fillcolor") for box in boxes.values()} == {"peachpuff", "palegoldenrod", "lightgrey", None}
+    assert {box.get("fillcolor") for box in boxes.values()} == {"peachpuff", "lightgrey", "white"}
+    assert all("filled" in box["style"] for box in boxes.values())
     assert any(words.endswith(" NHWC") and words.startswith("1x") for *_, words in edges)
 
 
@@ -44,6 +45,13 @@ def test_where_types_differ_edges_name_them_and_the_narrower_ones_are_two_lines(
     _, edges = boxes_and_edges(source)
     assert {words for *_, words in edges} == {"4 float16", "4 float32", "4 double"}
     assert source.count('color="black:invis:black"') == sum(words == "4 float16" for *_, words in edges)
+
+
+def test_every_box_is_filled_those_of_inputs_and_outputs_too():
+    graph = sample_history("resnet50_narrow", "fold_batchnorm", "layout_greedy").graph
+    boxes = [line for line in wb.dot(graph).source.splitlines() if "tooltip=" in line]
+    assert len(boxes) == len(graph.nodes) + len(graph.inputs) + len(graph.outputs)
+    assert [line for line in boxes if "fillcolor=" not in line or "filled" not in line] == []
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

@@ -19,6 +19,7 @@ from workbench.ir import Graph
 from workbench.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass
 from workbench.run.compare import compare
+from workbench.run.onnxruntime.eight_bit_sums import WARNING, in_7_bits, saturates_here
 from workbench.run.tolerances import tolerances_for
 from workbench.run.torch.executor.executor import TorchExecutor
 
@@ -186,8 +187,25 @@ def test_integers_differ_by_a_step_at_most(cls, rule):
             type_ = before.tensor_type(name)
             limits, shape = np.iinfo(type_.dtype.numpy()), [d if isinstance(d, int) else 16 for d in type_.shape]
             inputs[name] = random.integers(limits.min, limits.max + 1, shape).astype(type_.dtype.numpy())
+        if saturates_here():
+            inputs = in_7_bits(inputs)
         expected, found = (outputs(graph, inputs)["y"].astype(int) for graph in (before, after))
         assert np.abs(expected - found).max() <= 1
+
+
+def test_sums_that_saturate_on_this_cpu_are_named_where_they_make_a_difference(tmp_path):
+    """Floats on one side and products of 8-bit integers on the other: equal where the CPU has VNNI."""
+    text = """g (uint8[3,4] a) => (float[3,2] y) <float s = {1}, int8[4,2] w = {127, 127, 127, -3, 127, 5, 127, 127}> {
+        d = DequantizeLinear(a, s)  e = DequantizeLinear(w, s)  y = MatMul(d, e)
+    }"""
+    graph = typed(text)
+    made = wb.optimize(graph, preset="simplify", export_for="onnxruntime").graph
+    assert operators(made) == {"MatMulIntegerToFloat": 1}
+    full = {"a": np.full((3, 4), 255, np.uint8)}
+    verdict = wb.verify(graph, made, inputs=full)
+    assert verdict.ok is not saturates_here()
+    assert (WARNING in verdict.sentence) is saturates_here()
+    assert wb.verify(graph, made, inputs={"a": full["a"] // 2}).ok, "no sum of two products reaches 16 bits"
 
 
 @pytest.mark.slow

@@ -107,10 +107,22 @@ def test_a_rewrite_of_the_repetition_can_be_left_out():
     assert first.sentence.startswith("remove_neutral, round 1: ") and first.id.rule.startswith("remove_neutral.")
 
 
-def test_what_stands_before_a_layout_strategy_is_not_repeated_behind_it():
-    repeat = choose(preset="normalize", layout="greedy").passes[-1]
-    assert isinstance(repeat, Repeat)
-    assert [pass_.name for pass_ in repeat.passes] == ["dead_nodes", "infer_types"]
+@pytest.mark.parametrize(
+    "strategy", [{"layout": "greedy"}, {"precision": "optimal"}, {"layout": "greedy", "precision": "optimal"}]
+)
+def test_the_passes_of_a_preset_run_again_behind_a_strategy_whose_result_they_clean(strategy):
+    *_, strategy_pass, rounds = choose(preset="simplify", **strategy).passes
+    assert not strategy_pass.rules and isinstance(rounds, Repeat)
+    assert rounds.passes == choose(preset="simplify").passes[:-1]
+
+
+def test_the_rounds_behind_a_strategy_are_of_the_whole_preset_and_have_no_text():
+    pipeline = choose(preset="normalize", layout="greedy")
+    *before, inner, rounds = pipeline.passes
+    assert [pass_.name for pass_ in inner.passes] == ["dead_nodes", "infer_types"]
+    assert rounds.passes == tuple(pass_ for pass_ in before if pass_.name != "layout_greedy")
+    assert str(pipeline) == str(choose(str(pipeline))) and choose(str(pipeline)).names == pipeline.names
+    assert "repeat" not in choose(preset="none", layout="greedy").names
 
 
 def test_passes_that_undo_each_other_are_repeated_no_more_than_the_bound_says():

@@ -9,7 +9,7 @@ import pytest
 import passes
 from passes.layout.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.cutting_down import cut_down
-from tests.fuzz import Fuzzer, Plan, failure, fragments, main
+from tests.fuzz import Fuzzer, Plan, failure, fragments, main, preset
 from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Edit, check, graph_text
@@ -131,3 +131,13 @@ def test_the_folder_for_graphs_that_fail_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["fuzz", "--models", "0", "--folder", str(tmp_path / "new" / "folder")])
     assert main() == 0
     assert (tmp_path / "new" / "folder").is_dir()
+
+
+def test_what_onnx_runtime_rounds_or_not_in_float16_is_no_failure_in_exact_mode():
+    """Without the ReduceMax over single elements it leaves out the Cast to float16 and back behind the Conv."""
+    graph = typed("""g (float16[1,2,4,4] x) => (float[1,2,4,4] y, float16[2,2,4,4] z)
+        <float16[2,2,1,1] w = {1, 2, 3, 4}, int64[4] s = {2, 1, 1, 1}, int64[1] a = {0}> {
+        c = Conv(x, w)  f = Cast<to = 1>(c)  z = Expand(c, s)  y = ReduceMax(f, a)
+    }""")
+    assert failure(graph, preset("simplify", "exact")) == ""
+    assert "ReduceMax" not in {node.op for node in preset("simplify", "exact").run(graph).graph.nodes}

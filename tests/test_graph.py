@@ -297,3 +297,14 @@ def test_nodes_that_change_places_move_alone():
     with pytest.raises(EditError, match="cycle"):
         graph.apply(Edit(remove=("Neg_b",), insert=(graph.node("Neg_b").replace(inputs=("d",)),)))
     assert {node.name: graph.position(node.name) for node in graph.nodes} == before
+
+
+def test_a_constant_that_nothing_used_stays_when_its_first_reader_is_undone():
+    """As in a file; else the same edit could not be made again."""
+    graph = from_text("g (float[2] x) => (float[2] y) <float[2] c = {1, 2}, float[2] d = {1, 2}> { y = Add(x, d) }")
+    text, edit = to_text(graph), Edit(replace={"d": "c"})
+    for _ in range(2):
+        inverse = graph.apply(edit)
+        assert set(graph.constants) == {"c"}
+        graph.apply(inverse)
+        assert to_text(graph) == text

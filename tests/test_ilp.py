@@ -8,7 +8,13 @@ import pytest
 
 from tests.test_cut import random_problem as random_cut
 from workbench.solvers import integer_program, minimum_cut
-from workbench.solvers.integer_program import Form, IntegerProgram, IntegerSolution, solve_integer_program
+from workbench.solvers.binary_program import BinarySolution
+from workbench.solvers.integer_program import (
+    Form,
+    IntegerProgram,
+    IntegerSolution,
+    solve_integer_program,
+)
 
 LABELS = ("NCHW", "NHWC", "NHCW", "CNHW")
 
@@ -108,3 +114,51 @@ def test_without_time_the_first_forms_stay_and_nothing_is_proven():
 def test_a_problem_without_a_choice():
     assert solve_integer_program(IntegerProgram((), ())).gap == 0
     assert solve_integer_program(IntegerProgram(((Form((3,)),),), ())) == IntegerSolution((0,), (3,), 3)
+
+
+def test_a_value_that_no_form_gives_cannot_be_needed():
+    problem = IntegerProgram(((Form((0,), gives=((0, "a"),)),), (Form((0,), needs=((0, "b"),)),)), (None,))
+    with pytest.raises(ValueError, match="needs a value that no form gives"):
+        problem.cost((0, 0))
+
+
+def test_the_search_begins_at_the_start_and_leaves_it_for_nothing_dearer():
+    problem = IntegerProgram(((Form((1,)), Form((3,)), Form((1,))),), ())
+    assert solve_integer_program(problem, 0, start=(1,)) == IntegerSolution((1,), (3,), 0)
+    assert solve_integer_program(problem, start=(1,)).cost == (1,)
+    assert IntegerSolution((0,), (4,), 3).gap == 0.25
+
+
+def test_what_only_forms_can_give_is_given_by_one_where_it_is_needed():
+    gives = (Form((0,), gives=((0, "a"),)), Form((2,), gives=((0, "b"),)))
+    needs = (Form((5,), needs=((0, "a"), (1, "c"))), Form((0,), needs=((0, "b"), (1, "c"))))
+    other = (Form((1,), gives=((1, "d"),)),)
+    solution = solve_integer_program(IntegerProgram((gives, needs, other), (None, (4,))))
+    assert solution == IntegerSolution((1, 1, 0), (2 + 0 + 1 + 4,), 7)
+    assert solve_integer_program(IntegerProgram((), ())) == IntegerSolution((), (0,), 0)
+
+
+def test_the_largest_number_among_the_forms_of_a_choice_is_taken(monkeypatch):
+    """The solver's are nearly 0 and nearly 1; without a solution the start stays."""
+    problem = IntegerProgram(((Form((2,)), Form((1,))), (Form((1,)), Form((1,)))), ())
+    found = BinarySolution([0.1, 0.999999, 0.0, 1.0], 2)
+    monkeypatch.setattr(integer_program, "minimize", lambda *arguments: found)
+    assert solve_integer_program(problem).forms == (1, 1)
+    found = BinarySolution(None, 1)
+    assert solve_integer_program(problem) == IntegerSolution((0, 0), (3,), 1)
+
+
+def test_an_assignment_as_columns_keeps_every_row_at_its_cost():
+    """The solver starts there."""
+    for seed in range(50):
+        problem = random_problem(seed)
+        forms = tuple(random.Random(seed).randrange(len(choice)) for choice in problem.choices)
+        program = integer_program._Program(problem)
+        columns = program.as_columns(forms)
+        assert {*columns} <= {0, 1} and len(columns) == len(program.costs(0))
+        assert (
+            sum(cost * column for cost, column in zip(program.costs(0), columns, strict=True)) == problem.cost(forms)[0]
+        )
+        for row in program.rows:
+            total = sum(number * columns[column] for column, number in row.coefficients.items())
+            assert total >= row.lower and (row.upper is None or total <= row.upper), seed

@@ -1,4 +1,4 @@
-"""What a file has besides its graph survives: defaults of inputs, sparse weights as dense ones, what people wrote."""
+"""What a file has besides its graph survives: defaults of inputs, sparse weights, what people wrote."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.loading import refusal, saved
 from tests.loading import run as run_file
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
+from workbench.ir import Edit
 
 DEFAULT = """g (float[N,3] x, float[3] w) => (float[N,3] y) <float[3] w = {1, 2, 3}, float two = {2}> {
     u = Mul(w, two) z = Add(x, u) y = Relu(z) }"""
@@ -104,6 +105,111 @@ def test_sparse_weights_become_dense_ones(tmp_path, weights, run):
         given = {"x": X, "p": np.array(p)}
         wanted = X @ a + bias
         np.testing.assert_allclose(run_file(out, given)[0], wanted @ b if p else wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def with_sparse_weights(tmp_path):
+    """A file of a weight, one that a Transpose changes, one of a body and one of a Constant, each sparse; the large ones
+    in another file if external. Returns how to write it."""
+
+    def write(external=False):
+        random = np.random.default_rng(1)
+        arrays = {}
+        for name in ("kept", "turned", "inner", "held"):
+            arrays[name] = np.zeros((40, 40), np.float32)
+            arrays[name][random.integers(0, 40, 60), random.integers(0, 40, 60)] = 1 + random.random(60)
+        body = helper.make_graph(
+            [helper.make_node("MatMul", ["z", "inner"], ["t"])],
+            "t",
+            [],
+            [helper.make_empty_tensor_value_info("t")],
+            sparse_initializer=[sparse("inner", arrays["inner"], flat=True)],
+        )
+        other = helper.make_graph(
+            [helper.make_node("Identity", ["z"], ["e"])], "e", [], [helper.make_empty_tensor_value_info("e")]
+        )
+        nodes = [
+            helper.make_node("Constant", [], ["held"], sparse_value=sparse("", arrays["held"], flat=True)),
+            helper.make_node("Transpose", ["turned"], ["u"]),
+            helper.make_node("MatMul", ["x", "kept"], ["a"]),
+            helper.make_node("MatMul", ["a", "u"], ["b"]),
+            helper.make_node("MatMul", ["b", "held"], ["z"]),
+            helper.make_node("If", ["p"], ["y"], then_branch=body, else_branch=other),
+        ]
+        inputs = [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 40]),
+            helper.make_tensor_value_info("p", TensorProto.BOOL, []),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            inputs,
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            sparse_initializer=[sparse(name, arrays[name], flat=name == "kept") for name in ("kept", "turned")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        if external:
+            data = b""
+            for tensor in (part for s in model.graph.sparse_initializer for part in (s.values, s.indices)):
+                at, size = len(data), len(tensor.raw_data)
+                data += tensor.raw_data
+                tensor.ClearField("raw_data")
+                tensor.data_location = TensorProto.EXTERNAL
+                for key, value in {"location": "weights", "offset": at, "length": size}.items():
+                    tensor.external_data.add(key=key, value=str(value))
+            (tmp_path / "weights").write_bytes(data)
+        onnx.save(model, tmp_path / "sparse.onnx")
+        return tmp_path / "sparse.onnx"
+
+    return write
+
+
+def names_of_sparse(graph):
+    """Of the graph, then of its bodies."""
+    bodies = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    own = [message.values.name for message in graph.sparse_initializer]
+    return [*own, *(name for body in bodies for name in names_of_sparse(body))]
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("written_as", [{}, {"external_data": True}, {"opset": "newest"}])
+def test_sparse_weights_that_nothing_changes_are_written_sparse(tmp_path, with_sparse_weights, external, written_as):
+    file, out, again = with_sparse_weights(external), tmp_path / "out.onnx", tmp_path / "again.onnx"
+    wb.export(wb.optimize(file).graph, out, **written_as)
+    written = onnx.load(out)
+    assert sorted(names_of_sparse(written.graph)) == ["held", "inner", "kept"]
+    assert [list(tensor.dims) for tensor in written.graph.initializer] == [[40, 40]]  # the one that was turned
+    assert written.ir_version >= 6
+    wb.export(wb.optimize(out).graph, again)
+    assert sorted(names_of_sparse(onnx.load(again).graph)) == ["held", "inner", "kept"]
+    x = np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
+    if not external:  # ONNX Runtime reads no sparse weights of other files
+        for p in (True, False):
+            expected, *others = (run_file(path, {"x": x, "p": np.array(p)})[0] for path in (file, out, again))
+            for other in others:
+                np.testing.assert_allclose(other, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sparse_weights_of_a_part_stay_sparse_and_go_back(tmp_path, done, with_sparse_weights):
+    file, part, whole = with_sparse_weights(), tmp_path / "part.onnx", tmp_path / "whole.onnx"
+    done("extract", file, "--from", "x", "--to", "z", "-o", part)
+    cut = onnx.load(part)
+    assert sorted(names_of_sparse(cut.graph)) == ["kept", "turned"] and not cut.graph.initializer
+    assert [node.attribute[0].name for node in cut.graph.node if node.op_type == "Constant"] == ["sparse_value"]
+    done("extract", file, "--from", "x", "--to", "z", "--put-back", part, "-o", whole)
+    put = onnx.load(whole)
+    assert sorted(names_of_sparse(put.graph)) == ["inner", "kept", "turned"] and not put.graph.initializer
+    x = np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
+    for p in (True, False):
+        one, other = (run_file(path, {"x": x, "p": np.array(p)})[0] for path in (file, whole))
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_sparse_weight_of_another_name_and_order_is_written_under_its_new_one(tmp_path, with_sparse_weights):
+    graph = wb.load(with_sparse_weights())
+    graph.apply(Edit(constants={"new": graph.constants["kept"]}, replace={"kept": "new"}))
+    wb.export(graph, tmp_path / "out.onnx")
+    assert "new" in names_of_sparse(onnx.load(tmp_path / "out.onnx").graph)
 
 
 @pytest.mark.parametrize(

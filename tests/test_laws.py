@@ -9,6 +9,7 @@ from workbench.rewrite import Exactness, Example, NoMatch
 from workbench.rewrite.patterns.algebra import algebraic_rule
 from workbench.rewrite.patterns.laws import read_laws
 from workbench.verification.pass_files.proofs import prove
+from workbench.verification.pass_files.sampled_laws import sample_law
 
 BIT_EXACT, ROUNDING, FAST_MATH = Exactness.BIT_EXACT, Exactness.ROUNDING, Exactness.FAST_MATH
 LONG_PROOFS = ("dequantize and quantize", "clip of clip")  # seconds each
@@ -71,6 +72,9 @@ def test_the_equation_that_the_course_misprints_is_told_beside_the_one_that_hold
         ("for integers: x << 1 == x + x", ("integers",)),
         ("abs(-x) == abs(x)", ("integers", "floats")),  # of integers with a sign: Neg takes no other
         ("for signed integers: x * -1 == -x", ("signed integers",)),
+        ("for reals: exp(-x) == 1 / exp(x)", ("reals",)),
+        ("for reals: 1 / exp(-x) == exp(x)", ("reals",)),
+        ("for reals: exp(0 * x) == 1", ("reals",)),
     ],
 )
 def test_true_law_is_proved(law, kinds):
@@ -103,6 +107,40 @@ def test_wrong_law_is_found_to_be_wrong(law):
     proof = prove(law, BIT_EXACT)
     assert "is wrong for" in proof.wrong
     assert not proof.proved
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        "for reals: exp(2 * x) == exp(x) * exp(x)",
+        "for reals: log(1 / x) == -log(x) if x > 0",
+        "for reals: log(sqrt(x)) == log(x) / 2 if x > 0",
+        "for reals: sqrt(exp(x)) == exp(x / 2)",
+        "for reals: exp(x) ** 2 == exp(2 * x)",
+        "for reals: sqrt(x * 4) == 2 * sqrt(x) if x >= 0",
+        "for reals: log(exp(x)) == x",
+        "for reals: exp(-log(x)) == 1 / x if x > 0",
+        "for reals: log(x * x) == 2 * log(x) if x > 0",
+        "for reals: exp(x) / (exp(x) + exp(z)) == 1 / (1 + exp(z - x))",
+    ],
+)
+def test_a_true_law_is_never_called_wrong(law):
+    """z3 takes exp, log and sqrt for functions that they are not; numbers are computed before they are believed."""
+    proof = prove(law, ROUNDING)
+    assert not proof.wrong and (proof.proved or proof.missing)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        "for reals: exp(-x) == -exp(x)",
+        "for reals: sqrt(x * 4) == 4 * sqrt(x)",
+        "for reals: log(x / z) == log(z) - log(x) if x > 0 and z > 0",
+        "for reals: exp(x) * exp(z) == exp(x * z)",
+    ],
+)
+def test_a_wrong_law_of_such_functions_is_refuted_by_one_of_both(law):
+    assert prove(law, ROUNDING).wrong or sample_law(law, ROUNDING).wrong
 
 
 def test_law_beyond_z3_is_said_to_be_so():

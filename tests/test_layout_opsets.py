@@ -39,7 +39,7 @@ MODELS = [
     ("Clip", 11, f"g ({X}) => (y) <float low = {{-0.5}}> {{ y = Clip (x, low) }}"),
     ("Softmax", 7, f"g ({X}) => (y) {{ y = Softmax <axis = 3> (x) }}"),
     ("Softmax", 11, f"g ({X}) => (y) {{ y = Softmax <axis = -1> (x) }}"),
-    ("Flatten", 11, "g (float[2,3,5,1] x) => (y) { y = Softmax <axis = 2> (x) }"),  # what two axes at once become
+    ("Flatten", 11, "g (float[2,3,5,1] x) => (y) { y = Softmax <axis = 1> (x) }"),  # what two axes at once become
     ("Softmax", 13, f"g ({X}) => (y) {{ y = Softmax <axis = 1> (x) }}"),
     ("LogSoftmax", 9, f"g ({X}) => (y) {{ y = LogSoftmax <axis = 3> (x) }}"),
     ("Slice", 7, f"g ({X}) => (y) {{ y = Slice <axes = [1, 3], starts = [1, -3], ends = [3, 1000]> (x) }}"),

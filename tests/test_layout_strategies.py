@@ -111,8 +111,9 @@ def test_greedy_inserts_nothing_without_a_demand(text):
     )
     before = count_transposes(graph)
     step = run_pass(with_options(LayoutGreedy, {}), graph, PassContext(load_profile("cuda")), check_each=True)
-    assert all(rewrite.nodes[0] in rewrite.sentence and "is unused" in rewrite.sentence for rewrite in step.rewrites)
-    assert count_transposes(graph) == before
+    assert all(rewrite.case == "tidied" or "is unused" in rewrite.sentence for rewrite in step.rewrites)
+    after = count_transposes(graph)
+    assert after.transposes <= before.transposes and after.bytes_moved <= before.bytes_moved
 
 
 @pytest.mark.parametrize("rank", [3, 4, 5])

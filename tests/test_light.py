@@ -60,14 +60,14 @@ def test_resnet_greedy_on_cuda_leaves_two_transposes(resnet, tmp_path):
     assert report["totals"]["transposes_after"] <= 2
     assert operators(model).get("Transpose", 0) == report["totals"]["transposes_after"]
     assert report["totals"]["elements_moved_after"] <= 3 * 224 * 224 + 2048
-    assert operators(model)["Conv_NHWC"] == 53
+    assert sum(count for op, count in operators(model).items() if op.startswith("Conv_NHWC")) == 53
     assert report["totals"]["verified"] is True
 
 
 def test_resnet_record_then_insert_on_npu(resnet, tmp_path):
-    """One transpose where the CNN path begins, one where it ends; weights in the NPU's HWOI."""
+    """One transpose where the CNN path begins; where it ends, no element moves; weights in the NPU's HWOI."""
     report, model = optimized(resnet, tmp_path, "--layout", "record-then-insert", "--target", "npu")
-    assert report["totals"]["transposes_after"] == 2
+    assert report["totals"]["transposes_after"] == 1
     calls = [n for n in model.graph.node if n.op_type.startswith("Conv_NHWC")]
     assert len(calls) == 53
     shapes = {t.name: tuple(t.dims) for t in model.graph.initializer}

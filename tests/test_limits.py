@@ -9,11 +9,14 @@ import pytest
 import workbench as wb
 from tests.loading import run as run_file
 from tests.loading import saved
+from tests.pages import compared, fine, history, opened_file, page
 from workbench.explanations.refusals import considered
 from workbench.io import load_model
+from workbench.io.samples import samples
 from workbench.layout.profile import load_profile
+from workbench.registry.pass_choice import choose
 from workbench.registry.pass_registry import library
-from workbench.rewrite import PassContext
+from workbench.rewrite import MODES, PassContext, refused_by
 
 DOUBLINGS = 12
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
@@ -59,6 +62,73 @@ def test_what_takes_the_place_of_larger_ones_is_folded(tmp_path):
     assert [node.op for node in wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"]).graph.nodes] == [
         "MatMul"
     ]
+
+
+ONES = ",".join(["1"] * 72)
+WINDOWS = f"""g (float[1,8,4,4] x) => (float[1,16,4,4] y, float[1,1,4,4] z)
+    <float[16,8,1,1] v = {{{",".join(["2"] * 128)}}}, float[1,8,3,3] w = {{{ONES}}}> {{
+    y = Conv(x, v)  z = Conv<pads=[1,1,1,1]>(x, w) }}"""
+
+
+def test_force_forces_whatever_size_the_file_gets(tmp_path, run):
+    """The enlarged weights take five times the bytes of the model."""
+    path, out = saved(tmp_path, WINDOWS), tmp_path / "out.onnx"
+    for option, left in (("force=true", ["Conv", "Split"]), ("flops_per_byte=100000", ["Conv", "Conv"])):
+        words = ("--passes", f"enlarge_kernels{{{option}}}", "--mode", "fast")
+        assert run("optimize", path, "-o", out, *words)[0] == 0
+        assert [node.op_type for node in onnx.load(out).graph.node] == left
+    assert run("optimize", path, "-o", out, *words, "--grow", "10")[0] == 0
+    assert [node.op_type for node in onnx.load(out).graph.node] == ["Conv", "Split"]
+
+
+def test_explain_asks_the_limits_that_the_pass_asks(tmp_path, run):
+    words = ("explain", "enlarge_kernels", saved(tmp_path, WINDOWS), "--mode", "fast")
+    cheap = ("--option", "enlarge_kernels.flops_per_byte=100000")
+    assert "would act here, but constants would take" in run(*words, *cheap)[1]
+    for more in ((*cheap, "--grow", "10"), ("--option", "enlarge_kernels.force=true")):
+        assert "acted on 1" in run(*words, *more)[1]
+    assert "would act here, but 'v' is to be kept" in run(*words, *cheap, "--keep", "v")[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("stem", ["ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp"])
+def test_what_a_pass_left_is_never_said_to_be_acted_on(stem, mode):
+    """Whatever stops a pass is asked by who explains it."""
+    sample = next(one for one in samples() if one.file.stem == stem)
+    graph = load_model(sample.file, sample.dims)
+    for name in choose().names:
+        cls = library.all_passes().get(name)
+        if cls is None or not cls.rules:
+            continue
+        history = wb.optimize(graph, [name], mode=mode)
+        context = PassContext(load_profile("cpu"), mode=mode, limits=history.limits)
+        said = [refused.sentence for refused in refused_by(cls(), history.graph, context)]
+        assert not [sentence for sentence in said if sentence.startswith("would act here:")], name
+
+
+def test_the_app_sets_the_limits(tmp_path):
+    at = page("optimize", opened_file(saved(tmp_path, WINDOWS)))
+    at.session_state["preset"], at.session_state["mode"] = "none", "fast"
+    at.session_state["option_enlarge_kernels.flops_per_byte"] = 100_000
+    at = fine(at.run()).checkbox(key="on_enlarge_kernels").set_value(True)
+    operators = lambda: [node.op for node in history(at).graph.nodes]  # noqa: E731
+    at = compared(fine(at.run()))
+    assert operators() == ["Conv", "Conv"]
+    at = compared(fine(at.number_input(key="grow").set_value(10.0).run()))
+    assert operators() == ["Conv", "Split"]
+    assert "--grow 10" in at.code[0].value and "10" in at.query_params["grow"]
+    at = compared(fine(at.text_area(key="keep").set_value("v\n").run()))
+    assert operators() == ["Conv", "Conv"]
+    assert "--keep v" in at.code[0].value
+    linked = page("optimize")
+    for key in ("model", "passes", "target", "mode", "grow", "keep"):
+        if key in at.query_params:
+            linked.query_params[key] = at.query_params[key]
+    linked.query_params["model"] = str(tmp_path / "model.onnx")
+    spec = fine(linked.run()).session_state["opened"].spec
+    assert (spec.grow, spec.keep) == (10.0, ("v",))
+    at.text_area(key="keep").set_value("nobody").run()
+    assert "there is no node or weight 'nobody' to keep" in at.error[0].value.replace("\\", "")
 
 
 KEPT = """g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 2, 3}, float[3] v = {4, 5, 6}> {

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper, parser
 
+import workbench as wb
 from tests.conftest import CORPUS, ROOT
 from tests.loading import HEADER, big_model, refusal, run, saved
 from workbench.inference.shapes import infer_types
@@ -396,3 +397,24 @@ def test_every_type_of_the_corpus_is_known_once_its_dims_are_bound(path):
         n.op_type for n in graph.nodes for v in n.outputs if v and (v not in types or types[v].static_shape is None)
     ]
     assert set(open_) <= {"If", "Identity", "SplitToSequence"}
+
+
+@pytest.mark.parametrize("named", ["input", "output", "value inside", "value of a body", "value of a function"])
+def test_an_unnamed_dim_never_shares_a_symbol_with_a_named_one(named, tmp_path):
+    """x's first axis has no name; whatever is called x_0 has another size."""
+    text = """<ir_version: 9, opset_import: ["": 18, "f": 1]>
+        g (float[?,2] x, float[A,2] z, bool c) => (float[B,2] y, float[D,2] u) <float[C,2] v> {
+            v = Neg(z)  y = Relu(v)
+            u = If(c) <then_branch = t () => (float[E,2] a) { a = Neg(z) }, else_branch = e () => (float[E,2] b) { b = Abs(z) }>
+        }
+        <domain: "f", opset_import: ["": 18]> h (p) => (r) <float[F,2] q> { q = Neg(p) r = Relu(q) }"""
+    places = {"input": "A", "output": "B", "value inside": "C", "value of a body": "E", "value of a function": "F"}
+    model = onnx.parser.parse_model(text.replace(f"[{places[named]},", "[x_0,"))
+    onnx.save(model, tmp_path / "m.onnx")
+    graph = load_model(tmp_path / "m.onnx")
+    first = graph.shape("x")[0]
+    others = {dim for value in graph.values() if value != "x" for dim in graph.shape(value) or ()}
+    assert isinstance(first, str) and first not in others
+    written = onnx.load(wb.export(graph, tmp_path / "out.onnx").path)
+    dims = [value.type.tensor_type.shape.dim[0].dim_param for value in written.graph.input[:2]]
+    assert dims[0] not in ("x_0", dims[1])

@@ -248,9 +248,15 @@ def test_dims_that_a_model_needs_are_found(done):
     assert "silero" in done("matrix", SPEECH, "--repeat", 1)
 
 
+def test_a_fixed_batch_is_measured_at_its_own_size(worker):
+    fixed = from_text("g (float[2,4] x) => (float[2,4] y) { y = Relu(x) }")
+    (block,) = measured(Matrix({"f": {"as loaded": fixed}}, batches=(2,), repeat=1), None, worker)
+    assert block.batch == 2 and block.measurement.variants["as loaded"].times_ms
+
+
 def test_bad_wishes_are_sentences(worker, tmp_path):
     fixed = from_text("g (float[2,4] x) => (float[2,4] y) { y = Relu(x) }")
-    with pytest.raises(MatrixError, match="'f' has a fixed batch"):
+    with pytest.raises(MatrixError, match="'f' has a fixed batch of 2, so it cannot be measured at 1"):
         measured(Matrix({"f": {"as loaded": fixed}}, batches=(1, 2)), None, worker)
     other = tmp_path / "notes.txt"
     other.write_text("bread\nmilk\n")

@@ -1,4 +1,5 @@
-"""Calls in the form of an older opset, in a model that cannot be converted: the executor gives what ONNX Runtime gives."""
+"""A call that has no form but that of its older opset, beside others that were converted: the executor gives what ONNX
+Runtime gives."""
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ from workbench import api
 from workbench.run.torch.executor.executor import TorchExecutor
 
 FLOATS = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
-# Each at opset 11, beside a Resize in a mode that was removed in opset 13, so that the model stays at its opset.
+# Each at opset 11, beside a Resize in a mode that was removed in opset 13, so that the file stays at its opset.
 OLDER = {
     "Softmax": [helper.make_node("Softmax", ["x"], ["y"])],
     "LogSoftmax": [helper.make_node("LogSoftmax", ["x"], ["y"])],
@@ -64,9 +65,10 @@ def test_the_older_form_is_run_as_it_was_meant(name, tmp_path):
     inputs = {"x": FLOATS, "image": np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)}
     wanted = ort.InferenceSession(str(tmp_path / "older.onnx")).run(["y", "larger"], inputs)
     graph = api.load(tmp_path / "older.onnx")
-    assert graph.opset_imports[""] == 11
+    assert graph.opset_imports == {"": 23, "ai.onnx.opset11": 11}
+    assert graph.node("Resize_larger").op == "ai.onnx.opset11.Resize"
     executor = TorchExecutor(graph)
     ran = executor.run(inputs)
     for value, expected in zip(("y", "larger"), wanted, strict=True):
         np.testing.assert_allclose(np.asarray(ran[value]), expected, rtol=1e-6)
-    assert executor.fallbacks["Resize"] == "it has the form of an older opset"
+    assert executor.fallbacks == {"ai.onnx.opset11.Resize": "it has the form of opset 11"}

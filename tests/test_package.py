@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import os
 import re
 import subprocess
@@ -89,6 +90,11 @@ def test_nothing_of_ours_but_the_package_lands_at_the_top(installed):
     tops = {line.partition("/")[0] for line in (info / "RECORD").read_text().splitlines()}
     assert tops == {"workbench", info.name, ".."}  # beside site-packages lies the command
     assert "graph-workbench = workbench.cli.main:program" in (info / "entry_points.txt").read_text()
+    about = email.message_from_string((info / "METADATA").read_text())
+    assert about["License-Expression"] == "Apache-2.0" and about.get_all("License-File") == ["LICENSE"]
+    assert (info / "licenses" / "LICENSE").exists()
+    assert {"Typing :: Typed", "Programming Language :: Python :: 3.11"} <= set(about.get_all("Classifier"))
+    assert installed.command("--version") == f"graph-workbench {about['Version']}\n"
     found = "import workbench, workbench.registry.pass_registry as r; print(workbench.__file__, r.library.__file__)"
     assert all(path.startswith(str(installed.package)) for path in installed.run(installed.python, "-c", found).split())
 

@@ -1,6 +1,7 @@
 """`new-pass` and `test-pass`: from an empty folder to an accepted pass, and what is said of files that are wrong."""
 
 import importlib.util
+import json
 import re
 import sys
 
@@ -15,7 +16,7 @@ from workbench.rewrite import Exactness
 from workbench.verification.pass_files.exactness_runs import at_sizes, spread_inputs
 from workbench.verification.pass_files.example_runs import inexactness
 from workbench.verification.pass_files.numeric_faults import numeric_fault, rounding_explains, runs_of_original
-from workbench.verification.pass_files.pass_template import new_pass_text
+from workbench.verification.pass_files.pass_template import new_pass_text, template_sentences
 from workbench.verification.pass_files.sampled_laws import sample_law
 
 TEXT = new_pass_text("second")
@@ -32,6 +33,13 @@ def file(tmp_path):
         return path
 
     return write
+
+
+def with_own_docstrings(text):
+    """The text of a new pass without the sentences of its docstrings, which are about the rule of the template."""
+    for sentence in template_sentences():
+        text = text.replace(sentence, "Source: a test." if sentence.startswith("Source") else "A pass of a test.")
+    return text
 
 
 def failed_checks(out):
@@ -61,6 +69,7 @@ def test_from_an_empty_folder_to_an_accepted_pass(run, tmp_path, monkeypatch):
         "Relu 'Relu_b' changes nothing after Relu 'Relu_a'", "Abs 'Abs_y' changes nothing after Neg 'Neg_a'"
     )
     text = text.replace("Relu 'Relu_y' does not follow a Relu", "Abs 'Abs_y' does not follow a Neg")
+    text = with_own_docstrings(text)
     path.write_text(text)
     assert "the result is not the graph `after`" in run("test-pass", path)[1]
     code, out, _ = run("test-pass", path, "--update")
@@ -69,7 +78,7 @@ def test_from_an_empty_folder_to_an_accepted_pass(run, tmp_path, monkeypatch):
 
     wb.export(typed("g (float[2] x) => (float[2] y) { a = Neg(x)  y = Abs(a) }"), tmp_path / "m.onnx")
     code, out, _ = run("optimize", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--passes", "abs_of_neg")
-    assert code == DONE and "equal" in out
+    assert code == DONE and "the end: Equal" in out
     assert [node.op for node in wb.load(tmp_path / "o.onnx").nodes] == ["Abs"]
 
 
@@ -176,6 +185,32 @@ def test_update_writes_a_graph_that_was_no_graph_and_nothing_else(file, run):
     assert path.read_text() == TEXT.replace(AFTER, after)
     before = path.read_text()
     assert run("test-pass", path, "--update")[0] == DONE and path.read_text() == before
+
+
+LOOPS = {
+    "when it is read": TEXT.replace("from dataclasses import", "while True:\n    pass\nfrom dataclasses import"),
+    "in a rule": TEXT.replace(
+        "exactness=Exactness.BIT_EXACT,", "exactness=Exactness.BIT_EXACT, where=(forever,),"
+    ).replace("@dataclass", "def forever(match):\n    while True:\n        pass\n\n\n@dataclass"),
+}
+
+
+@pytest.mark.parametrize("where", LOOPS)
+def test_a_pass_that_loops_fails_within_the_limit(where, file, run):
+    code, out, _ = run("test-pass", file(LOOPS[where]), "--timeout", "2")
+    assert code == FAILED
+    assert "the limit of 2 s was reached; look for a loop that does not end, or set --timeout" in failed_checks(out)[-1]
+    assert run("test-pass", file(TEXT), "--timeout", "600")[0] == DONE  # nothing of the limit is left
+
+
+def test_the_checks_can_be_read_as_json(file, run):
+    code, out, _ = run("test-pass", file(TEXT), "--json")
+    found = json.loads(out)
+    assert code == DONE and found["ok"] and (found["failed"], found["open"]) == (0, 0)
+    assert {"subject", "ok", "sentence", "details"} == set(found["checks"][0]) and len(found["checks"]) > 5
+    code, out, _ = run("test-pass", file(WRONG["law"][0]), "--json", "--update")
+    found = json.loads(out)
+    assert code == FAILED and not found["ok"] and found["failed"] == sum(c["ok"] is False for c in found["checks"])
 
 
 def test_update_refuses_a_graph_that_is_computed(file, run):
@@ -293,8 +328,11 @@ def test_a_law_for_which_z3_has_no_answer_is_tried_with_numbers(file, run):
 
 def test_what_holds_for_two_elements_fails_for_67(file, run):
     code, out, _ = run("test-pass", file(MAXIMUM))
-    law, line = failed_checks(out)
+    declarations, law, line = failed_checks(out)
     assert law.startswith("law of") and line.startswith("exactness of")
+    assert declarations.startswith(
+        "declarations: docstrings still say what `new-pass` wrote: A Relu of a Relu equals the first.; One case"
+    )
     assert code == FAILED and "not equal to the last bit" in line and "67 in place of 2" in line
 
 

@@ -29,7 +29,8 @@ from workbench.rewrite import (
     with_options,
 )
 from workbench.rewrite.core.greedy_driver import RunawayError
-from workbench.verification.verifier import Verifier, verify_step
+from workbench.verification.steps import verify_step
+from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -67,9 +67,9 @@ def test_captions_quote_the_card_and_are_in_the_film_in_their_order(browser, tmp
     assert max(len(text.split()) for text in texts) <= MAX_WORDS
 
     before, after = re.fullmatch(r"The card said: (\S+) ms before, (\S+) ms after\.", texts[-1]).groups()
-    assert f"{before} to {after} ms\nlatency: " in recording.card.text
-    nodes = next(re.search(r"from (\d+ to \d+) nodes", text) for text in texts if "nodes." in text and "from" in text)
-    assert f"{nodes[1]}\nnodes" in recording.card.text
+    assert f"{before} → {after} ms\nlatency: " in recording.card.text
+    nodes = next(re.search(r"from (\d+) to (\d+) nodes", text) for text in texts if "nodes." in text and "from" in text)
+    assert f"{nodes[1]} → {nodes[2]}\nnodes" in recording.card.text
     error = next(text for text in texts if text.startswith("The result is equal")).rstrip(".").split(": ")[1]
     assert f"equal\nresult: {error}" in recording.card.text
 

@@ -59,7 +59,7 @@ def test_a_pass_that_changed_nothing_has_run_and_says_at_what_it_looks():
 
 
 def test_a_layout_strategy_says_what_the_contract_of_each_node_left_in_its_layout_says():
-    history = sample_history("ppocr_cls_v2", "fold_batchnorm", "layout_greedy")
+    history = sample_history("npu_types", "fold_batchnorm", "layout_greedy")
     made = [passes.find_pass(step.pass_name)() for step in history.steps[1:]]
     found = of_step(history, made, 2)
     assert found.acted == len(history[2].rewrites) and found.refused > 0

@@ -158,7 +158,6 @@ def test_what_can_not_be_written_is_told_before_the_work(refused, tmp_path):
 
 def test_a_pipeline_that_is_wrong_is_reported_and_the_exit_code_says_so(run, tmp_path):
     file = tmp_path / "wrong.html"
-    code, said, _ = run(
-        "report", FOLDER / "npu_reshape_add.onnx", "--layout", "wrong-on-purpose", "--target", "npu", "-o", file
-    )
+    words = ("--layout", "wrong-on-purpose", "--target", "npu", "--on-failure", "stop")
+    code, said, _ = run("report", FOLDER / "npu_reshape_add.onnx", *words, "-o", file)
     assert code == 1 and "NOT EQUAL" in said and file.exists()

@@ -83,6 +83,14 @@ def test_a_mode_is_given_no_equation_that_is_less_exact():
     assert {equation.exactness for equation in equations_for("floats", "fast", steps=True)} == {Exactness.BIT_EXACT}
 
 
+# Laws that are not of equations: the first three lose their operand, and with it the shape of the result; the square
+# of the last one overflows, which a saturation of mode `fast` would then do anywhere.
+NO_EQUATIONS = {
+    "integers": {"x - x == 0", "x / x == 1", "x ^ x == 0"},
+    "floats": {"x - x == 0", "x / x == 1", "sqrt(x * x) == abs(x)"},
+}
+
+
 @EGGLOG
 @pytest.mark.parametrize("kind", [slow_unless(kind == "booleans", kind) for kind in ("floats", "integers", "booleans")])
 def test_every_law_of_the_passes_of_algebra_follows_from_these(kind):
@@ -99,9 +107,9 @@ def test_every_law_of_the_passes_of_algebra_follows_from_these(kind):
         terms += [f"({fact} (Value {place}))" for place in places.values() for fact in facts]
     program = program_of(rules_of(equations_for(kind, "fast")), terms)
     eclass = saturate(program, REALS, SaturationBudget(6, 20_000, 60)).eclass_of
-    unequal = [" == ".join(law.sides) for i, law in enumerate(laws) if eclass[100 * i + 50] != eclass[100 * i + 51]]
+    unequal = {" == ".join(law.sides) for i, law in enumerate(laws) if eclass[100 * i + 50] != eclass[100 * i + 51]}
     assert len(laws) >= 5
-    assert unequal == []
+    assert unequal == NO_EQUATIONS.get(kind, set())
 
 
 def _laws_of(cls, kind):

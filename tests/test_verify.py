@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+import re
+import shlex
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-from tests.conftest import CORPUS
+from tests.conftest import CORPUS, ROOT
 from tests.running import typed
 from workbench import api
+from workbench.cli.exit_codes import UNVERIFIED
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.metrics import measurements_of
 from workbench.rewrite.core.history import History, Step
 from workbench.rewrite.core.rule import AppliedRewrite
 from workbench.run.compare import compare
+from workbench.run.input_kinds import INPUT_KINDS
 from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, INT8, tolerance_for, tolerances_for
 from workbench.verification.files import MismatchError, verify_files
-from workbench.verification.verifier import Verifier, bisect, verify_step
+from workbench.verification.steps import bisect, verify_step
+from workbench.verification.verifier import Verifier
 
 X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 
@@ -246,17 +255,12 @@ def test_what_only_onnx_s_own_evaluator_runs_and_fails_at_gives_no_verdict(worke
     assert "The run failed in onnx.reference, since ONNX Runtime has no kernel for this MatMul: " in found.sentence
 
 
-def test_an_original_that_can_not_run_gives_no_verdict(worker, tmp_path):
-    text = """<ir_version: 10, opset_import: ["": 23, "acme": 1]>
-        g (float[2] x) => (float[2] y) { y = acme.Frobnicate(x) }"""
-    graph = from_text(text)
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
-    graph.source = str(tmp_path / "m.onnx")
+def test_an_original_that_can_not_run_gives_no_verdict(worker):
+    graph = from_text("g (float[3] x) => (float[1] y) <int64[1] seven = {7}> { y = Gather(x, seven) }")
     found = Verifier(graph, worker=worker).check(graph)
     assert found.ok is None
     assert found.sentence.startswith("It cannot be verified, because the original does not run: ")
-    assert "Frobnicate" in found.sentence
-    assert "\n" not in found.sentence
+    assert "Gather" in found.sentence and "\n" not in found.sentence
 
 
 def test_what_does_not_fit_the_machine_gives_no_verdict(worker):
@@ -407,3 +411,98 @@ def test_real_models_as_loaded_equal_their_files(worker, name, dims):
     assert "proves little" not in found.sentence
     assert dims.items() <= verifier.dims.items()
     assert verifier.settled.items() <= dims.items()
+
+
+# ---- inputs and sizes ------------------------------------------------------------------
+
+
+def test_as_many_inputs_are_compared_as_are_asked_for(worker):
+    graph = typed("g (float[2,6] x) => (float[2,6] y) { y = Relu(x) }")
+    for runs in (1, 2, 12):
+        verdict = Verifier(graph, worker=worker, runs=runs).check(graph.copy())
+        assert f"Compared on {runs} input{'s' * (runs > 1)}." in verdict.sentence
+
+
+def test_a_fault_that_only_a_later_input_of_the_user_shows_is_found(worker):
+    graph, other = (typed(f"g (float[3] x) => (float[3] y) {{ {way} }}") for way in ("y = Relu(x)", "y = Abs(x)"))
+    positive, negative = {"x": np.array([1, 2, 3], np.float32)}, {"x": np.array([1, -2, 3], np.float32)}
+    assert Verifier(graph, positive, worker=worker).check(other).ok
+    verdict = Verifier(graph, [positive, negative], worker=worker).check(other)
+    assert verdict.ok is False and "in place of 0 at [1], input 2" in verdict.sentence
+
+
+def test_an_input_that_overflows_only_if_it_is_large_is_left_out(worker):
+    """exp of hundreds is infinite on both sides, which compares nothing."""
+    graph = typed("g (float[64] x) => (float[64] y) { e = Exp(x)  y = Exp(e) }")
+    verdict = Verifier(graph, worker=worker, runs=len(INPUT_KINDS)).check(graph.copy())
+    compared = re.search(r"Compared on (\d+) inputs;", verdict.sentence)
+    assert verdict.ok and "proves little" not in verdict.sentence and 2 <= int(compared[1]) < len(INPUT_KINDS)
+
+
+def test_what_an_original_recorded_takes_no_room_once_nobody_compares_with_it(worker):
+    """An app that stays open compares with one model after another, and each records up to a gigabyte."""
+    graph = typed("g (float[64,512] x) => (float[64,512] y) { e = Sin(x)  y = Relu(e) }")
+
+    def files() -> set[Path]:
+        return {path for path in worker.folder.rglob("*") if path.is_file() and path.suffix != ".log"}
+
+    before = files()
+    verifier = Verifier(graph, worker=worker)
+    gc.disable()  # no collection is waited for
+    try:
+        assert verifier.check(graph.copy()).ok and files() > before
+        del verifier
+        assert files() == before
+    finally:
+        gc.enable()
+
+
+def test_a_disk_without_room_is_said(tmp_path):
+    """A limit on the size of a file is refused as a full disk is."""
+    model = tmp_path / "model.onnx"
+    api.export(typed("g (float[64,512] x) => (float[64,512] y) { y = Sin(x) }"), model)
+    command = shlex.join([sys.executable, "-m", "workbench", "verify", f"{model}", f"{model}"])
+    done = subprocess.run(["bash", "-c", f"ulimit -f 8; {command}"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == UNVERIFIED and "Traceback" not in done.stderr
+    assert "cannot write to" in done.stdout and "free some room there, or set TMPDIR" in done.stdout
+
+
+SLOW = """g (float[1,T] x) => (float[1,T] y) <int64 four = {4}> {
+    t = Shape<start = 1>(x)
+    n = Mul(t, t)  m = Mul(n, n)  k = Mul(m, four)  c = Squeeze(k)
+    go = Constant<value = bool {1}>()
+    y = Loop<body = b (int64 i, bool go_on, float[1,T] before) => (bool more, float[1,T] after) {
+        more = Identity(go_on)
+        after = Cos(before)
+    }>(c, go, x)
+}"""
+
+
+def test_sizes_shrink_with_which_a_run_takes_long_unless_they_are_given(worker, monkeypatch):
+    """Four million turns with the usual size, and 16 thousand with a quarter of it."""
+    graph = typed(SLOW)
+    with Verifier(graph, worker=worker, given=["T"]) as verifier:
+        start = time.monotonic()
+        assert verifier.inputs["x"].shape == (1, 32)
+        seconds = time.monotonic() - start
+    monkeypatch.setattr("workbench.verification.original_runs.FIRST_LIMIT_S", seconds / 2)
+    with Verifier(graph, worker=worker) as verifier:
+        verdict = verifier.check(graph.copy())
+        size = verifier.settled["T"]  # 8, or less if the machine is busy
+        assert verdict.ok and size <= 8 and f" with T = {size}; " in verdict.sentence
+    with Verifier(graph, worker=worker, patient=True) as verifier:
+        assert verifier.inputs["x"].shape == (1, 32)
+
+
+def test_no_number_of_the_original_counts_after_a_rewrite_for_the_mode_fast(worker):
+    """log(a) + log(b) is NaN for two negative numbers, and log(a * b) is not."""
+    before = typed("g (float[3,40] a, float[3,40] b) => (float[3,40] y) { n = Log(a)  m = Log(b)  y = Add(n, m) }")
+    after = typed("g (float[3,40] a, float[3,40] b) => (float[3,40] y) { p = Mul(a, b)  y = Log(p) }")
+    wrong = typed("g (float[3,40] a, float[3,40] b) => (float[3,40] y) { p = Div(a, b)  y = Log(p) }")
+    with Verifier(before, worker=worker) as verifier:
+        assert verifier.check(after).ok is False
+        verdict = verifier.check(after, numbers_only=True)
+        assert verdict.ok and "elements did not count, being infinite or NaN in the original." in verdict.sentence
+        assert verifier.check(wrong, numbers_only=True).ok is False
+        history = api.optimize(before, mode="fast", verifier=verifier)
+    assert history[-1].verdict.ok and len(history.graph) == 2

@@ -13,6 +13,8 @@ import pytest
 
 from tests.commands import OCR, RESHAPE, report_of
 from tests.conftest import ROOT
+from tests.loading import saved
+from tests.pages import compared, fine, opened_file, page, verdicts, words
 from tests.running import typed
 from workbench import api
 from workbench.explanations.reporting import history_report
@@ -34,9 +36,9 @@ class Counting(Verifier):
 
     compared = 0
 
-    def check(self, graph, exact=False, narrowed=False):
+    def check(self, graph, exact=False, narrowed=False, **how):
         self.compared += 1
-        return super().check(graph, exact, narrowed)
+        return super().check(graph, exact, narrowed, **how)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,28 @@ def test_a_rewrite_that_changes_results_is_left_out_and_the_rest_goes_on(verifie
     assert len(again.graph) == len(history.graph)
 
 
+def test_a_preset_keeps_the_rest_unless_told_to_stop(verifier):
+    graph = typed(SOUND)
+    history = api.optimize(graph, verifier=verifier, verify="end")
+    assert history.failed is None and [out.step for out in history.left_out] == ["algebra_constants"]
+    assert api.optimize(graph, verifier=verifier, verify="end", on_failure="stop").failed is not None
+    assert api.optimize(graph, SIMPLIFY, verifier=verifier, verify="end").failed is not None
+
+
+def test_the_app_keeps_the_rest_of_a_preset_and_says_what_it_left_out(tmp_path):
+    at = page("optimize", opened_file(saved(tmp_path, SOUND)))
+    at.session_state["preset"] = "simplify"
+    at = compared(fine(at.run()))
+    assert verdicts(at) == {"equal"} and "Left out of algebra_constants: 'the constants of Add" in words(at).replace(
+        "\\", ""
+    )
+    at.button(key="put_back").click().run()
+    assert not compared(at).exception and "NOT EQUAL" in at.error[0].value and at.button(key="leave_out")
+    at.session_state["opened"].keeps_failing = False
+    at.checkbox(key="on_cancel_pairs").set_value(False).run()  # a list of the user's own leaves nothing out unasked
+    assert "NOT EQUAL" in compared(at).error[0].value
+
+
 def test_after_three_rewrites_the_whole_pass_is_left_out():
     lines = "".join(
         f"s{i} = Add(k, a)  u{i} = Add(s{i}, b)  d{i} = Sub(u{i}, q)  y{i} = Mul(d{i}, m)\n" for i in range(5)
@@ -107,15 +131,21 @@ def test_what_fails_before_any_pass_is_not_blamed_on_one(monkeypatch):
 
 def test_the_command_line_leaves_out_writes_and_says_so(run, tmp_path):
     out = tmp_path / "out.onnx"
-    words = ("optimize", RESHAPE, "-o", out, "--layout", "wrong-on-purpose", "--target", "npu")
-    code, said, _ = run(*words, "--on-failure", "skip")
-    assert code == 0 and out.exists()
-    assert "left out of layout_wrong_on_purpose: 'wrong on purpose: Reshape 'reshape1'" in said
-    assert "the end: Equal" in said
-    out.unlink()
-    code, _, said = run(*words)
-    assert code == 1 and not out.exists()
-    assert "--on-failure skip" in said
+    words = ("optimize", RESHAPE, "-o", out, "--target", "npu")
+    for how in (("--layout", "wrong-on-purpose"), ("--passes", "layout_wrong_on_purpose", "--on-failure", "skip")):
+        code, said, _ = run(*words, *how)
+        assert code == 0 and out.exists()
+        assert "left out of layout_wrong_on_purpose: 'wrong on purpose: Reshape 'reshape1'" in said
+        assert "the end: Equal" in said
+        out.unlink()
+    code, _, said = run(*words, "--layout", "wrong-on-purpose", "--on-failure", "stop")
+    assert code == 1 and not out.exists() and "leave the failing pass out, or add --on-failure skip" in said
+
+
+def test_passes_that_were_named_one_by_one_stop_at_a_failure(run, tmp_path):
+    out = tmp_path / "out.onnx"
+    code, _, said = run("optimize", RESHAPE, "-o", out, "--target", "npu", "--passes", "layout_wrong_on_purpose")
+    assert code == 1 and not out.exists() and "--on-failure skip" in said
 
 
 def test_each_and_off(done, tmp_path):

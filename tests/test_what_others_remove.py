@@ -6,6 +6,56 @@ import pytest
 from tests.running import outputs, random_inputs, typed
 from workbench import api
 
+EXACT = {
+    "a difference of an integer and itself": (
+        "g (int64[2,3] x, int64[2,3] z) => (int64[2,3] y) { s = Sub(x, x)  a = Add(s, z)  y = Neg(a) }",
+        ["Neg"],
+    ),
+    "a quotient of an integer and itself": (
+        """g (int64[2,3] x, int64[2,3] z) => (int64[2,3] y) <int64 one = {1}> {
+            m = Max(x, one)  q = Div(m, m)  a = Mul(q, z)  y = Neg(a)
+        }""",
+        ["Neg"],
+    ),
+    "an integer that equals itself": (
+        "g (int64[2,3] x, bool[2,3] z) => (bool[2,3] y) { e = Equal(x, x)  a = And(e, z)  y = Not(a) }",
+        ["Not"],
+    ),
+    "a number above itself": (
+        "g (float[2,3] x, bool[2,3] z) => (bool[2,3] y) { e = Greater(x, x)  a = Or(e, z)  y = Not(a) }",
+        ["Not"],
+    ),
+    "exclusive or of a value and itself": (
+        "g (bool[2,3] x, bool[2,3] z) => (bool[2,3] y) { e = Xor(x, x)  a = Or(e, z)  y = Not(a) }",
+        ["Not"],
+    ),
+    "a choice between a value and itself": (
+        "g (bool[N,1] c, int64[N,3] x) => (int64[N,3] y) { a = Where(c, x, x)  y = Neg(a) }",
+        ["Neg"],
+    ),
+    "neighbouring slices that are joined": (
+        """g (float[N,8] x) => (float[N,6] y)
+        <int64[1] a = {1}, int64[1] b = {4}, int64[1] c = {7}, int64[1] i = {1}> {
+            s = Slice(x, a, b, i)  t = Slice(x, b, c, i)  y = Concat<axis=1>(s, t)
+        }""",
+        ["Slice"],
+    ),
+    "slices of all that are joined": (
+        """g (float[N,8] x) => (float[N,8] y)
+        <int64[1] a = {0}, int64[1] b = {4}, int64[1] c = {9223372036854775807}, int64[1] i = {1}> {
+            s = Slice(x, a, b, i)  t = Slice(x, b, c, i)  j = Concat<axis=1>(s, t)  y = Neg(j)
+        }""",
+        ["Neg"],
+    ),
+    "a value that is repeated for a product": (
+        "g (float[N,4] x, float[N,1] z) => (float[N,4] y) <int64[2] r = {1, 4}> { t = Tile(z, r)  y = Mul(t, x) }",
+        ["Mul"],
+    ),
+    "not of a comparison of integers": (
+        "g (int64[N] x, int64[N] z) => (bool[N] y) { a = Greater(x, z)  y = Not(a) }",
+        ["LessOrEqual"],
+    ),
+}
 IEEE = {
     "a state of zeros with the shape that makes it": (
         """g (float[S,N,2] x) => (float[S,1,N,3] y)
@@ -129,6 +179,14 @@ IEEE = {
         }""",
         ["Reshape", "ReduceMax"],
     ),
+    "a mean times the number of its elements": (
+        "g (float[N,4] x) => (float[N,1] y) <int64[1] i = {1}, float n = {4}> { m = ReduceMean(x, i)  y = Mul(m, n) }",
+        ["ReduceSum"],
+    ),
+    "a sum divided by the number of its elements": (
+        "g (float[N,5] x) => (float[N,1] y) <int64[1] i = {1}, float n = {5}> { s = ReduceSum(x, i)  y = Div(s, n) }",
+        ["ReduceMean"],
+    ),
 }
 FAST = {
     "a pool of one element": (
@@ -162,10 +220,49 @@ FAST = {
         }""",
         ["Softplus", "Softplus", "Mul", "Sqrt"],
     ),
+    "a transpose before a maximum over listed axes": (
+        """g (float[N,2,3] x) => (float[N,1,1] y) <int64[2] i = {1, 2}> {
+            t = Transpose<perm=[0,2,1]>(x)  y = ReduceMax(t, i)
+        }""",
+        ["ReduceMax"],
+    ),
+    "a transpose before a maximum of all": (
+        "g (float[N,2,3] x) => (float y) { t = Transpose<perm=[2,0,1]>(x)  y = ReduceMax<keepdims=0>(t) }",
+        ["ReduceMax"],
+    ),
+    "a difference of a number and itself": (
+        "g (float[2,3] x, float[2,3] z) => (float[2,3] y) { s = Sub(x, x)  a = Add(s, z)  y = Neg(a) }",
+        ["Neg"],
+    ),
+    "a quotient of a number and itself": (
+        "g (float[2,3] x, float[2,3] z) => (float[2,3] y) { e = Exp(x)  s = Div(e, e)  a = Mul(s, z)  y = Neg(a) }",
+        ["Neg"],
+    ),
+    "a choice between a number and itself": (
+        "g (bool[N] c, float[N] x) => (float[N] y) { a = Where(c, x, x)  y = Neg(a) }",
+        ["Neg"],
+    ),
+    "not of a comparison": (
+        "g (float[2,3,4] a, float[2,3,4] b) => (bool[2,3,4] y) { g = Greater(a, b)  y = Not(g) }",
+        ["LessOrEqual"],
+    ),
+    "a sum of products with one factor": (
+        """g (float[N,3] a, float[N,3] b, float[N,3] c, float[3] k) => (float[N,3] y) {
+            p = Mul(a, k)  q = Mul(b, k)  r = Mul(k, c)  y = Sum(p, q, r)
+        }""",
+        ["Sum", "Mul"],
+    ),
+    "the root of a square": ("g (float[N] x) => (float[N] y) { a = Mul(x, x)  y = Sqrt(a) }", ["Abs"]),
+    "integers that are multiplied before their sum": (
+        """g (int64[N,3] x) => (int64[N] y) <int64 k = {3}, int64[1] i = {1}> {
+            m = Mul(x, k)  s = ReduceSum<keepdims=0>(m, i)  y = Neg(s)
+        }""",
+        ["ReduceSum", "Mul", "Neg"],
+    ),
 }
 CASES = [
     pytest.param(text, left, mode, id=name)
-    for mode, cases in (("ieee", IEEE), ("fast", FAST))
+    for mode, cases in (("exact", EXACT), ("ieee", IEEE), ("fast", FAST))
     for name, (text, left) in cases.items()
 ]
 

@@ -12,7 +12,7 @@ from tests.commands import NHWC, SAMPLES
 from tests.conftest import ROOT
 
 MODEL = SAMPLES / "conv_relu_conv_relu.onnx"
-HOW = "needs torch, which is not installed; `pip install 'graph-workbench[torch]'`"
+HOW = "needs torch, which is not installed; `pip install -e '.[torch]'` in the project's folder adds it"
 # Python imports this file at its start, in every process of ours too: `import torch` fails as where it is missing.
 NONE_HERE = "import sys\nsys.modules['torch'] = None\n"
 

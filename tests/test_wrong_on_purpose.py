@@ -39,7 +39,8 @@ def test_its_example_is_well_formed_and_computes_something_else(example):
 
 def test_the_command_line_fails_and_names_the_rewrite(run, tmp_path):
     out, report = tmp_path / "out.onnx", tmp_path / "report.json"
-    code, said, _ = run("optimize", RESHAPE, "-o", out, "--layout", NAME, "--target", "npu", "--report", report)
+    words = ("optimize", RESHAPE, "-o", out, "--layout", NAME, "--target", "npu", "--report", report)
+    code, said, _ = run(*words, "--on-failure", "stop")
     assert code == 1 and not out.exists()
     assert f"layout_wrong_on_purpose: rewrite 2 of 2 broke it: {WRONG}" in said
     found = next(step for step in json.loads(report.read_text())["steps"] if step["pass"] == "layout_wrong_on_purpose")

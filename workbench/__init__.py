@@ -84,6 +84,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from workbench.support.version import version
+
+        return version()
     if name not in __all__:
         raise AttributeError(f"module 'workbench' has no attribute '{name}'")
     from workbench import api

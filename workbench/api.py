@@ -1,4 +1,4 @@
-"""The library's verbs.
+"""The library's verbs. Where they take a graph, they take the path of a file too.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -14,12 +14,13 @@ wb.report(history, "report.html")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.io import Model, graph_of
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.layout.profile import Profile, load_profile, machine_target, profile_names
@@ -30,10 +31,11 @@ from workbench.pipeline.repeat import Repeat
 from workbench.pipeline.run_limits import limits_of
 from workbench.pipeline.running import OnProgress, branch, extend, run_pipeline, start
 from workbench.registry.contexts import pass_context
-from workbench.registry.pass_choice import DEFAULT_PRESET, FIX, Passes, choose
+from workbench.registry.pass_choice import DEFAULT_PRESET, FIX, Passes, choose, leaves_out
 from workbench.registry.pass_registry import library
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, Pass, PassContext
 from workbench.support.files import write_text
+from workbench.support.options import check_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,15 +72,19 @@ def load(source: str | Path, dims: Mapping[str, int] | None = None, *, freeze_de
     return load_model(source, dims, freeze_defaults=freeze_defaults)
 
 
-def inspect(graph: Graph) -> Summary:
-    """The operators, parameters, FLOPs, inputs, outputs and layouts of a graph."""
-    from workbench.explanations.summary import summarize
+def inspect(graph: Model, *, given: Collection[str] = ()) -> Summary:
+    """The operators, parameters, FLOPs, inputs, outputs and layouts of a graph.
 
-    return summarize(graph)
+    Where its dims are too small for a kernel, they are those with which it runs, except for dims in `given`.
+    """
+    from workbench.explanations.summary import summarize
+    from workbench.verification.fitting_dims import with_fitting_dims
+
+    return summarize(with_fitting_dims(graph_of(graph), given))
 
 
 def optimize(
-    graph: Graph,
+    graph: Model,
     passes: Passes | None = None,
     *,
     preset: str = DEFAULT_PRESET,
@@ -95,12 +101,12 @@ def optimize(
     mode: str = DEFAULT_MODE,
     verifier: Verifier | None = None,
     verify: str = "each",
-    on_failure: str = "stop",
+    on_failure: str | None = None,
     on_progress: OnProgress | None = None,
     on_check: Callable[[str], None] | None = None,
     **limits: Any,
 ) -> History:
-    """Run passes over a copy of `graph`; `history.graph` is the result.
+    """Run passes over a copy of `graph`, which may be the path of a file; `history.graph` is the result.
 
     target:   of the layouts; None: "cuda" if this machine has an NVIDIA GPU, else "cpu".
     passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None: those
@@ -110,7 +116,8 @@ def optimize(
     export_for: "onnxruntime" uses its own operators where its CPU provider has a kernel; only it can run the file.
     mode:     "exact" keeps every bit, "ieee" allows other rounding, "fast" also other signed zeros, infinities, NaN.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
-    on_failure: "stop" at the failure, or "skip": run the passes again without that rewrite (`history.left_out`).
+    on_failure: "stop" at the failure, or "skip": run the passes again without that rewrite (`history.left_out`); None:
+              "stop" if `passes` are named, "skip" for a preset.
     on_check: is called before each comparison; may raise to stop. limits: `opset`, `grow`, `keep` of `limits_of`.
     """
     chosen = choose(
@@ -126,13 +133,18 @@ def optimize(
         io_as_computed=io_as_computed,
         options=options,
     )
+    graph = graph_of(graph)
     worker, run_inputs = (None, None) if verifier is None else (verifier.worker, verifier.run_inputs)
-    graph = verifier.with_running_dims(graph) if verifier is not None and FIX in chosen.names else graph
+    if verifier is not None:
+        from workbench.verification.fitting_dims import fitted
+
+        graph = verifier.with_running_dims(graph) if FIX in chosen.names else fitted(graph, verifier)
+    check_options("optimize", limits, limits_of, ("graph", "mode"))
     target, limited = target or machine_target(), limits_of(graph, mode=mode, **limits)
     context = pass_context(target, worker, mode=mode, run_inputs=run_inputs, limits=limited)
     after_step = None
     if verifier is not None and verify == "each":
-        from workbench.verification.verifier import verify_step
+        from workbench.verification.steps import verify_step
 
         after_step = partial(verify_step, verifier, on_check=on_check)
     left_out: list[LeftOut] = []
@@ -141,17 +153,17 @@ def optimize(
             graph, chosen, context, after_step=after_step, on_progress=on_progress, left_out=left_out
         )
         if verifier is not None and (after_step is None or len(history) == 1):
-            from workbench.verification.verifier import verify_end
+            from workbench.verification.steps import verify_end
 
             verify_end(verifier, history, on_check)
-        culprit = history.culprit if on_failure == "skip" else None
+        culprit = history.culprit if leaves_out(passes, on_failure) else None
         if culprit is None:
             return history
         left_out.append(culprit)
 
 
 def layouts(
-    graph: Graph,
+    graph: Model,
     *,
     preset: str = DEFAULT_PRESET,
     target: str | None = None,
@@ -170,16 +182,18 @@ def layouts(
     from workbench.layout.problem.required_layouts import required_layouts_met
     from workbench.run.profiling.progress import part_progress
 
-    found = {} if found is None else found
+    graph, found = graph_of(graph), {} if found is None else found
     names = (None, *(n for n, cls in library.compared_strategies().items() if timed or not cls.times_operators))
     worker = None if verifier is None else verifier.worker
     before = [*takewhile(lambda p: not isinstance(p, LayoutStrategy), choose(preset=preset, layout=names[-1]).passes)]
-    normalized = run_pipeline(graph, before, PassContext(_profile(target)))
+    limits = limits_of(graph)
+    normalized = run_pipeline(graph, before, PassContext(_profile(target), limits=limits))
     for index, name in enumerate(names):
         if (name or "none") in found:
             continue
         report = part_progress(on_strategy, name or "none", index / len(names))
-        context, history = pass_context(target or machine_target(), worker, report), branch(normalized)
+        context = pass_context(target or machine_target(), worker, report, limits=limits)
+        history = branch(normalized)
         report("", 0)
         for pass_ in choose(preset=preset, layout=name).passes[len(before) :]:
             extend(history, pass_, context)
@@ -189,7 +203,7 @@ def layouts(
 
 
 def groupings(
-    graph: Graph,
+    graph: Model,
     passes: Passes = (),
     *,
     target: str | None = None,
@@ -209,12 +223,13 @@ def groupings(
     for rules in RULES:
         options = {"rules": rules, "max_operators": max_operators, "seconds": seconds}
         (fusing[rules],) = choose(["fuse_minimum"], options={f"fuse_minimum.{k}": v for k, v in options.items()}).passes
-    context = PassContext(_profile(target))
+    graph = graph_of(graph)
+    context = PassContext(_profile(target), limits=limits_of(graph))
     return compare_groupings(run_pipeline(graph, choose(passes), context), fusing, context, on_grouping)
 
 
 def memory_plan(
-    graph: Graph,
+    graph: Model,
     passes: Passes = (),
     *,
     planner: str = "exact",
@@ -233,13 +248,14 @@ def memory_plan(
 
 
 def memory_sharing(
-    graph: Graph, passes: Passes = (), *, order: str = "file", alignment: int = 1, target: str | None = None
+    graph: Model, passes: Passes = (), *, order: str = "file", alignment: int = 1, target: str | None = None
 ) -> Sharing:
     """When each value is in use, and which values share memory: the input of all planners."""
     from workbench.memory.orders import ordered
     from workbench.memory.planning import sharing_of
 
-    after = run_pipeline(graph, choose(passes), PassContext(_profile(target))).graph
+    graph = graph_of(graph)
+    after = run_pipeline(graph, choose(passes), PassContext(_profile(target), limits=limits_of(graph))).graph
     return sharing_of(after, order, ordered(after, order), alignment=alignment)
 
 
@@ -251,17 +267,30 @@ def explain(pass_name: str) -> str:
 
 
 def verify(
-    original: Graph, optimized: Graph, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0
+    original: Model,
+    optimized: Model,
+    *,
+    inputs: Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | None = None,
+    seed: int = 0,
+    runs: int | None = None,
 ) -> Verdict:
-    """Compare both on the same inputs, as their narrower types allow. ONNX Runtime runs the original's file."""
+    """Compare both on the same inputs, as their narrower types allow. ONNX Runtime runs the original's file.
+
+    optimized: the path of a file is compared as the command `verify` does: that file is run, as it is.
+    inputs: of one run or of several; None: seeded ones of several kinds, `runs` of them or as many as time allows.
+    """
+    from workbench.verification.files import verify_files
     from workbench.verification.verifier import Verifier
 
-    with Verifier(original, inputs=inputs, seed=seed) as verifier:
+    original = graph_of(original)
+    if not isinstance(optimized, Graph):
+        return verify_files(original, load(optimized), inputs, seed, runs=runs)
+    with Verifier(original, inputs, seed, runs=runs) as verifier:
         return verifier.check(optimized, narrowed=True)
 
 
 def measure(
-    graphs: Graph | Mapping[str, Graph | Variant],
+    graphs: Model | Mapping[str, Model | Variant],
     *,
     device: str = "cpu",
     inputs: Mapping[str, np.ndarray] | None = None,
@@ -276,11 +305,14 @@ def measure(
     from workbench.run.measurement.measure import measure_models
     from workbench.verification.verifier import Verifier
 
-    named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
+    common = ("inputs", "reference", "worker")
+    check_options("measure", options, measure_models, ("graphs", "device", *common))
+    models = graphs if isinstance(graphs, Mapping) else {"model": graphs}
+    named = {name: graph_of(model) if isinstance(model, Model) else model for name, model in models.items()}
     first = next(iter(named.values()))
-    with Verifier(first if isinstance(first, Graph) else first.graph, inputs, seed) as verifier:
-        common: dict[str, Any] = {"inputs": verifier.inputs, "reference": verifier.reference, "worker": verifier.worker}
-        return measure_models(named, device=device, **common, **options)
+    with Verifier(first if isinstance(first, Graph) else first.graph, inputs, seed, patient=True) as verifier:
+        given = {name: getattr(verifier, name) for name in common}
+        return measure_models(named, device=device, **given, **options)
 
 
 def gain(history: History, *, backend: str = "onnxruntime", **options: Any) -> Gain:
@@ -290,23 +322,24 @@ def gain(history: History, *, backend: str = "onnxruntime", **options: Any) -> G
     return gain_of(history, measure({BEFORE: history.initial, AFTER: history.graph}, backend=backend, **options))
 
 
-def export(graph: Graph, path: str | Path, **how: Any) -> ExportReport:
+def export(graph: Model, path: str | Path, **how: Any) -> ExportReport:
     """Write the graph as ONNX. how: `opset`, `ir`, `functions`, `metadata` of `workbench.io.exporting.export_onnx`."""
     from workbench.io.exporting import export_onnx
     from workbench.pipeline.provenance import with_layouts
 
-    return export_onnx(with_layouts(graph), path, **how)
+    check_options("export", how, export_onnx, ("graph", "path"))
+    return export_onnx(with_layouts(graph_of(graph)), path, **how)
 
 
-def compile(graph: Graph, *, device: str = "cpu", dtype: str = "float32", backend: str = "torch") -> CompiledGraph:
+def compile(graph: Model, *, device: str = "cpu", dtype: str = "float32", backend: str = "torch") -> CompiledGraph:
     """The graph as a function of torch tensors or numpy arrays, which runs as in `measure` (`CompiledGraph`)."""
     from workbench.run.torch.compiling import compile_graph
 
-    return compile_graph(graph, device=device, dtype=dtype, backend=backend)
+    return compile_graph(graph_of(graph), device=device, dtype=dtype, backend=backend)
 
 
 def package(
-    graph: Graph, path: str | Path, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, **how: Any
+    graph: Model, path: str | Path, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, **how: Any
 ) -> PackageReport:
     """Compile the graph for the shapes of the inputs into a package (.pt2) that torch alone runs.
 
@@ -315,9 +348,11 @@ def package(
     from workbench.run.torch.packages import package_graph
     from workbench.verification.verifier import Verifier
 
+    check_options("package", how, package_graph, ("graph", "path", "right"))
+    graph = graph_of(graph)
     original = graph.copy()
     original.source = None  # the graph's file may have another layout of its inputs
-    with Verifier(original, inputs, seed) as verifier:
+    with Verifier(original, inputs, seed, patient=True) as verifier:
         return package_graph(graph, path, verifier, **how)
 
 
@@ -342,9 +377,12 @@ def report(history: History, path: str | Path, *, target: str | None = None, pas
 
     passes: the inspector says why these did not match a node. Returns the size of the file in bytes.
     """
+    from workbench.explanations.digest import change_digest
+    from workbench.explanations.digest_text import digest_details
     from workbench.view.report_page import report_page
 
-    return write_text(path, report_page(history, _profile(target or _target_of(history)), passes))
+    above = digest_details(change_digest(history))
+    return write_text(path, report_page(history, _profile(target or _target_of(history)), passes, above))
 
 
 def _target_of(history: History) -> str:
@@ -354,11 +392,14 @@ def _target_of(history: History) -> str:
 
 @notebook_html.register
 def history_in_notebook(shown: History) -> str:
-    """The report as the output of a notebook's cell."""
+    """What changed, and the report, as the output of a notebook's cell."""
+    from workbench.explanations.digest import change_digest
+    from workbench.explanations.digest_text import digest_html
     from workbench.view.notebook import framed
     from workbench.view.report_page import report_page
 
-    return framed(report_page(shown, _profile(_target_of(shown))))
+    digest = change_digest(shown)
+    return (digest_html(digest) if digest.kinds else "") + framed(report_page(shown, _profile(_target_of(shown))))
 
 
 @notebook_html.register
@@ -393,8 +434,8 @@ def reduce(
     return reduce_file(str(path), shows, None if inputs is None else str(inputs), seed)
 
 
-def dot(graph: Graph, *, target: str | None = None) -> Digraph:
+def dot(graph: Model, *, target: str | None = None) -> Digraph:
     """The graph for Graphviz: `.source` is DOT, `.render("g", format="svg")` draws it if Graphviz is installed."""
     from workbench.view.dot import dot_of
 
-    return dot_of(graph, _profile(target))
+    return dot_of(graph_of(graph), _profile(target))

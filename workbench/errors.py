@@ -11,13 +11,30 @@ _MIN_SIMILARITY = 0.8  # difflib's ratio from which a name of another kind is su
 _NAME = re.compile(rf"'([^']{{{_MAX_NAME}}})[^']+'")
 
 
+# Characters that show nothing, or as a space, though Unicode calls them letters, marks or symbols: fillers, the joiner
+# of graphemes, inherent vowels, variation selectors, the blank Braille pattern.
+_INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800").union(
+    map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
+)
+
+
 class UserError(Exception):
-    """An error for the user. Its message is one sentence: what is wrong, where, and what to do."""
+    """An error for the user. Its message is one sentence: what is wrong, where, and what to do.
+
+    As text it is `printable`, since names in it come from files.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 def printable(text: str) -> str:
-    """The text with control characters, which names in a file may have, written as escape codes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """The text with what names in a file may have and nobody sees, control characters too, written as escape codes."""
+    return "".join(c if c.isprintable() and c not in _INVISIBLE else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def one_sentence(text: str, limit: int = MAX_SENTENCE) -> str:

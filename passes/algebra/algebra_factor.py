@@ -9,7 +9,7 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.discontinuous import require_no_discontinuous_users
-from workbench.rewrite.core.guards import require_single_use
+from workbench.rewrite.core.guards import is_same_shape, require_producer, require_single_use
 from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape
 
 _SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is factored out of {root}; 1 node fewer"
@@ -59,12 +59,45 @@ def match_constant_multiples(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return Rewrite(edit, f"{node} of two constant multiples of '{multiplied}' becomes one; {saved}", removed)
 
 
+def match_sum_of_products(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """All operands of the Sum are products with one common factor, of values of one shape."""
+    products = [require_producer(graph, value, ("Mul",), node) for value in node.inputs]
+    if len(products) < 2 or len({product.name for product in products}) < len(products):
+        raise NoMatch(f"the operands of {node} are not several different products")
+    common = [value for value in products[0].inputs if all(value in product.inputs for product in products)]
+    if not common:
+        raise NoMatch(f"{' and '.join(map(str, products[:2]))} share no factor with all others of {node}")
+    factor = common[0]
+    others = tuple(product.inputs[product.inputs[0] == factor] for product in products)
+    if not all(is_same_shape(graph.shape(others[0]), graph.shape(other)) for other in others):
+        raise NoMatch(f"the other factors of {node}, such as '{others[0]}', are not known to have the same shape")
+    for product in products:
+        require_single_use(graph, node, product)
+    total = graph.fresh(f"{node.outputs[0]}_sum")
+    removed = (*(product.name for product in products), node.name)
+    type_ = graph.tensor_type(others[0])
+    edit = Edit(
+        remove=removed,
+        insert=(
+            node.replace(inputs=others, outputs=(total,)),
+            products[0].replace(inputs=(total, factor), outputs=node.outputs),
+        ),
+        types={} if type_ is None else {total: type_},
+    )
+    fewer = len(products) - 1
+    saved = f"{fewer} node{'s' if fewer > 1 else ''} fewer"
+    return Rewrite(
+        edit, f"{len(products)} products share '{factor}', which is factored out of {node}; {saved}", removed
+    )
+
+
 @dataclass(frozen=True)
 class AlgebraFactor(Pass):
-    """Seven rules, of five kinds:
+    """Eight rules, of six kinds:
 
     - x * a + y * a becomes (x + y) * a, also with Sub. Bit-exact for integers. For floats, equal up to rounding, but
       overflow and signs of zero may differ;
+    - Sum of products that share one factor becomes the product of the Sum with it;
     - x / a + y / a of floats becomes (x + y) / a, also with Sub;
     - x * x - x * a of floats becomes x * (x - a), also with Pow for the square, and with Add;
     - (p and r) or (q and r) becomes (p or q) and r, and the same with "and" and "or" exchanged, also bitwise;
@@ -201,6 +234,55 @@ class AlgebraFactor(Pass):
             exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 3e38, "z": -3e38, "a": 2}, np.nan, 0, "both products overflow"),
             where=(same_shape("x", "z"),),
+        ),
+        Rule(
+            "common factor of a sum",
+            ("Sum",),
+            match_sum_of_products,
+            Example(
+                before="""g (float[N,3] x, float[N,3] z, float[N,3] w, float[3] a) => (float[N,3] y) {
+                    p = Mul(x, a)
+                    q = Mul(a, z)
+                    r = Mul(w, a)
+                    y = Sum(p, q, r)
+                }""",
+                after="""g (float[N,3] x, float[N,3] z, float[N,3] w, float[3] a) => (float[N,3] y) {
+                    y_sum = Sum(x, z, w)
+                    y = Mul(y_sum, a)
+                }""",
+                sentences=("3 products share 'a', which is factored out of Sum 'Sum_y'; 2 nodes fewer",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x, float[3] z, float[3] a) => (float[3] y) { p = Mul(x, a)  y = Sum(p, z, p) }",
+                    "Sum 'Sum_y' does not follow a Mul",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] a) => (float[3] y) { p = Mul(x, a)  y = Sum(p, p) }",
+                    "the operands of Sum 'Sum_y' are not several different products",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z, float[3] a, float[3] b) => (float[3] y)"
+                    " { p = Mul(x, a)  q = Mul(z, b)  y = Sum(p, q) }",
+                    "Mul 'Mul_p' and Mul 'Mul_q' share no factor with all others of Sum 'Sum_y'",
+                ),
+                Refusal(
+                    "g (float[3] x, float[2,3] z, float[2,3] a) => (float[2,3] y)"
+                    " { p = Mul(x, a)  q = Mul(z, a)  y = Sum(p, q) }",
+                    "the other factors of Sum 'Sum_y', such as 'x', are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z, float[3] a) => (float[3] y, float[3] q)"
+                    " { p = Mul(x, a)  q = Mul(z, a)  y = Sum(p, q) }",
+                    "'q' of Mul 'Mul_q' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.FAST_MATH,
+            counterexample=Counterexample(
+                {"x": 3e38, "z": -3e38, "w": 0, "a": 2}, np.nan, 0, "the first two products overflow"
+            ),
+            law="x * a + z * a + w * a == (x + z + w) * a",
         ),
         algebraic_rule(
             "common divisor",

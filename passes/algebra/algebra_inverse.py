@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.guards import replace_with_operand, require_constant, require_producer
@@ -39,6 +41,9 @@ def match_reversed_twice(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return replace_with_operand(graph, node, first.inputs[0], sentence, (first,))
 
 
+_OPPOSITES = "not (x > z) == (x <= z); not (x < z) == (x >= z); not (x >= z) == (x < z); not (x <= z) == (x > z)"
+
+
 @dataclass(frozen=True)
 class AlgebraInverse(Pass):
     """Nine cases:
@@ -48,6 +53,8 @@ class AlgebraInverse(Pass):
     - Relu of Relu, Abs of Abs, Sign of Sign, and any of Ceil, Floor and Round after another become the first;
     - Relu of Abs, of floating-point numbers, becomes the Abs;
     - Where of Not becomes the Where with its choices exchanged;
+    - Not of Greater, Less, GreaterOrEqual and LessOrEqual becomes the opposite comparison, of floating-point numbers in
+      mode "fast", since no comparison with NaN is true;
     - a sum with a Neg becomes a difference, a difference with a Neg a sum;
     - Neg of Sub becomes the Sub with its operands exchanged, which for floating-point numbers may change the sign of
       zero.
@@ -182,6 +189,50 @@ class AlgebraInverse(Pass):
                 {"p": 1, "x": 1, "z": -0.0}, -0.0, 0, "ONNX Runtime keeps the sign of a zero only in the last operand"
             ),
             shared=True,
+        ),
+        algebraic_rule(
+            "not of a comparison of integers",
+            f"for integers: {_OPPOSITES}",
+            "{root} of {nodes[0]} becomes {new}; 1 node fewer",
+            Example(
+                before="g (int64[N,3] x, int64[3] z) => (bool[N,3] y) { a = Greater(x, z)  y = Not(a) }",
+                after="g (int64[N,3] x, int64[3] z) => (bool[N,3] y) { y = LessOrEqual(x, z) }",
+                sentences=("Not 'Not_y' of Greater 'Greater_a' becomes LessOrEqual; 1 node fewer",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[3] x, int64[3] z) => (bool[3] y) { a = Equal(x, z)  y = Not(a) }",
+                    "Not 'Not_y' does not follow a Greater, Less, GreaterOrEqual or LessOrEqual",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z) => (bool[3] y) { a = Greater(x, z)  y = Not(a) }",
+                    "'x', an operand of Greater 'Greater_a', is not known to hold integers",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[3] z) => (bool[3] y, bool[3] a) { a = Greater(x, z)  y = Not(a) }",
+                    "'a' of Greater 'Greater_a' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.BIT_EXACT,
+        ),
+        algebraic_rule(
+            "not of a comparison",
+            _OPPOSITES,
+            "{root} of {nodes[0]} becomes {new}; 1 node fewer",
+            Example(
+                before="g (float[N,3] x, float[3] z) => (bool[N,3] y) { a = Greater(x, z)  y = Not(a) }",
+                after="g (float[N,3] x, float[3] z) => (bool[N,3] y) { y = LessOrEqual(x, z) }",
+                sentences=("Not 'Not_y' of Greater 'Greater_a' becomes LessOrEqual; 1 node fewer",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x) => (bool[3] y) { a = IsNaN(x)  y = Not(a) }",
+                    "Not 'Not_y' does not follow a Greater, Less, GreaterOrEqual or LessOrEqual",
+                ),
+            ),
+            exactness=Exactness.FAST_MATH,
+            counterexample=Counterexample({"x": np.nan, "z": 1}, True, False, "no comparison with NaN is true"),
         ),
         algebraic_rule(
             "negative summand",

@@ -63,6 +63,7 @@ class AlgebraPowers(Pass):
     - Div by a constant becomes Mul by its reciprocal, bit for bit the same if the constant is a power of two;
     - x * Reciprocal(z) becomes x / z, and x / Reciprocal(z) becomes x * z;
     - Exp(Log(x)) and Log(Exp(x)) become x, which differs for NaN and infinities;
+    - Sqrt(x * x) becomes Abs(x), which differs where the square overflows or is 0;
     - Log(x) + Log(z) becomes Log(x * z), and Sqrt(x) * Sqrt(z) becomes Sqrt(x * z), differences and quotients likewise,
       which differs for negative numbers and where the product overflows.
 
@@ -274,6 +275,29 @@ class AlgebraPowers(Pass):
                 "Exp overflows",
                 "g (float[N,3] x) => (float[N,3] y) { e = Exp(x)  l = Log(e)  y = Relu(l) }",
             ),
+        ),
+        algebraic_rule(
+            "root of a square",
+            "sqrt(x * x) == abs(x)",
+            "{root} of the square of '{x}' becomes {new}; 1 node fewer",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Mul(x, x)  y = Sqrt(a) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Abs(x) }",
+                sentences=("Sqrt 'Sqrt_y' of the square of 'x' becomes Abs; 1 node fewer",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x, float[3] z) => (float[3] y) { a = Mul(x, z)  y = Sqrt(a) }",
+                    "sqrt(x * x) needs 'x' where Mul 'Mul_a' reads 'z'",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y, float[3] a) { a = Mul(x, x)  y = Sqrt(a) }",
+                    "'a' of Mul 'Mul_a' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.FAST_MATH,
+            counterexample=Counterexample({"x": 1e30}, np.inf, 1e30, "the square overflows"),
         ),
         algebraic_rule(
             "sum of logarithms",

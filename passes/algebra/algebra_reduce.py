@@ -87,6 +87,14 @@ def match_scaled(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return _scale_after_reduction(graph, node, scaling, scaled_value, scale)
 
 
+def match_scaled_integers(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    require_integers(graph, node.inputs[0], node)
+    scaling, scaled_value, scale, _ = _scale(graph, node)
+    if scaling.op != "Mul":
+        raise NoMatch(f"{scaling} drops what is left over, of each element")
+    return _scale_after_reduction(graph, node, scaling, scaled_value, scale)
+
+
 def shifted_to_the_left(match: Match) -> None:
     if match.data["direction"] != "LEFT":
         raise NoMatch(
@@ -112,14 +120,14 @@ def shift_is_constant_along_reduced_axes(match: Match) -> None:
             raise NoMatch(f"'{match['k']}' extends along axis {axis}, which {match.root} reduces")
 
 
-def require_axes_input(match: Match) -> None:
-    """Raises NoMatch unless the reduced axes are known and are an input of the reduction."""
+def require_known_axes(match: Match) -> None:
+    """Raises NoMatch unless the reduced axes are known."""
     reduced_axes(match.graph, match.root)
 
 
 @dataclass(frozen=True)
 class AlgebraReduce(Pass):
-    """Five cases:
+    """Six cases:
 
     - ReduceMax of ReduceMax and ReduceMin of ReduceMin, of integers, become one;
     - ReduceSum of ReduceSum and ReduceMean of ReduceMean, of floating-point numbers, become one;
@@ -165,11 +173,6 @@ class AlgebraReduce(Pass):
                     "g (int64[N,3] x) => (int64[1] y) <int64[1] a = {1}, int64[1] b = {0}>"
                     " { s = ReduceMax<keepdims=0>(x, a)  y = ReduceMax(s, b) }",
                     "one of ReduceMax 'ReduceMax_s' and ReduceMax 'ReduceMax_y' keeps the axes, the other does not",
-                ),
-                Refusal(
-                    "g (int64[N,3] x) => (int64[1,1] y) <int64[1] a = {1}>"
-                    " { s = ReduceMax<axes=[1]>(x)  y = ReduceMax(s, a) }",
-                    "ReduceMax 'ReduceMax_s' comes from an opset in which axes are an attribute",
                 ),
                 Refusal(
                     "g (int64[N,3] x, int64[1] a) => (int64[1,1] y) { s = ReduceMax(x, a)  y = ReduceMax(s, a) }",
@@ -269,6 +272,49 @@ class AlgebraReduce(Pass):
             exactness=Exactness.ROUNDING,
             law="x * a + y * a + z * a == (x + y + z) * a; x / a + y / a == (x + y) / a if a != 0",
         ),
+        Rule(
+            "scaled integers",
+            ("ReduceSum",),
+            match_scaled_integers,
+            Example(
+                before="""g (int32[N,3] x) => (int64[N,1] y) <int64 by = {3}, int64[1] a = {1}> {
+                    w = Cast<to=7>(x)
+                    s = Mul(w, by)
+                    y = ReduceSum(s, a)
+                }""",
+                after="""g (int32[N,3] x) => (int64[N,1] y) <int64 by = {3}, int64[1] a = {1}> {
+                    w = Cast<to=7>(x)
+                    y_unscaled = ReduceSum(w, a)
+                    y = Mul(y_unscaled, by)
+                }""",
+                sentences=("Mul 'Mul_s' scales the result of ReduceSum 'ReduceSum_y', not its operand",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,1] y) <int64 by = {3}, int64[1] a = {1}>"
+                    " { s = Div(x, by)  y = ReduceSum(s, a) }",
+                    "Div 'Div_s' drops what is left over, of each element",
+                ),
+                Refusal(
+                    "g (float[N,3] x) => (float[N,1] y) <float by = {3}, int64[1] a = {1}>"
+                    " { s = Mul(x, by)  y = ReduceSum(s, a) }",
+                    "'s', an operand of ReduceSum 'ReduceSum_y', is not known to hold integers",
+                ),
+            ),
+            exactness=Exactness.FAST_MATH,
+            counterexample=Counterexample(
+                {"x": 2**61},
+                2**63 - 1,
+                2**61,
+                "sums of integers saturate in ONNX Runtime, and products wrap around",
+                """g (int64[N,3] x) => (int64[N,1] y) <int64 by = {3}, int64[1] a = {1}> {
+                    s = Mul(x, by)
+                    y = ReduceSum(s, a)
+                }""",
+            ),
+            law="for integers: x * a + y * a + z * a == (x + y + z) * a",
+        ),
         graph_rule(
             "shifted to the left",
             """
@@ -353,15 +399,10 @@ class AlgebraReduce(Pass):
                     " { e = Exp(x)  y = ReduceProd(e, axes) }",
                     "'e' of Exp 'Exp_e' is an output of the graph",
                 ),
-                Refusal(
-                    """<ir_version: 8, opset_import: ["": 17]>
-                    g (float[N,3] x) => (float[N,1] y) { e = Exp(x)  y = ReduceProd<axes=[1]>(e) }""",
-                    "ReduceProd 'ReduceProd_y' comes from an opset in which axes are an attribute",
-                ),
             ),
             exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": [100, -100, 0]}, np.inf, 1, "the exponential of 100 overflows"),
-            where=(require_axes_input,),
+            where=(require_known_axes,),
             law="exp(x) * exp(z) == exp(x + z)",
         ),
     )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, TensorType, constant
-from workbench.ir.types import Shape
+from workbench.ir.types import Dim, Shape
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.guards import (
     broadcasts_into,
     is_same_shape,
+    require_constant,
     require_integers,
     require_producer,
     require_single_use,
@@ -37,6 +38,14 @@ def _demand_broadcast(graph: Graph, reader: Node, expanded: str, shape: Shape) -
         raise NoMatch(f"no other operand of {reader} is known to have every axis of '{expanded}'")
 
 
+def _tiled_shape(graph: Graph, node: Node) -> tuple[Dim, ...]:
+    """The shape of a Tile's result. Raises NoMatch if it repeats more than single elements."""
+    shape, repeats = graph.shape(node.inputs[0]), require_constant(graph, node.inputs[1], node)
+    if shape is None or any(size != 1 for size, times in zip(shape, repeats, strict=True) if times != 1):
+        raise NoMatch(f"{node} may repeat an axis of '{node.inputs[0]}' that has more than one element")
+    return tuple(size if times == 1 else int(times) for size, times in zip(shape, repeats, strict=True))
+
+
 def match_expand(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     power = next((reader for reader in graph.users(node.outputs[0]) if reader.op == "Pow"), None)
     if power is not None:
@@ -46,13 +55,14 @@ def match_expand(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
 
 def match_expand_of_power(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     source, expanded = node.inputs[0], node.outputs[0]
+    shape = _tiled_shape(graph, node) if node.op == "Tile" else graph.shape(expanded)
     if graph.is_output(expanded):
         raise NoMatch(f"'{expanded}' of {node} is an output of the graph")
     readers = graph.users(expanded)
     if not readers:
         raise NoMatch(f"{node} is unused")
     for reader in readers:
-        _demand_broadcast(graph, reader, expanded, graph.shape(expanded))
+        _demand_broadcast(graph, reader, expanded, shape)
     type_ = graph.tensor_type(expanded)
     size = None if type_ is None else type_.elements
     gain = f"{size:,} elements no longer written" if size else "its result is no longer written"
@@ -126,7 +136,7 @@ class AbsorbExpand(Pass):
     - an Expand that only prepends axes of size 1 becomes an Unsqueeze, which other rules handle;
     - an Expand is removed if each of its readers broadcasts its operands, and has another operand with every
       axis of the Expand's result (up to rounding before a Pow, since runtimes compute a scalar exponent by
-      products);
+      products); so is a Tile that repeats axes of one element only;
     - (x + a) + b and (x * a) * b combine a and b first if both are smaller than x: bit for bit the same for
       integers, and for floating-point numbers in mode "fast", since digits may be lost or results overflow.
 
@@ -166,7 +176,7 @@ class AbsorbExpand(Pass):
         ),
         Rule(
             "broadcast anyway",
-            ("Expand",),
+            ("Expand", "Tile"),
             match_expand,
             Example(
                 before="""g (float[N,4,3] x, float[N,1,1] z) => (float[N,4,3] y) <int64[3] s = {1, 4, 1}> {
@@ -213,12 +223,17 @@ class AbsorbExpand(Pass):
                     " { e = Expand(z, s)  y = Pow(x, e) }",
                     "Pow 'Pow_y' may round differently if an operand is a scalar; another rule covers it",
                 ),
+                Refusal(
+                    "g (float[4,6] x, float[1,3] z) => (float[4,6] y) <int64[2] r = {4, 2}>"
+                    " { t = Tile(z, r)  y = Mul(t, x) }",
+                    "Tile 'Tile_t' may repeat an axis of 'z' that has more than one element",
+                ),
             ),
             exactness=Exactness.BIT_EXACT,
         ),
         Rule(
             "exponents broadcast anyway",
-            ("Expand",),
+            ("Expand", "Tile"),
             match_expand_of_power,
             Example(
                 before="""g (float[N,4] x, float z) => (float[N,4] y) <int64[2] s = {1, 4}> {
@@ -314,5 +329,17 @@ class AbsorbExpand(Pass):
             exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 1, "a": 1e8, "b": -1e8}, 0, 1, "1 is lost in 1e+08"),
             law="(x + a) + b == x + (a + b); (x * a) * b == x * (a * b)",
+        ),
+    )
+
+    extra_examples = (
+        Example(
+            title="A Tile of axes of one element",
+            before="""g (float[3,4] x, float[3,1] z) => (float[3,4] y) <int64[2] s = {1, 4}> {
+                t = Tile(z, s)
+                y = Mul(x, t)
+            }""",
+            after="g (float[3,4] x, float[3,1] z) => (float[3,4] y) { y = Mul(x, z) }",
+            sentences=("Mul 'Mul_y' broadcasts 'z' itself; Tile 'Tile_t' is removed, 12 elements no longer written",),
         ),
     )

@@ -17,7 +17,7 @@ def match_arg(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_floating(graph, node.inputs[0], node)
     rank = graph.rank_of(node.inputs[0])
     has_axis = function.op in _INCREASING_ALONG_AN_AXIS
-    if has_axis and (not rank or (function.attr("axis", -1) - node.attr("axis")) % rank):
+    if has_axis and (not rank or (function.attr("axis") - node.attr("axis")) % rank):
         raise NoMatch(f"{function} and {node} are not known to be along the same axis")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=function.inputs),))
     sentence = f"{node} finds the same index before {function}, which preserves order"

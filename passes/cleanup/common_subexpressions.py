@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from workbench.inference.evaluate import RANDOM
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.function_calls import function_key
+from workbench.ops import is_pure
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.content import attribute_key
 
@@ -29,7 +30,7 @@ class _Table:
 
     def enter(self, graph: Graph, node: Node) -> None:
         """Add the node to the table."""
-        if _is_determined(graph, node):
+        if _is_determined(graph, node) and is_pure(node):
             self.by_graph.setdefault(graph, {}).setdefault(_key(node), {})[node.name] = None
 
     def equals(self, graph: Graph, node: Node, key: Hashable) -> list[Node]:
@@ -47,6 +48,8 @@ class _Table:
             raise NoMatch(f"{node} gives different numbers each time")
         if not _is_determined(graph, node):
             raise NoMatch(f"{node} is not determined by operator, operands and attributes alone")
+        if not is_pure(node):
+            raise NoMatch(f"{node} may give other numbers each time: nothing declares that it is pure")
         key = _key(node)
         first, *others = self.equals(graph, node, key)
         without_all = [other for other in others if not _has_all_results(first, other)]
@@ -96,7 +99,7 @@ class CommonSubexpressions(Pass):
 
     Does not apply:
 
-    - to random operators;
+    - to random operators, nor to operators that nothing defines and no declaration calls pure;
     - to nodes with bodies;
     - if the result is an output of the graph.
 
@@ -140,6 +143,11 @@ class CommonSubexpressions(Pass):
                 Refusal(
                     "g (float[2] x) => (float[2] y) { a = RandomNormalLike(x)  y = Add(a, a) }",
                     "RandomNormalLike 'RandomNormalLike_a' gives different numbers each time",
+                ),
+                Refusal(
+                    """<ir_version: 10, opset_import: ["": 23, "my": 1]>
+                    g (float[2] x) => (float[2] y) { a = my.Op(x)  b = my.Op(x)  y = Add(a, b) }""",
+                    "my.Op 'Op_a' may give other numbers each time: nothing declares that it is pure",
                 ),
                 Refusal(
                     """<ir_version: 10, opset_import: ["": 23, "own": 1]>

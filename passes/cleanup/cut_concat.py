@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant
+from workbench.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.slices import axis_slices, taken_indices
-from workbench.rewrite.core.guards import replace_with_operand, require_producer
+from workbench.rewrite.analyses.slices import AxisSlice, axis_slices, taken_indices
+from workbench.rewrite.core.guards import replace_with_operand, require_producer, require_single_use
 
 
 def _lengths(graph: Graph, concat: Node, axis: int) -> list[int]:
@@ -99,16 +100,87 @@ def match_split_of_concat(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
+def match_neighbours(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    pieces = [_piece(graph, node, value) for value in node.inputs]
+    joined: list[tuple[list[Node], AxisSlice | None]] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if piece is not None and last is not None and (both := _joined(graph, last, piece)) is not None:
+            joined[-1] = ([*last[0], piece[0]], both)
+        else:
+            joined.append(([], None) if piece is None else ([piece[0]], piece[1]))
+    merged = [nodes for nodes, _ in joined if len(nodes) > 1]
+    if not merged:
+        raise NoMatch(f"{node} joins no two Slices that are neighbours in one value along its axis")
+    for slice_ in (slice_ for nodes in merged for slice_ in nodes if len(joined) > 1):
+        require_single_use(graph, node, slice_)
+    others = iter(value for value, piece in zip(node.inputs, pieces, strict=True) if piece is None)
+    operands, inserted, constants = list[str](), list[Node](), dict[str, Constant]()
+    for nodes, range_ in joined:
+        if range_ is None or len(nodes) == 1:
+            operands.append(nodes[0].outputs[0] if nodes else next(others))
+            continue
+        operands.append(node.outputs[0] if len(joined) == 1 else graph.fresh(f"{nodes[0].outputs[0]}_on", operands))
+        names = [graph.fresh(f"{operands[-1]}_{word}") for word in ("start", "end", "axis")]
+        numbers = (range_.start, range_.end, range_.axis)
+        constants |= {n: constant(np.array([number], np.int64), n) for n, number in zip(names, numbers, strict=True)}
+        slice_ = Node("Slice", (nodes[0].inputs[0], *names), (operands[-1],), name=graph.fresh(f"Slice_{operands[-1]}"))
+        inserted.append(slice_)
+    if len(joined) > 1:
+        inserted.append(node.replace(inputs=tuple(operands)))
+    removed = [slice_ for nodes in merged for slice_ in nodes if is_only_reader(graph, node, slice_.outputs[0])]
+    count = sum(map(len, merged))
+    result = "one" if len(merged) == 1 else f"{len(merged)}"
+    edit = Edit(
+        remove=tuple(dict.fromkeys((*(slice_.name for slice_ in removed), node.name))),
+        insert=tuple(inserted),
+        constants=constants,
+    )
+    fewer = len(edit.remove) - len(inserted)
+    sentence = f"{count} neighbouring Slices that {node} joins become {result}; {fewer} node{'s' * (fewer != 1)} fewer"
+    return Rewrite(edit, sentence, (*(slice_.name for nodes in merged for slice_ in nodes), node.name))
+
+
+def _piece(graph: Graph, concat: Node, value: str) -> tuple[Node, AxisSlice] | None:
+    """The Slice that makes the value, if it slices the axis of the Concat alone with step 1, and what it takes."""
+    slice_, rank = graph.producer(value), graph.rank_of(value)
+    if slice_ is None or slice_.op != "Slice" or not rank:
+        return None
+    axis = concat.attr("axis") % rank
+    try:
+        slices = axis_slices(graph, slice_)
+    except NoMatch:
+        return None
+    if len(slices) != 1 or slices[0].axis % rank != axis or slices[0].step != 1:
+        return None
+    size = (graph.shape(slice_.inputs[0]) or ())[axis : axis + 1]
+    if size and isinstance(size[0], int):
+        taken = taken_indices(slices[0], size[0])
+        return slice_, AxisSlice(axis, taken.start, max(taken.start, taken.stop), 1)
+    return (slice_, replace(slices[0], axis=axis)) if 0 <= slices[0].start <= slices[0].end else None
+
+
+def _joined(
+    graph: Graph, first: tuple[list[Node], AxisSlice | None], second: tuple[Node, AxisSlice]
+) -> AxisSlice | None:
+    """What both take together; None if they are no neighbours in one value."""
+    nodes, range_ = first
+    if range_ is None or nodes[0].inputs[0] != second[0].inputs[0] or range_.end != second[1].start:
+        return None
+    return replace(range_, end=second[1].end)
+
+
 @dataclass(frozen=True)
 class CutConcat(Pass):
-    """Two cases:
+    """Three cases:
 
     - a Slice along the axis of a Concat that takes elements of one operand only slices that operand. If it takes the
       whole operand, the operand replaces it;
     - a Split of a Concat along the same axis, if some of their boundaries agree. Each range between two common
-      boundaries becomes an operand, a smaller Split or a smaller Concat.
+      boundaries becomes an operand, a smaller Split or a smaller Concat;
+    - neighbouring Slices of one value that a Concat joins along their axis become one Slice.
 
-    The Concat is kept; without other users it becomes dead.
+    In the first two cases the Concat is kept; without other users it becomes dead.
 
     Does not apply:
 
@@ -202,6 +274,58 @@ class CutConcat(Pass):
                     """g (float[2] x, float[2] z) => (float[1] y, float[1] u, float[1] v, float[1] w)
                         <int64[4] s = {1, 1, 1, 1}> { a = Concat<axis=0>(x, z)  y, u, v, w = Split(a, s) }""",
                     "2 nodes would be needed to replace Split 'Split_y'",
+                ),
+            ),
+            exactness=Exactness.BIT_EXACT,
+        ),
+        Rule(
+            "concat of neighbouring slices",
+            ("Concat",),
+            match_neighbours,
+            Example(
+                before="""g (float[3,9] x, float[3,2] z) => (float[3,7] y, float[3,5] w) <int64[1] i = {1},
+                    int64[1] a = {2}, int64[1] b = {4}, int64[1] c = {6}, int64[1] e = {-2}> {
+                    p = Slice(x, a, b, i)
+                    q = Slice(x, b, c, i)
+                    r = Slice(x, c, e, i)
+                    w = Concat<axis=1>(p, q, r)
+                    s = Slice(x, i, a, i)
+                    t = Slice(x, a, c, i)
+                    y = Concat<axis=-1>(z, s, t)
+                }""",
+                after="""g (float[3,9] x, float[3,2] z) => (float[3,7] y, float[3,5] w)
+                    <int64[1] w_start = {2}, int64[1] w_end = {7}, int64[1] w_axis = {1},
+                     int64[1] s_on_start = {1}, int64[1] s_on_end = {6}, int64[1] s_on_axis = {1}> {
+                    s_on = Slice(x, s_on_start, s_on_end, s_on_axis)
+                    y = Concat<axis=-1>(z, s_on)
+                    w = Slice(x, w_start, w_end, w_axis)
+                }""",
+                sentences=(
+                    "3 neighbouring Slices that Concat 'Concat_w' joins become one; 3 nodes fewer",
+                    "2 neighbouring Slices that Concat 'Concat_y' joins become one; 1 node fewer",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[N,9] x) => (float[N,5] y) <int64[1] i = {1}, int64[1] a = {2}, int64[1] b = {4},
+                        int64[1] c = {5}, int64[1] e = {8}>
+                        { p = Slice(x, a, b, i)  q = Slice(x, c, e, i)  y = Concat<axis=1>(p, q) }""",
+                    "Concat 'Concat_y' joins no two Slices that are neighbours in one value along its axis",
+                ),
+                Refusal(
+                    """g (float[4,9] x) => (float[8,2] y) <int64[1] i = {1}, int64[1] a = {2}, int64[1] b = {4},
+                        int64[1] c = {6}> { p = Slice(x, a, b, i)  q = Slice(x, b, c, i)  y = Concat<axis=0>(p, q) }""",
+                    "Concat 'Concat_y' joins no two Slices that are neighbours in one value along its axis",
+                ),
+                Refusal(
+                    """g (float[N] x) => (float[M] y) <int64[1] a = {0}, int64[1] b = {-4}, int64[1] c = {-1}>
+                        { p = Slice(x, a, b)  q = Slice(x, b, c)  y = Concat<axis=0>(p, q) }""",
+                    "Concat 'Concat_y' joins no two Slices that are neighbours in one value along its axis",
+                ),
+                Refusal(
+                    """g (float[9] x, float[2] z) => (float[6] y, float[2] p) <int64[1] a = {2}, int64[1] b = {4},
+                        int64[1] c = {6}> { p = Slice(x, a, b)  q = Slice(x, b, c)  y = Concat<axis=0>(z, p, q) }""",
+                    "'p' of Slice 'Slice_p' is an output of the graph",
                 ),
             ),
             exactness=Exactness.BIT_EXACT,

@@ -12,6 +12,35 @@ from workbench.rewrite.analyses.zeros import holds_no_negative_zero
 from workbench.rewrite.core.guards import broadcasts_into, replace_with_operand, require_constant, require_floating
 
 
+def _same_choice(graph: Graph, node: Node) -> str:
+    """The operand that Where takes whatever its condition. Raises NoMatch if there is none."""
+    condition, first, second = node.inputs
+    if first != second:
+        raise NoMatch(f"{node} chooses between two values, '{first}' and '{second}'")
+    if not broadcasts_into(graph.shape(condition), graph.shape(first)):
+        raise NoMatch(f"the result of {node} may be larger than '{first}' by broadcasting")
+    return first
+
+
+def match_same_choices(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    """ONNX Runtime's Where turns -0.0 into 0.0 where it takes the first choice."""
+    taken = _same_choice(graph, node)
+    type_ = graph.tensor_type(taken)
+    if (type_ is None or type_.dtype.is_floating_point()) and not holds_no_negative_zero(graph, taken):
+        raise NoMatch(f"'{taken}' may hold -0.0, which {node} may turn into 0.0")
+    return _chosen(graph, node, taken)
+
+
+def match_same_choices_fast(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    taken = _same_choice(graph, node)
+    require_floating(graph, taken, node)
+    return _chosen(graph, node, taken)
+
+
+def _chosen(graph: Graph, node: Node, taken: str) -> Rewrite:
+    return replace_with_operand(graph, node, taken, f"both choices of {node} are '{taken}'; replaced by it")
+
+
 def _constant_choice(graph: Graph, node: Node) -> tuple[str, bool]:
     """The operand that Where takes everywhere, and its condition. Raises NoMatch if there is none."""
     condition = require_constant(graph, node.inputs[0], node)
@@ -71,6 +100,7 @@ class KnownSelections(Pass):
     - Where with an all-false condition;
     - Where with an all-true condition, if the selected operand cannot hold -0.0 or the mode is "fast": ONNX Runtime
       turns -0.0 in that operand into 0.0;
+    - Where whose choices are one value, under the same condition;
     - Gather of all elements of an axis in order.
 
     Does not apply if the other operand or the condition may enlarge the result by broadcasting, nor if the axis is
@@ -146,6 +176,64 @@ class KnownSelections(Pass):
                 {"x": -0.0, "z": 1}, -0.0, 0, "ONNX Runtime turns -0.0 of the second operand into 0.0"
             ),
             law="where(True, x, z) == x",
+        ),
+        Rule(
+            "same choices",
+            ("Where",),
+            match_same_choices,
+            Example(
+                before="""g (bool[N,1] p, float[N,3] x, int64[N,3] i) => (float[N,3] y, int64[N,3] j) {
+                    e = Exp(x)
+                    a = Where(p, e, e)
+                    y = Neg(a)
+                    b = Where(p, i, i)
+                    j = Neg(b)
+                }""",
+                after="g (bool[N,1] p, float[N,3] x, int64[N,3] i) => (float[N,3] y, int64[N,3] j)"
+                " { e = Exp(x)  y = Neg(e)  j = Neg(i) }",
+                sentences=(
+                    "both choices of Where 'Where_a' are 'e'; replaced by it",
+                    "both choices of Where 'Where_b' are 'i'; replaced by it",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (bool p, int64[3] x, int64[3] z) => (int64[3] y) { a = Where(p, x, z)  y = Neg(a) }",
+                    "Where 'Where_a' chooses between two values, 'x' and 'z'",
+                ),
+                Refusal(
+                    "g (bool[N,3] p, int64[3] x) => (int64[N,3] y) { a = Where(p, x, x)  y = Neg(a) }",
+                    "the result of Where 'Where_a' may be larger than 'x' by broadcasting",
+                ),
+                Refusal(
+                    "g (bool[3] p, float[3] x) => (float[3] y) { a = Where(p, x, x)  y = Neg(a) }",
+                    "'x' may hold -0.0, which Where 'Where_a' may turn into 0.0",
+                ),
+            ),
+            exactness=Exactness.BIT_EXACT,
+            law="where(p, x, x) == x if x != 0",
+        ),
+        Rule(
+            "same choices, ignoring the sign of zero",
+            ("Where",),
+            match_same_choices_fast,
+            Example(
+                before="g (bool[N] p, float[N] x) => (float[N] y) { a = Where(p, x, x)  y = Neg(a) }",
+                after="g (bool[N] p, float[N] x) => (float[N] y) { y = Neg(x) }",
+                sentences=("both choices of Where 'Where_a' are 'x'; replaced by it",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (bool p, bool[3] x) => (bool[3] y) { a = Where(p, x, x)  y = Not(a) }",
+                    "'x', an operand of Where 'Where_a', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.FAST_MATH,
+            counterexample=Counterexample(
+                {"p": 1, "x": -0.0}, -0.0, 0, "ONNX Runtime turns -0.0 of the second operand into 0.0"
+            ),
+            law="where(p, x, x) == x",
         ),
         Rule(
             "gather of all",

@@ -35,6 +35,7 @@ _VECTORIZED_ELEMENTWISE = (
 )
 _ALONG_AXIS = ("LogSoftmax", "Softmax")
 _SUMS = ("ReduceMean", "ReduceSum")
+_STRATEGIES = "layout_"  # the names of layout strategies begin with this
 _MAX_NODES_BETWEEN = 8  # nodes between two transposes
 
 
@@ -60,6 +61,9 @@ def match_siblings(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     }
     if len(transposes) < 2 or len(transposes) < len(producers):
         raise NoMatch(f"{node} does not combine the results of two or more Transposes alone")
+    made = graph.provenance.get(node.name)
+    if made is not None and made.pass_name.startswith(_STRATEGIES):
+        raise NoMatch(f"{made.pass_name} chose the layout in which {node} runs")
     perms = {permutation(graph, transpose) for transpose in transposes.values()}
     if len(perms) > 1:
         raise NoMatch(f"the Transposes before {node} differ")
@@ -107,7 +111,7 @@ def _on_untransposed(
     Returns the node, the permutation that its result then needs, and the node's new constants.
     """
     if operator.op in _ALONG_AXIS:
-        attributes = {**operator.attributes, "axis": perm[operator.attr("axis", -1) % len(perm)]}
+        attributes = {**operator.attributes, "axis": perm[operator.attr("axis") % len(perm)]}
         return operator.replace(inputs=(value,), outputs=(result,), attributes=attributes), perm, {}
     if operator.op in _SUMS:
         require_float_or_double(graph, operator.inputs[0], operator)

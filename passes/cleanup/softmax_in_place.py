@@ -19,7 +19,7 @@ def match_flattened(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
         raise NoMatch(f"{node} is not known to restore the shape of '{source}'")
     first = flatten.attr("axis") % (len(shape) + 1)
     longer_axes = [axis for axis in range(first, len(shape)) if shape[axis] != 1]
-    if softmax.attr("axis", -1) not in (-1, 1) or len(longer_axes) > 1:
+    if softmax.attr("axis") not in (-1, 1) or len(longer_axes) > 1:
         raise NoMatch(f"{softmax} is over more than one axis of '{source}'")
     axis = longer_axes[0] if longer_axes else len(shape) - 1
     unflattened = softmax.replace(inputs=(source,), outputs=node.outputs, attributes={"axis": axis})
@@ -35,7 +35,7 @@ class SoftmaxInPlace(Pass):
 
     Does not apply if two of the flattened axes are longer than 1, nor if a shape is not known.
 
-    Source: before opset 13, ONNX's Softmax flattened its operand itself; ONNX's version converter inserts these nodes.
+    Source: before opset 13, ONNX's Softmax flattened its operand itself; converters of versions insert these nodes.
     """
 
     title = "Softmax without flattening"

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
-from workbench.ir.permutation import inverse, is_identity, moves_data, permuted
+from workbench.ir.permutation import inverse, is_identity, permuted
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.metrics.transpose_cost import elements_saved
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.analyses.across_views import merged_with_view
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation
-from workbench.rewrite.analyses.reshapes import VIEWS, shape_operand
+from workbench.rewrite.analyses.reshapes import VIEWS
 from workbench.rewrite.core.guards import (
     permutation,
     require_float_or_double,
+    require_floating,
     require_integers,
     require_producer,
     require_single_use,
@@ -24,34 +26,8 @@ from workbench.rewrite.core.guards import (
 # ---- next to a view -----------------------------------------------------------------------
 
 
-def _require_view(graph: Graph, node: Node) -> None:
-    """Raises NoMatch for a Transpose that may move elements in memory."""
-    if node.op != "Transpose":
-        return
-    shape = graph.shape(node.inputs[0])
-    perm = permutation(graph, node)
-    if shape is None or moves_data(perm, shape):
-        raise NoMatch(f"{node} permutes axes that are not known to have size 1")
-
-
 def match_view(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    first = require_producer(graph, node.inputs[0], VIEWS if node.op == "Transpose" else ("Transpose",), node)
-    require_single_use(graph, node, first)
-    _require_view(graph, first)
-    _require_view(graph, node)
-    source, result = first.inputs[0], node.outputs[0]
-    dims = shape_operand(graph.shape(source), graph.shape(result))
-    if dims is None:
-        raise NoMatch(f"the shape of '{result}' cannot be written as a constant operand of Reshape")
-    name = graph.fresh(f"{result}_shape")
-    reshape = node.replace(op_type="Reshape", inputs=(source, name), attributes={})
-    edit = Edit(
-        remove=(first.name, node.name),
-        insert=(reshape,),
-        constants={name: constant(np.array(dims, np.int64), name)},
-    )
-    sentence = f"{first} and {node} move no element and become one Reshape to {list(dims)}; 1 node fewer"
-    return Rewrite(edit, sentence, (first.name, node.name))
+    return merged_with_view(graph, node)
 
 
 # ---- before a reduction --------------------------------------------------------------------
@@ -70,7 +46,8 @@ def _reduce_before_transpose(graph: Graph, node: Node) -> Rewrite:
     constants = {name: constant(np.array(source_axes, np.int64), name)}
     names = (transpose.name, node.name)
     remaining_perm = remaining_permutation(perm, axes, keeps_axes(node))
-    if is_identity(remaining_perm) or len(axes) == len(perm):
+    others_stay = all(perm[axis] == axis for axis in range(len(perm)) if axis not in axes)
+    if is_identity(remaining_perm) or (keeps_axes(node) and others_stay):
         edit = Edit(
             remove=names,
             insert=(node.replace(inputs=(source, name)),),
@@ -123,6 +100,11 @@ def match_integer_reduction(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return _reduce_before_transpose(graph, node)
 
 
+def match_floating_max_min(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    require_floating(graph, node.inputs[0], node)
+    return _reduce_before_transpose(graph, node)
+
+
 def match_reduction(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     require_float_or_double(graph, node.inputs[0], node)
     return _reduce_before_transpose(graph, node)
@@ -141,7 +123,8 @@ class UselessTransposes(Pass):
     Does not apply:
 
     - if a symbolic axis would move, or if anything else reads the intermediate value;
-    - to a floating-point max or min after a Transpose, which may differ in the sign of a zero;
+    - to a floating-point max or min after a Transpose, except in mode "fast": it may differ in the sign of a zero, and
+      ONNX Runtime loses a NaN or not, depending on its place;
     - to sums of integers, which saturate in ONNX Runtime;
     - if all reduced axes have size 1.
 
@@ -212,6 +195,41 @@ class UselessTransposes(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
             law="for integers: max(max(x, y), max(z, w)) == max(max(x, z), max(y, w)); "
+            "min(min(x, y), min(z, w)) == min(min(x, z), min(y, w))",
+        ),
+        Rule(
+            "before a floating-point max or min",
+            ("ReduceMax", "ReduceMin"),
+            match_floating_max_min,
+            Example(
+                before="""g (float[2,4,4,8] x) => (float[2,8] y) <int64[2] i = {2, 3}> {
+                    t = Transpose<perm=[0,3,1,2]>(x)
+                    y = ReduceMax<keepdims=0>(t, i)
+                }""",
+                after="""g (float[2,4,4,8] x) => (float[2,8] y) <int64[2] y_axes = {1, 2}> {
+                    y = ReduceMax<keepdims=0>(x, y_axes)
+                }""",
+                sentences=(
+                    "ReduceMax 'ReduceMax_y' reduces axes [1, 2] of 'x' directly; 256 elements no longer moved",
+                ),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[2,3] x) => (int64[3] y) <int64[1] i = {1}>"
+                    " { t = Transpose(x)  y = ReduceMax<keepdims=0>(t, i) }",
+                    "'t', an operand of ReduceMax 'ReduceMax_y', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.FAST_MATH,
+            counterexample=Counterexample(
+                {"x": [-1, 0.0, -0.0]},
+                0.0,
+                -0.0,
+                "of 0.0 and -0.0 the one is taken that ONNX Runtime meets first",
+                "g (float[2,3] x) => (float y) { t = Transpose(x)  y = ReduceMax<keepdims=0>(t) }",
+            ),
+            law="max(max(x, y), max(z, w)) == max(max(x, z), max(y, w)); "
             "min(min(x, y), min(z, w)) == min(min(x, z), min(y, w))",
         ),
         Rule(
@@ -316,5 +334,14 @@ class UselessTransposes(Pass):
             }""",
             after="g (float[2,3] x) => (float[1,1] y) <int64[2] y_axes = {0, 1}> { y = ReduceSum(x, y_axes) }",
             sentences=("ReduceSum 'ReduceSum_y' reduces axes [0, 1] of 'x' directly; 6 elements no longer moved",),
+        ),
+        Example(
+            title="A Transpose of the reduced axes alone",
+            before="""g (int64[2,3,4] x) => (int64[2,1,1] y) <int64[2] i = {1, 2}> {
+                t = Transpose<perm=[0,2,1]>(x)
+                y = ReduceMax(t, i)
+            }""",
+            after="g (int64[2,3,4] x) => (int64[2,1,1] y) <int64[2] y_axes = {1, 2}> { y = ReduceMax(x, y_axes) }",
+            sentences=("ReduceMax 'ReduceMax_y' reduces axes [1, 2] of 'x' directly; 24 elements no longer moved",),
         ),
     )

@@ -6,21 +6,24 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import channels_first
 from workbench.layout.conversion.convert import REASON, convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import case_of, infer_layouts
-from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
+from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.problem.blocked import BLOCK, OperandLayout, block_problem
 from workbench.layout.problem.blocked_conversion import convert_to_blocks, one_conversion_per_layout
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import proof
 from workbench.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.layout.problem.two_layouts import layout_of_images, other_layout
+from workbench.layout.problem.two_layouts import layout_of_images, orders_beyond, other_layout
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.cut_conversions import fewest_reshapes
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.metrics.transpose_cost import count_transposes
-from workbench.ops.blocked import BLOCKS
+from workbench.ops import NotPermutable
+from workbench.ops.blocked import BLOCKS, block_of
+from workbench.ops.channels_last import LAYOUT_NAMES, parse_channels_last, plain_op
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 from workbench.solvers.integer_program import solve_integer_program
 
@@ -50,7 +53,7 @@ class LayoutBlocked(LayoutStrategy):
     """
 
     strategy = "blocked"
-    title = "Layout: proven minimum, channels in blocks"
+    title = "Layout: proven minimum with channels in blocks"
 
     block: str = option(
         _AUTO,
@@ -144,6 +147,7 @@ class LayoutBlocked(LayoutStrategy):
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.get(Profile)
         block = (target.block or BLOCKS[0]) if self.block == _AUTO else int(self.block)
+        yield from _channels_first(graph, target)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)
@@ -161,8 +165,8 @@ class LayoutBlocked(LayoutStrategy):
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
         over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"
-        solved = SolvedProgram(problem.problem, solution, problem.always)
-        return proof(count_transposes(graph), self.weigh, solved, over=over)
+        beyond = orders_beyond(graph)
+        return proof(count_transposes(graph), self.weigh, solution, problem.always, target, over=over, beyond=beyond)
 
 
 def _converted(
@@ -187,6 +191,23 @@ def _converted(
     reason = why_there(node, f"in {layout}", target)
     message = f"{note}; {conversion.operands_text()}" if note else conversion.operands_text()
     return Rewrite(conversion.edit, f"{case}: {node} {reason}; {message}", (node.name,), case)
+
+
+def _channels_first(graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    """Bring channels-last operators that must run in blocks to channels first, of which there is a blocked form."""
+    for name in [node.name for node in graph.nodes]:
+        node = graph.node(name)
+        parts = parse_channels_last(node.domain, node.op_type)
+        if parts is None or block_of(target.required_layouts.get(plain_op(node), "")) is None:
+            continue
+        layouts = infer_layouts(graph, through_reshapes=True)
+        try:
+            conversion = convert(graph, node, channels_first(parts.rank), LAYOUT_NAMES[parts.rank][0], target)
+        except NotPermutable:
+            continue
+        case = case_of(node, layouts)
+        sentence = f"{case}: {node} has a blocked form with channels first only; {conversion.operands_text()}"
+        yield Rewrite(conversion.edit, sentence, (name,), case)
 
 
 def _refused(graph: Graph, refused: dict[str, str], block: int, layouts: dict[str, str]) -> Iterator[Rewrite]:

@@ -15,6 +15,7 @@ from workbench.layout.conversion.convert import (
     restoring_transpose_of,
     store_weights,
 )
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
 from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import Profile
@@ -162,6 +163,7 @@ class LayoutGreedy(LayoutStrategy):
                 continue
             yield from _visit(graph, node, layouts, target)
         yield from rewrite_each(restored_outputs(graph, layouts), "output")
+        yield from rewrite_each(tidy_transposes(graph), "tidied")
         return LayoutFacts(inexact="it decides operator by operator, in the order of the graph")
 
 

@@ -9,20 +9,26 @@ from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import LayoutFacts, SolvedCut, SolvedProgram
+from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.problem.blocked import block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
 from workbench.layout.problem.operator_benchmark import OperatorTimer
-from workbench.layout.problem.orders import proof
+from workbench.layout.problem.orders import BELOW_BOUND, proof
 from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.layout.problem.two_layouts import LayoutProblem, layout_problem, timed_problem
+from workbench.layout.problem.two_layouts import (
+    LayoutProblem,
+    layout_problem,
+    orders_beyond,
+    timed_problem,
+)
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.layout.strategies.rounds import until_nothing_changes
 from workbench.metrics.transpose_cost import count_transposes
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
-from workbench.solvers.integer_program import solve_integer_program
+from workbench.solvers.integer_program import IntegerSolution, solve_integer_program
 from workbench.solvers.minimum_cut import CutSolution, solve_cut
 
 _OVER = "no choice between channels first and last for the operators that run in both"
@@ -56,7 +62,7 @@ class LayoutOptimal(LayoutStrategy):
     """
 
     strategy = "optimal"
-    title = "Layout: proven minimum"
+    title = "Layout: proven minimum of channels first and last"
 
     weigh: str = option(
         BYTES,
@@ -135,6 +141,11 @@ class LayoutOptimal(LayoutStrategy):
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
+        if self.weigh == TIME:
+            return self._round(graph, context)
+        return until_nothing_changes(lambda: self._round(graph, context))
+
+    def _round(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.get(Profile)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
@@ -144,55 +155,59 @@ class LayoutOptimal(LayoutStrategy):
             problem = timed_problem(graph, layouts, target, times, self.device, self.dtype)
         else:
             problem = layout_problem(graph, layouts, target, self.weigh)
-        solved: SolvedProgram | CutSolution
+        solved: IntegerSolution | CutSolution
         if problem.inexact and self.weigh != TIME:
-            solved, converted = _solved_as_program(graph, layouts, target, self.weigh)
+            solved, always, converted = _solved_as_program(graph, layouts, target, self.weigh)
         else:
-            solved = solve_cut(problem.problem)
+            solved, always = solve_cut(problem.problem), problem.always
             converted = converted_by(problem, solved)
         yield from cut_conversions(
             graph, converted, layouts, target, lambda node, layout: _reason(node, layout, target, times)
         )
-        if isinstance(solved, SolvedProgram):
+        if isinstance(solved, IntegerSolution):
             yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
             yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
             yield from fewest_reshapes(graph, target, self.weigh)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
-        if isinstance(solved, SolvedProgram):
-            return proof(count_transposes(graph), self.weigh, solved, over=_OVER)
-        proved = self._proof(graph, problem, solved)
+        if isinstance(solved, IntegerSolution):
+            beyond = orders_beyond(graph)
+            return proof(count_transposes(graph), self.weigh, solved, always, target, over=_OVER, beyond=beyond)
+        proved = self._proof(graph, problem, solved, target)
         return replace(proved, device=times.device, times=times.rows(converted))
 
-    def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution) -> LayoutFacts:
+    def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution, target: Profile) -> LayoutFacts:
         """The bound, and whether the converted graph reaches it."""
         after, cost = count_transposes(graph), solution.cost + problem.always
         bytes_of_cost = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
         reaches_cost = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == bytes_of_cost
         bound = in_unit(solution.lower_bound + problem.always)
+        reached = {COUNT: after.transposes, BYTES: after.bytes_moved}.get(self.weigh, bound)
         unknown = 0 if self.weigh == COUNT else after.unknown  # Transposes of unknown size count as 0
-        exact = not problem.inexact and not unknown
+        inexact = problem.inexact or (BELOW_BOUND if reached < bound and not unknown else "")
+        exact = not inexact and not unknown
         return LayoutFacts(
             weigh=self.weigh,
             over=_OVER,
+            beyond=orders_beyond(graph),
             unknown=unknown,
-            inexact=problem.inexact,
+            inexact=inexact,
             lower_bound=bound if exact else None,
             certified=exact and reaches_cost and in_unit(cost) == bound,
-            solved=SolvedCut(problem.problem, problem.nodes, problem.always),
+            demanded=tuple(target.required_layouts),
         )
 
 
 def _solved_as_program(
     graph: Graph, layouts: dict[str, str], target: Profile, weigh: str
-) -> tuple[SolvedProgram, list[str]]:
-    """The integer program with its solution, and the operators that it converts."""
+) -> tuple[IntegerSolution, int, list[str]]:
+    """The solution of the integer program, what no choice affects, and the operators that it converts."""
     problem = block_problem(graph, layouts, target, 1, weigh)
     solution = solve_integer_program(problem.problem, _SECONDS)
     chosen = zip(problem.nodes, problem.operand_layouts, solution.forms, strict=True)
     converted = [
         name for name, operand_layouts, form in chosen if name is not None and operand_layouts[form] is not None
     ]
-    return SolvedProgram(problem.problem, solution, problem.always), converted
+    return solution, problem.always, converted
 
 
 def _reason(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:

@@ -9,7 +9,7 @@ from workbench.ir import Graph
 from workbench.layout.conversion.convert import store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
+from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
 from workbench.layout.problem.transpose_classes import one_transpose_per_order
@@ -44,7 +44,7 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
     """
 
     strategy = "optimal-any-order"
-    title = "Layout: proven minimum, any order of axes"
+    title = "Layout: proven minimum of the orders of axes in use"
 
     weigh: str = option(BYTES, "What is minimized: bytes moved, or the number of transposes.", choices=(BYTES, COUNT))
     seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its gap.", least=1)
@@ -109,7 +109,9 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
         return proof(
             count_transposes(graph),
             self.weigh,
-            SolvedProgram(problem.problem, solution, problem.always),
+            solution,
+            problem.always,
+            target,
             over="no choice among the orders of axes that the graph's Transposes and the target name",
             incomplete="" if problem.complete else "some value may have more orders of axes than are searched",
         )

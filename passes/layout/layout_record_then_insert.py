@@ -6,7 +6,14 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.layout.conversion.convert import convert, insert_pair, restoring_transpose_of, store_weights
+from workbench.layout.conversion.convert import (
+    convert,
+    existing_permuted,
+    insert_pair,
+    restoring_transpose_of,
+    store_weights,
+)
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
 from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.profile import Profile
@@ -107,6 +114,7 @@ class LayoutRecordThenInsert(LayoutStrategy):
         for name in names:
             yield from _visit(graph, graph.node(name), layouts, target)
         yield from rewrite_each(restored_outputs(graph, layouts), "output")
+        yield from rewrite_each(tidy_transposes(graph), "tidied")
         return LayoutFacts(inexact="it records demands first and then decides operator by operator")
 
 
@@ -120,11 +128,13 @@ def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tu
                 points.append((value, f"existing {node} gives '{value}' as {layouts.get(value)}"))
             elif case == TENSOR_TO_CNN:
                 points.append((value, f"{case}: {node} gives '{value}' as {layouts.get(value)}"))
-    return [
-        (value, reason)
-        for value, reason in points
-        if wanted_layout(layouts.get(value, ""), target) and graph.users(value)
-    ]
+    return [(value, reason) for value, reason in points if _is_to_insert(graph, value, layouts, target)]
+
+
+def _is_to_insert(graph: Graph, value: str, layouts: dict[str, str], target: Profile) -> bool:
+    """Whether the value is read, and in no layout but its own: it is neither transposed to the target's nor from it."""
+    wanted = wanted_layout(layouts.get(value, ""), target)
+    return wanted is not None and bool(graph.users(value)) and existing_permuted(graph, value, wanted[1], None) is None
 
 
 def _inserted(graph: Graph, value: str, reason: str, layouts: dict[str, str], target: Profile) -> Rewrite:
@@ -169,5 +179,5 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     if node.op == "Transpose" or case != CNN_TO_CNN:
         return
     for value in node.outputs:  # an operator that keeps its order: its results are recorded now
-        if wanted_layout(layouts.get(value, ""), target) and graph.users(value):
+        if _is_to_insert(graph, value, layouts, target):
             yield _inserted(graph, value, f"{node} gives '{value}' as {layouts[value]}", layouts, target)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType
 from workbench.ir.types import numpy_name
-from workbench.precision.problem import written_side
+from workbench.precision.problem import type_side, written_side
 from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
-from workbench.solvers.minimum_cut import FIRST_SIDE
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def _sides(choices: TypeChoices) -> dict[str, int]:
             continue
         computed = [node.inputs[index] for index in call.inputs if node.inputs[index] not in graph.constants]
         operands = [side_of_value.get(value, written_side(graph, value)) for value in computed]
-        side = choices.fixed.get(node.name, min(operands, default=FIRST_SIDE))
+        side = choices.fixed.get(node.name, min(operands, default=type_side(call.dtype)))
         sides[node.name] = side
         side_of_value.update({node.outputs[index]: side for index in call.outputs})
     return sides

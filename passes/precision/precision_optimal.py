@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import DataType
 from workbench.ir.types import numpy_name
-from workbench.layout.layout_facts import SolvedCut
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit
 from workbench.layout.problem.times import AUTO, DEVICES
 from workbench.precision.cast_cost import computed_before_run
@@ -43,7 +42,7 @@ class PrecisionOptimal(PrecisionStrategy):
     """
 
     strategy = "optimal"
-    title = "Precision: proven minimum"
+    title = "Precision: proven minimum of Casts"
 
     weigh: str = option(
         BYTES,
@@ -136,7 +135,6 @@ class PrecisionOptimal(PrecisionStrategy):
             inexact="" if stated.complete else "not every operator could be timed",
             weigh=self.weigh,
             bound=in_unit(solution.lower_bound),
-            solved=SolvedCut(stated.problem, stated.nodes, 0),
             reached=in_unit(solution.cost) if times is not None else None,
             times=times,
         )

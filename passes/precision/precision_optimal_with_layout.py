@@ -10,7 +10,6 @@ from workbench.ir.types import numpy_name
 from workbench.layout.conversion.convert import store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import SolvedProgram
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.profile import Profile
 from workbench.layout.strategies.cut_conversions import fewest_reshapes
@@ -46,7 +45,7 @@ class PrecisionOptimalWithLayout(PrecisionStrategy):
     """
 
     strategy = "optimal-with-layout"
-    title = "Precision and layout: proven minimum"
+    title = "Precision and layout: proven minimum of Casts and Transposes"
 
     seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its gap.", least=1)
 
@@ -96,8 +95,7 @@ class PrecisionOptimalWithLayout(PrecisionStrategy):
         perms = {name: form.perm for name, form in forms.items() if form.perm is not None}
         inexact = "" if stated.complete else "some value may have more orders of axes than are searched"
         bound = None if inexact else solution.lower_bound + stated.always
-        solved = SolvedProgram(stated.problem, solution, stated.always)
-        return ChosenTypes(sides, inexact, TRAFFIC, bound, solved, perms)
+        return ChosenTypes(sides, inexact, TRAFFIC, bound, perms)
 
     def conversions(self, graph: Graph, choices: TypeChoices, chosen: ChosenTypes) -> Iterator[Rewrite]:
         layouts = infer_layouts(graph, through_reshapes=True)

@@ -10,7 +10,6 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32, recomposed
 
-_OLDEST_OPSET = 13  # before it, Softmax flattened the axes from `axis` on
 _SHIFTED = """
     e = Exp(Sub(x, ReduceMax(x, axes=axes)))
     y = Div(e, ReduceSum(e, axes=axes))
@@ -27,12 +26,6 @@ def axis_of_sum(match: Match) -> int:
     if len(axes) != 1:
         raise NoMatch(f"{match.root} divides by a sum over {len(axes)} axes, and Softmax has one")
     return int(axes[0]) - rank
-
-
-def since_13(match: Match) -> None:
-    opset = match.graph.opset_imports.get("", 0)
-    if opset < _OLDEST_OPSET:
-        raise NoMatch(f"Softmax came with opset {_OLDEST_OPSET}; this model has opset {opset}")
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,7 @@ class RecomposeSoftmax(Pass):
                     "Div 'Div_y' does not follow an Exp",
                 ),
             ),
-            where=(since_13, is_float32("x")),
+            where=(is_float32("x"),),
             computed={"axis": axis_of_sum},
             exactness=Exactness.ROUNDING,
             law="exp(x - z) / (exp(x - z) + exp(y - z)) == exp(x) / (exp(x) + exp(y))",
@@ -125,7 +118,7 @@ class RecomposeSoftmax(Pass):
                     "Div 'Div_y' does not follow an Exp",
                 ),
             ),
-            where=(since_13, is_float32("x")),
+            where=(is_float32("x"),),
             computed={"axis": axis_of_sum},
             exactness=Exactness.FAST_MATH,
             counterexample=Counterexample({"x": 100}, nan, 1 / 3, "Exp overflows"),

@@ -1,5 +1,5 @@
 """Writes the evidence of a history as a file, which `workbench/checker` re-checks without any code of the engine.
 
-`flat.py` has nodes and constants as JSON, `edits.py` the log, `bounds.py` the evidence of layouts, groupings and
-orders, `writing.py` the file.
+`flat.py` has nodes and constants as JSON, `edits.py` the log, `bounds.py` what is asked of the output, `writing.py`
+the file.
 """

@@ -1,4 +1,4 @@
-"""A history's certificate as a file: the model, the log with the evidence of each step, and the output."""
+"""A history's certificate as a file: the model, the log, the output, and which bounds are asked of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 from onnx import parser
 
-from workbench.certification.bounds import step_evidence
+from workbench.certification.bounds import asked_bounds
 from workbench.certification.edits import difference_of, logged_rewrite
 from workbench.certification.flat import Json
-from workbench.certification.plan import plan_evidence
 from workbench.errors import UserError
 from workbench.io.kinds import ONNX, TEXT, TORCH, kind_of
 from workbench.io.model_files import weight_locations
@@ -21,19 +20,13 @@ from workbench.io.onnx_file import take_defaults
 from workbench.io.proto_file import open_proto
 from workbench.ir import Graph
 from workbench.ir.from_proto import from_proto
+from workbench.memory.orders import FILE_ORDER
 from workbench.memory.planning import MemoryPlan
 from workbench.rewrite import Exactness, History, Step
 from workbench.rewrite.core.rule import AppliedRewrite
 from workbench.support.files import write_text
 
-WRITTEN_VERSION = 2
-_EXACTNESS = {  # the names in certificates
-    Exactness.BIT_EXACT: "bits",
-    Exactness.ROUNDING: "rounding",
-    Exactness.STEP: "step",
-    Exactness.NARROWED: "narrowed",
-    Exactness.FAST_MATH: "signs",
-}
+WRITTEN_VERSION = 3
 
 
 class NoCertificateError(UserError):
@@ -70,6 +63,11 @@ def write_certificate(
             f" {quantizer} out"
         )
     check_certifiable(str(model))
+    if plan is not None and plan.sharing.order != FILE_ORDER:
+        raise NoCertificateError(
+            f"a certificate has a plan for the order of the file, and this one is for '{plan.sharing.order}'; write the"
+            " file in another order first, with --passes order_for_memory"
+        )
     content = _content(history, Path(model), Path(output), plan)
     content["digest"] = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     return write_text(path, json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")
@@ -81,36 +79,25 @@ def _is_quantized(step: Step) -> bool:
 
 def _content(history: History, model: Path, output: Path, plan: MemoryPlan | None) -> Json:
     graph = history.initial.copy()
-    rules: Json = {}
     frozen = not graph.kept.defaults
     steps: list[Json] = [_frame("loading", difference_of(_as_written(model, frozen), graph))]
     for step in history.steps[1:]:
-        before, rewrites = graph.copy(), []
+        rewrites = []
         for rewrite in step.rewrites:
             inverse = graph.apply(rewrite.edit)
-            rewrites.append({**_record(rewrite, rules), "edit": logged_rewrite(graph, inverse)})
-        evidence = step_evidence(step, before, graph)
-        steps.append(
-            {
-                "pass": step.pass_name,
-                "options": dict(step.options),
-                "rewrites": rewrites,
-                **({} if evidence is None else {"evidence": evidence}),
-            }
-        )
-    if plan is not None:
-        steps.append({"pass": "memory_plan", "rewrites": [], "evidence": plan_evidence(plan)})
-    steps.append(_frame("exporting", difference_of(graph, _as_written(output, frozen))))
+            rewrites.append({**_rule(rewrite), "edit": logged_rewrite(graph, inverse)})
+        steps.append({"pass": step.pass_name, "rewrites": rewrites})
+    written = _as_written(output, frozen)
+    steps.append(_frame("exporting", difference_of(graph, written)))
     return {
         "format": "graph-workbench certificate",
         "version": WRITTEN_VERSION,
         "model": _file(model),
         "output": _file(output),
         "mode": history.mode,
-        "target": history.target,
         "dims": dict(history.initial.dims),
-        "rules": rules,
         "steps": steps,
+        "bounds": asked_bounds(history, written, plan),
     }
 
 
@@ -119,19 +106,9 @@ def _frame(name: str, edit: Json) -> Json:
     return {"pass": name, "rewrites": [{"edit": edit}] if edit else []}
 
 
-def _record(rewrite: AppliedRewrite, rules: Json) -> Json:
-    """The rule, sentence and exactness of a rewrite; its rule is added to `rules`."""
-    exactness = _EXACTNESS[rewrite.exactness]
-    entries = {"sentence": rewrite.sentence, "exactness": exactness}
-    if rewrite.rule is None:
-        return entries
-    entry = {"law": rewrite.rule.law, "exactness": exactness}
-    name = base = f"{rewrite.pass_name}.{rewrite.rule.name}"
-    number = 1
-    while rules.setdefault(name, entry) != entry:  # `repeat` runs rules of several passes, which may have the same name
-        number += 1
-        name = f"{base} ({number})"
-    return {"rule": name, **entries}
+def _rule(rewrite: AppliedRewrite) -> Json:
+    """The name of the rule, by which the checker names the rewrite."""
+    return {} if rewrite.rule is None else {"rule": f"{rewrite.pass_name}.{rewrite.rule.name}"}
 
 
 def _as_written(path: Path, frozen: bool) -> Graph:
@@ -144,9 +121,9 @@ def _as_written(path: Path, frozen: bool) -> Graph:
 
 
 def _file(path: Path) -> dict[str, Any]:
-    """The name and SHA-256 of a file and of its external weight files."""
+    """The SHA-256 of a file and of its external weight files."""
     external = {location: _sha256(path.parent / location) for location in sorted(weight_locations(path))}
-    return {"file": path.name, "sha256": _sha256(path), "external": external}
+    return {"sha256": _sha256(path), "external": external}
 
 
 def _sha256(path: str | os.PathLike[str]) -> str:

@@ -42,26 +42,22 @@ _EDIT: dict[str, Any] = _fields(
     opsets={ANY: None},
 )
 _EDIT["inside"] = _fields("node", bodies=_fields("body", edit=_EDIT))
-_PROGRAM = _fields(
-    "kind costs solution constant cost bound duals denominator", rows=_fields("columns numbers least most")
-)
-_EVIDENCE: dict[str, _Form] = {
-    "minimum cut": _fields("kind vertices edges first_side always unit weigh type bound certified"),
-    "layout program": _PROGRAM | _fields("weigh type certified"),
-    "grouping program": _PROGRAM | _fields("operators together"),
-    "order": _fields("kind peak bound", operators=_fields("node over", sizes={ANY: None})),
-    "plan": _fields("kind planner steps total bound certified", values=_fields("name bytes offset born dies block")),
-    "word": _fields("kind sentence"),
+_BOUND: dict[str, _Form] = {
+    "transposes": _fields("kind weigh in_order"),
+    "casts": _fields("kind weigh in_type"),
+    "traffic": _fields("kind in_order in_type"),
+    "groups": _fields("kind rules"),
+    "order": _fields("kind"),
+    "plan": _fields("kind", offsets={ANY: None}),
 }
-_FILE = _fields("file sha256", external={ANY: None})
-_REWRITE = _fields("rule sentence exactness", edit=_EDIT)
+_FILE = _fields("sha256", external={ANY: None})
 CERTIFICATE: _Form = _fields(
-    "format version mode target digest",
+    "format version mode digest",
     model=_FILE,
     output=_FILE,
     dims={ANY: None},
-    rules={ANY: _fields("law exactness")},
-    steps=_fields("pass", options={ANY: None}, rewrites=_REWRITE, evidence=_EVIDENCE),
+    steps=_fields("pass", rewrites=_fields("rule", edit=_EDIT)),
+    bounds=_BOUND,
 )
 
 
@@ -76,8 +72,8 @@ def check_form(content: Any, form: _Form | None, where: str) -> None:
         return
     if form is None:
         raise Unreadable(f"the certificate's {where} is an object and must not be one")
-    if form is _EVIDENCE:
-        form = _EVIDENCE.get(str(content.get("kind")), {"kind": None})
+    if form is _BOUND:
+        form = _BOUND.get(str(content.get("kind")), {"kind": None})
     if ANY not in form and not content.keys() <= form.keys():
         unread = sorted(content.keys() - form.keys())
         raise Unreadable(f"the certificate's {where} has {listed(unread)}, which is not read")

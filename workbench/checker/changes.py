@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from workbench.checker.inference import called_operator, nodes_within
+from workbench.checker.operators import is_defined
 from workbench.checker.outcome import DoesNotHold, Statement, escaped, in_quotes, listed
-from workbench.checker.plain import FunctionKey, PlainModel, PlainNode
+from workbench.checker.plain import WORKBENCH_DOMAIN, FunctionKey, PlainModel, PlainNode
 from workbench.checker.replay import LoggedEdit, Replay
 from workbench.checker.types import PlainType, differ_in_width, in_words, is_tensor, with_numbers
 
 LOADING, EXPORTING = "loading", "exporting"
 _MAX_NAMED = 6  # operators in a statement
-_WORKBENCH_DOMAIN = "workbench"  # the engine's functions, which a file may call without having their bodies
-_RUNTIME_DOMAINS = ("", "ai.onnx", "com.microsoft", "com.ms")
+_FROM_RUNTIMES = ("com.microsoft", "com.ms")
+_RUNTIME_DOMAINS = ("", "ai.onnx", *_FROM_RUNTIMES)
 
 
 def check_functions(edit: LoggedEdit, graph: Replay, model: PlainModel, frame: bool, where: str) -> None:
@@ -32,13 +33,32 @@ def check_functions(edit: LoggedEdit, graph: Replay, model: PlainModel, frame: b
             continue
         if key[0] in _RUNTIME_DOMAINS or key[0].startswith("ai.onnx."):
             raise DoesNotHold(f"{where} adds the function {name} in a domain whose operators are defined elsewhere")
-        if not (frame and key[0] == _WORKBENCH_DOMAIN) and key in _called(model):
+        if not (frame and key[0] == WORKBENCH_DOMAIN) and key in _called(model):
             raise DoesNotHold(f"{where} adds the function {name}, which the model calls as an operator of its runtime")
 
 
 def _called(model: PlainModel) -> set[FunctionKey]:
     graphs = (model.proto.graph, *model.proto.functions)
     return {called_operator(node) for graph in graphs for node in nodes_within(graph)}
+
+
+def runtime_operators(output: PlainModel, model: PlainModel) -> list[str]:
+    """The operators that the output calls and the model does not, and of which only a runtime says what they do.
+
+    Raises DoesNotHold if neither ONNX, nor a function, nor a runtime can define one.
+    """
+    results = []
+    for key in sorted(_called(output) - output.functions.keys() - _called(model)):
+        domain, op_type, overload = key
+        name = ".".join(filter(None, key))
+        if not overload and is_defined(domain, op_type, output.opsets.get(domain, 0)):
+            continue
+        if not any(domain == own or domain.startswith(f"{own}.") for own in _FROM_RUNTIMES):
+            raise DoesNotHold(
+                f"the output calls {in_quotes(name)}, which neither ONNX defines nor a function, nor has the model"
+            )
+        results.append(name)
+    return results
 
 
 def check_pass(edit: LoggedEdit, graph: Replay, dims: Mapping[str, int], where: str) -> Iterator[Statement]:

@@ -5,32 +5,34 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.checker.changes import EXPORTING, LOADING, check_functions, check_pass, load_export_statements
+from workbench.checker.bounds import checked_bound, with_kernels
+from workbench.checker.changes import (
+    EXPORTING,
+    LOADING,
+    check_functions,
+    check_pass,
+    load_export_statements,
+    runtime_operators,
+)
 from workbench.checker.declared_types import unconfirmed_type_statements
-from workbench.checker.evidence import GRAPH_EVIDENCE_KINDS, CompletedStep, checked_evidence, transposes
 from workbench.checker.files import plain_model, read_proto, sha256_of
 from workbench.checker.order import check_runs
-from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escaped, in_quotes, listed
+from workbench.checker.outcome import DoesNotHold, Statement, Unreadable, escaped, in_quotes, listed, one_line
 from workbench.checker.output import Output
-from workbench.checker.plain import PlainModel, PlainNode
+from workbench.checker.plain import PlainModel
 from workbench.checker.records import Fields, as_int, read_certificate
 from workbench.checker.reevaluating import LocalRewrite, local_rewrite, reevaluated
 from workbench.checker.replay import Replay, logged_edit
-from workbench.checker.running import RunsCompared, compared_runs, narrowed_rounding
+from workbench.checker.running import RunsCompared, compared_runs
+from workbench.checker.versions import check_own_calls, check_versions
 
-# The kinds of exactness that each mode allows.
-_ALLOWED = {
-    "exact": ("bits",),
-    "ieee": ("bits", "rounding", "step", "narrowed"),
-    "fast": ("bits", "rounding", "step", "narrowed", "signs"),
-}
+_MODES = ("exact", "ieee", "fast")
 _LARGEST_SIZE = 2**31 - 1
-_MAX_GRAPHS = 10  # intermediate graphs for which a certificate may have an execution order or a plan of memory
+_MAX_BOUNDS = 20
 _STEP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 LOG, BOUNDS, RUN = "log", "bounds", "run"
 _Path = str | os.PathLike[str]
@@ -77,13 +79,14 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
     before = _read(model)
     _check_same_file(certificate.record("model"), model, before, "the model")
     written = _read(output)
-    result = Output(written, _dims(certificate, before, written), in_quotes(_name(output)))
-    log = _Log(certificate, before, result.dims, keep_rewrites=bool(runs))
+    dims = _dims(certificate, before, written)
+    log = _Log(certificate, before, dims, keep_rewrites=bool(runs))
     log.follow()
     differs = log.graph.difference(written)
     if differs:
         raise DoesNotHold(f"the log does not lead to {in_quotes(_name(output))}: {differs}")
-    check_runs(written.order, written.graph.nodes, result.producers, in_quotes(_name(output)))
+    result = Output(written, dims, in_quotes(_name(output)), runtime_operators(written, before))
+    check_runs(written.steps, written.graph.producers, result.name)
     _check_same_file(certificate.record("output"), output, written, "the output")
     files = [
         Statement(f"{in_quotes(_name(model))} is the model of the certificate, by its SHA-256"),
@@ -94,24 +97,41 @@ def _checked(model: _Path, output: _Path, certificate: Fields, runs: int) -> Che
     ]
     unconfirmed_types = list(unconfirmed_type_statements(() if log.changes else before.declared, result))
     differences = [*_inputs_made_constant(before, written), *unconfirmed_types]
-    results = [checked_evidence(record, step, result) for record, step in log.evidence]
+    if result.unknown:
+        differences.append(Statement(f"that a runtime has {listed(result.unknown)}", proven=False))
+    records = list(certificate.records("bounds", "bound"))
+    if len(records) > _MAX_BOUNDS:
+        raise Unreadable(f"the certificate has more than {_MAX_BOUNDS} bounds")
+    bounds = [checked_bound(record, result) for record in records]
     statements = [
         *files,
         *differences,
-        *transposes(result),
-        *(statement for evidence in results for statement in evidence.statements),
+        *_transposes(result),
+        *(statement for bound in bounds for statement in bound.statements),
+        *log.statements,
     ]
-    statements += [*log.statements, *_exactness_statements(log)]
-    narrowed = narrowed_rounding(written) if log.exactness["narrowed"] else 0.0
-    hinted = bool(unconfirmed_types)
-    ran = compared_runs(before, written, result.dims, runs, log.mode, hinted, narrowed) if runs else None
+    ran = compared_runs(before, written, result.dims, runs, log.mode, bool(unconfirmed_types)) if runs else None
     if log.rewrites:
         statements += reevaluated(log.rewrites, before, result, secrets.randbits(32))
-    bounds = [evidence.proven for evidence in results if evidence.bound]
-    holds = {LOG: True, BOUNDS: bool(bounds) and all(bounds), RUN: ran is not None and ran.equal}
+    proven = bool(bounds) and all(bound.proven for bound in bounds)
+    holds = {LOG: True, BOUNDS: proven, RUN: ran is not None and ran.equal}
     question = f"{in_quotes(_name(output))} computes the same as {in_quotes(_name(model))}"
     answer = _answer(not (log.changes or differences), ran)
     return CheckResult(f"{question}: {answer}", statements, frozenset(name for name, is_so in holds.items() if is_so))
+
+
+def _transposes(output: Output) -> Iterator[Statement]:
+    """What the file's Transposes move for a runtime with kernels for its other layouts, and for any other."""
+    native, inlined = output.moved, output.moved_inlined
+    if native.why or inlined.why:
+        why = one_line(native.why or inlined.why)
+        yield Statement(f"what its Transposes move cannot be inferred ({why})", proven=False)
+        return
+    if native == inlined:
+        yield Statement(f"in {output.name}, any runtime runs {native}{output.with_dims}")
+        return
+    yield Statement(f"{with_kernels(output)}{output.name} runs {native}{output.with_dims}")
+    yield Statement(f"any other runtime, such as ONNX Runtime, inlines these functions and runs {inlined}")
 
 
 def _answer(is_same: bool, ran: RunsCompared | None) -> str:
@@ -128,26 +148,23 @@ def _inputs_made_constant(before: PlainModel, written: PlainModel) -> Iterator[S
 
 
 class _Log:
-    """Follows the steps of a certificate, beginning with the model. evidence: each record with its step. changes: the
-    number of edits, loading and exporting included."""
+    """Follows the steps of a certificate, beginning with the model. changes: the number of edits, loading and exporting
+    included."""
 
     def __init__(self, certificate: Fields, model: PlainModel, dims: Mapping[str, int], keep_rewrites: bool) -> None:
         """dims: the sizes that the certificate assigns to symbolic dims. keep_rewrites: to evaluate each alone."""
         self.rewrites: list[LocalRewrite] | None = [] if keep_rewrites else None
         self.certificate = certificate
         self.mode = certificate.text("mode")
-        if self.mode not in _ALLOWED:
-            raise Unreadable(f"the certificate's mode is {in_quotes(self.mode)}; there are {', '.join(_ALLOWED)}")
+        if self.mode not in _MODES:
+            raise Unreadable(f"the certificate's mode is {in_quotes(self.mode)}; there are {', '.join(_MODES)}")
         self.model, self.dims = model, dims
         self.graph = Replay(model)
-        self.rewrite_count = self.passes = self.changes = self.rewrites_with_law = self.graphs = 0
-        self.exactness: Counter[str] = Counter()
+        self.rewrite_count = self.passes = self.changes = 0
         self.statements: list[Statement] = []
-        self.evidence: list[tuple[Fields, CompletedStep]] = []
 
     def follow(self) -> None:
         steps = list(self.certificate.records("steps", "step"))
-        changing = [number for number, step in enumerate(steps) if _changes_nodes(step)]
         for number, step in enumerate(steps):
             name = step.text("pass")
             if not _STEP_NAME.fullmatch(name):
@@ -156,96 +173,36 @@ class _Log:
                 raise DoesNotHold(
                     f"step {number + 1:,} is called {name}; {LOADING} is the first step, and {EXPORTING} the last"
                 )
-            follow = self._follow_load_or_export if name in (LOADING, EXPORTING) else self._follow_pass
-            replaced = list(follow(step, name))
-            if step.has("evidence"):
-                changed_later = any(other > number for other in changing)
-                self._add_evidence(step.record("evidence"), name, replaced, changed_later)
+            if name in (LOADING, EXPORTING):
+                self._follow_load_or_export(step, name)
+            else:
+                self._follow_pass(step, name)
+        if self.rewrite_count and self.rewrites is None:
+            self.statements.append(Statement("that each rewrite computes the same", proven=False))
 
-    def _add_evidence(self, record: Fields, name: str, replaced: Sequence[frozenset[str]], changed_later: bool) -> None:
-        """Keep the evidence, with the graph that it is about. changed_later: whether later steps change the graph."""
-        graph_after = None
-        if changed_later and record.text("kind") in GRAPH_EVIDENCE_KINDS:
-            graph_after = self.graph.as_model()
-            self.graphs += 1
-        if self.graphs > _MAX_GRAPHS:
-            raise Unreadable(f"it has evidence about more than {_MAX_GRAPHS} graphs before the output")
-        self.evidence.append((record, CompletedStep(name, replaced, graph_after, changed_later)))
-
-    def _follow_load_or_export(self, step: Fields, name: str) -> Iterator[frozenset[str]]:
-        """Follow loading or exporting. Yields the nodes that each edit removes, by key."""
+    def _follow_load_or_export(self, step: Fields, name: str) -> None:
         for rewrite in step.records("rewrites", "rewrite"):
             edit = logged_edit(rewrite.record("edit"))
             self.changes += 1
             check_functions(edit, self.graph, self.model, True, name)
+            before = self.graph.opsets.get("", 0)
+            check_own_calls(edit, before, (edit.opsets or self.graph.opsets).get("", 0), name)
             self.statements += load_export_statements(name, edit, self.graph)
             self.graph.apply(edit, name)
-            yield frozenset(call.key for call in edit.remove)
 
-    def _follow_pass(self, step: Fields, name: str) -> Iterator[frozenset[str]]:
-        """Follow a pass. Yields the nodes that each rewrite removes, by key."""
+    def _follow_pass(self, step: Fields, name: str) -> None:
         self.passes += 1
         for rewrite in step.records("rewrites", "rewrite"):
             self.rewrite_count, self.changes = self.rewrite_count + 1, self.changes + 1
             rule = rewrite.text("rule") if rewrite.has("rule") else name
             where = f"rewrite {self.rewrite_count:,} ({escaped(rule)})"
-            self._check_exactness(rewrite, where)
             edit = logged_edit(rewrite.record("edit"))
             check_functions(edit, self.graph, self.model, False, where)
+            check_versions(edit, self.graph.opsets.get("", 0), where)
             self.statements += check_pass(edit, self.graph, self.dims, where)
             if self.rewrites is not None:
-                self.rewrites.append(local_rewrite(edit, self.graph, where, rewrite.text("exactness") == "narrowed"))
+                self.rewrites.append(local_rewrite(edit, self.graph, where))
             self.graph.apply(edit, where)
-            yield frozenset(call.key for call in edit.remove)
-
-    def _check_exactness(self, rewrite: Fields, where: str) -> None:
-        exactness = rewrite.text("exactness")
-        if exactness not in _ALLOWED[self.mode]:
-            raise DoesNotHold(
-                f"{where} has the exactness {in_quotes(exactness)}, which the mode {self.mode} does not allow"
-            )
-        self.exactness[exactness] += 1
-        if not rewrite.has("rule"):
-            return
-        rule = self.certificate.record("rules").record(rewrite.text("rule"))
-        self.rewrites_with_law += rule.has("law") and bool(rule.text("law"))
-        if rule.text("exactness") != exactness:
-            raise DoesNotHold(f"{where} has another exactness than its rule")
-
-
-def _changes_nodes(step: Fields) -> bool:
-    """Whether a step changes more than attributes and omitted trailing operands, on which no evidence depends."""
-    for rewrite in step.records("rewrites", "rewrite"):
-        edit = logged_edit(rewrite.record("edit"))
-        removed, inserted = ([_reads_and_writes(call) for call in calls] for calls in (edit.remove, edit.insert))
-        bodies = any(any(call.bodies) for call in edit.insert)
-        if removed != inserted or bodies or edit.inside or edit.drop or edit.constants:
-            return True
-    return False
-
-
-def _reads_and_writes(call: PlainNode) -> tuple[object, ...]:
-    """The operator, the operands that are not omitted, and the results."""
-    operands = [(index, operand) for index, operand in enumerate(call.inputs) if operand]
-    return (call.operator, call.overload, operands, call.outputs)
-
-
-def _exactness_statements(log: _Log) -> Iterator[Statement]:
-    if not log.rewrite_count:
-        return
-    entries = {
-        "bits": "change no bit",
-        "rounding": "change rounding",
-        "step": "change the rounding of quantized values",
-        "narrowed": "change element types, so that results are rounded to a narrower one",
-        "signs": "may change signs of zero, infinities, NaN, or lose digits",
-    }
-    counts = [f"{log.exactness[kind]:,} {effect}" for kind, effect in entries.items() if log.exactness[kind]]
-    yield Statement(f"its mode is {log.mode}; of its rewrites {', '.join(counts)}", proven=False)
-    without = log.rewrite_count - log.rewrites_with_law
-    laws = f"{log.rewrites_with_law:,} cite an algebraic law, {without:,} do not"
-    unchecked = "that each rewrite computes the same is not checked here:"
-    yield Statement(f"{unchecked if log.rewrites is None else 'of its rewrites'} {laws}", proven=False)
 
 
 def _dims(certificate: Fields, *models: PlainModel) -> dict[str, int]:

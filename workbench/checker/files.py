@@ -79,7 +79,7 @@ def plain_model(model: ModelProto, folder: Path, name: str) -> PlainModel:
         raise DoesNotHold(f"in {in_quotes(name)}, two inputs have one name")
     keys = [_key(function) for function in model.functions]
     _check_unique(keys, f"{in_quotes(name)} has two functions of one name")
-    refused = next((key[1] for key in keys if key[0] in ("", "ai.onnx.ml")), None)
+    refused = next((key[1] for key in keys if not key[0] or key[0].startswith("ai.onnx.")), None)
     if refused is not None:
         raise Unreadable(f"{in_quotes(name)} has a function {in_quotes(refused)} in a domain of ONNX's own operators")
     return PlainModel(
@@ -90,10 +90,9 @@ def plain_model(model: ModelProto, folder: Path, name: str) -> PlainModel:
         },
         functions={key: reader.function(proto) for key, proto in zip(keys, model.functions, strict=True)},
         opsets=_opsets(model.opset_import, in_quotes(name)),
-        order=tuple(filter(None, (next(filter(None, n.output), "") for n in graph.node if not _holds_constant(n)))),
+        steps=tuple(reader.calls(graph)),
         feed_inputs={value: type_ for value, type_ in inputs.items() if _is_given(value, initialized, model)},
         defaults=frozenset(initialized.intersection(inputs)),
-        silent=tuple(reader.call(node) for node in graph.node if not any(node.output)),
         declared=tuple(_declared(model, name)),
         weight_files=weight_files,
         proto=model,

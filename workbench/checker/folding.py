@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from workbench.checker.types import PlainType, sizes_of
 
 FOLDED = "workbench.checker: folded"  # the name of a Constant node in place of a computation of the file
 _SMALL = 1_024  # elements of an operand or a result
+_ALIKE = 2**31  # numbers from here on, infinity and NaN become other integers in each runtime
 _LARGEST = 65_536  # elements of a result, if no two operands shared an axis
 # Operators whose results are at most as large as their operands, broadcast.
 _ARITHMETIC = """
@@ -31,7 +32,7 @@ def fold_arithmetic(model: ModelProto, types: Mapping[str, PlainType]) -> bool:
     versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
     folded = False
     for node in model.graph.node:
-        if node.op_type == "Constant":
+        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
             known |= _elements(node)
             continue
         result = _result(node, known, types, versions)
@@ -44,6 +45,15 @@ def fold_arithmetic(model: ModelProto, types: Mapping[str, PlainType]) -> bool:
         node.CopyFrom(helper.make_node("Constant", [], [node.output[0]], name=FOLDED, value=tensor))
         folded = True
     return folded
+
+
+def small_constants(graph: GraphProto | FunctionProto) -> dict[str, list[int]]:
+    """The integers of small constants, by name."""
+    tensors = graph.initializer if isinstance(graph, GraphProto) else ()
+    known = {t.name: numpy_helper.to_array(t) for t in tensors if _is_small(t)}
+    for node in graph.node:
+        known |= _elements(node) if node.op_type == "Constant" and node.domain in ("", "ai.onnx") else {}
+    return {name: array.ravel().tolist() for name, array in known.items() if array.dtype.kind == "i"}
 
 
 def _is_small(tensor: TensorProto) -> bool:
@@ -81,6 +91,8 @@ def _result(
     operands = [known[value] for value in node.input if value in known]
     if len(operands) < len([value for value in node.input if value]):
         return None
+    if not _is_alike(node, operands):
+        return None
     if node.op_type == "Range" and all(item.size == 1 for item in operands) and len(operands) == 3:
         begin, end, step = (float(item.item()) for item in operands)
         return _evaluated(node, known, versions) if step and (end - begin) / step <= _SMALL else None
@@ -91,6 +103,29 @@ def _result(
     ):
         return None
     return _evaluated(node, known, versions)
+
+
+def _is_alike(node: NodeProto, operands: Sequence[_Array]) -> bool:
+    """Whether every runtime gives the same result. ONNX Runtime sums, multiplies and divides integers as float64."""
+    if not all(item.dtype.kind in "iub" or item.dtype in (np.float32, np.float64) for item in operands):
+        return False
+    numbers, is_float = np.abs(operands[0].astype(np.float64)), operands[0].dtype.kind == "f"
+    if node.op_type.startswith("Cast"):
+        return not is_float or bool((numbers < _ALIKE).all())
+    if node.op_type == "Slice" and len(node.input) == 5:
+        return len(operands) == 5 and all(
+            _is_inside(operands[0].shape, *part) for part in zip(*operands[1:], strict=True)
+        )
+    if node.op_type == "Range" or node.op_type.startswith("Reduce"):
+        return not is_float and bool(max(numbers.sum(), np.maximum(numbers, 1).prod()) < _ALIKE)
+    return node.op_type != "Mod" or is_float or bool((numbers < _ALIKE).all())
+
+
+def _is_inside(shape: Sequence[int], start: int, end: int, axis: int, step: int) -> bool:
+    """Whether a Slice that goes back does so from a place that is there, to one, or to the first: readers differ on
+    others."""
+    size = shape[axis] if -len(shape) <= axis < len(shape) else 0
+    return step > 0 or (-size <= start < size and (-size <= end < size or end < -_ALIKE))
 
 
 def _evaluated(node: NodeProto, known: Mapping[str, _Array], versions: Mapping[str, int]) -> _Array | None:

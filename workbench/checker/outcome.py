@@ -18,13 +18,17 @@ class DoesNotHold(Exception):
     """The message is the first statement of the certificate that does not hold, as one sentence."""
 
 
+class NotFinished(Exception):
+    """A bound takes too long to compute; the message says what, as a clause."""
+
+
 class Unreadable(Exception):
     """A file is not a certificate or not a model; the message is one sentence: what is wrong, and where."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """proven: whether the checker has checked it itself; otherwise the engine or a solver claims it."""
+    """proven: whether the checker has shown it; otherwise it is a claim, or what the check leaves out."""
 
     sentence: str
     proven: bool = True

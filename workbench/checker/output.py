@@ -2,70 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from workbench.checker.cast_traffic import Converted, converted_by_casts
 from workbench.checker.inference import Inferred, inferred
-from workbench.checker.outcome import escaped
-from workbench.checker.plain import PlainModel, PlainNode
+from workbench.checker.kernels import LayoutKernel, layout_kernels
+from workbench.checker.opening import OpenedNodes, opened
+from workbench.checker.outcome import Unreadable, escaped
+from workbench.checker.plain import FunctionKey, PlainModel
 from workbench.checker.transpose_traffic import Moved, moved_by_transposes
+from workbench.checker.types import sizes_of
 
 
 @dataclass
 class Output:
-    """model: the written file, or (`is_file` is False) a graph that the log has before its end. dims: numbers for its
-    symbols. name: for sentences, with its quotation marks."""
+    """model: the written file. dims: numbers for its symbols. name: for sentences, with its quotation marks. unknown:
+    operators of which only a runtime says what they do."""
 
     model: PlainModel
     dims: Mapping[str, int]
     name: str
-    is_file: bool = True
+    unknown: Sequence[str] = ()
 
     @cached_property
     def inferred(self) -> Inferred:
+        """With functions as calls."""
         return inferred(self.model, self.dims)
 
-    @property
-    def _constants(self) -> set[str]:
-        """Those that no caller can replace."""
-        return self.model.graph.constants.keys() - {value.name for value in self.model.proto.graph.input}
+    @cached_property
+    def kernels(self) -> Mapping[FunctionKey, LayoutKernel]:
+        """The functions for which a runtime may have a kernel, which then runs none of the Transposes in them."""
+        return layout_kernels(self.model)
+
+    @cached_property
+    def opened(self) -> OpenedNodes:
+        """Its nodes, with every function but kernels opened. Raises Unreadable."""
+        return opened(self.model.proto, self.kernels)
+
+    @cached_property
+    def with_kernels(self) -> Inferred:
+        """What a runtime with kernels for other layouts runs."""
+        result = self._with(self.kernels)
+        unknown = [value for value, type_ in result.types.items() if sizes_of(type_) is None] if self.kernels else []
+        if unknown:  # whose sizes follow from what their functions run
+            result = replace(result, types={**result.types, **{v: self.without_kernels.types.get(v) for v in unknown}})
+        return result
+
+    @cached_property
+    def without_kernels(self) -> Inferred:
+        """What any other runtime runs."""
+        return self._with({}) if self.kernels else self.with_kernels
+
+    def _with(self, kernels: Mapping[FunctionKey, LayoutKernel]) -> Inferred:
+        if not self.model.functions:
+            return self.inferred
+        try:
+            nodes = self.opened if kernels == self.kernels else opened(self.model.proto, kernels)
+        except Unreadable as error:
+            return Inferred(why=str(error))
+        return inferred(self.model, self.dims, nodes.nodes)
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """The constants in place of which no caller may give something else."""
+        return frozenset(self.model.graph.constants) - self.model.overridable
 
     @cached_property
     def moved(self) -> Moved:
-        """What its Transposes move in a runtime with kernels for the functions of the workbench's domain."""
-        foreign = [key[:2] for key in self.model.functions if key[0] != _WORKBENCH_DOMAIN]
-        result = inferred(self.model, self.dims, foreign) if foreign else self.inferred
-        return moved_by_transposes(result, self._constants, self.dims)
-
-    def converted(self, narrow: int) -> Converted:
-        """What its Casts between float32 and a narrower type read and write."""
-        return converted_by_casts(self.inferred, self._constants, self.dims, narrow)
+        """What its Transposes move in a runtime with kernels for other layouts."""
+        return moved_by_transposes(self.with_kernels, self.fixed, self.dims)
 
     @cached_property
     def moved_inlined(self) -> Moved:
-        """What its Transposes move with all functions inlined."""
-        if not self.model.functions:
-            return self.moved
-        result = inferred(self.model, self.dims, [key[:2] for key in self.model.functions])
-        return moved_by_transposes(result, self._constants, self.dims)
+        """What its Transposes move in any other runtime."""
+        return moved_by_transposes(self.without_kernels, self.fixed, self.dims) if self.kernels else self.moved
 
     @cached_property
-    def producers(self) -> Mapping[str, PlainNode]:
-        """For each value, the node that computes it."""
-        return {value: call for call in self.model.graph.nodes.values() for value in call.outputs if value}
+    def opaque(self) -> int:
+        """The number of nodes of the main graph with bodies, or with functions that are no kernels, in which there are
+        further values."""
+        functions = self.model.functions.keys() - self.kernels.keys()
+        calls = self.model.graph.nodes.values()
+        return sum(any(c.bodies) or (c.domain, c.op_type, c.overload) in functions for c in calls)
 
     @property
-    def calls_functions(self) -> bool:
-        keys = {(call.domain, call.op_type, call.overload) for call in self.model.graph.nodes.values()}
-        return not keys.isdisjoint(self.model.functions)
+    def version(self) -> int:
+        """The version of ONNX's own operators."""
+        return self.model.opsets.get("", 0)
 
     @property
     def with_dims(self) -> str:
         """The numbers of its symbols, for a sentence; "" if no symbol has one."""
         used = {symbol: size for symbol, size in sorted(self.dims.items()) if symbol in self.model.symbols}
         return f" with {', '.join(f'{escaped(symbol, 40)}={size:,}' for symbol, size in used.items())}" if used else ""
-
-
-_WORKBENCH_DOMAIN = "workbench"

@@ -30,6 +30,14 @@ class PlainConstant:
     data: bytes | None = field(default=None, compare=False)
 
 
+WORKBENCH_DOMAIN = "workbench"  # of the engine's functions, which a file may call without having their bodies
+
+
+def kernel_name(domain: str, op_type: str) -> str:
+    """The operator, without what tells its functions apart if it is the engine's: "Conv_NHWC" of "Conv_NHWC__pads"."""
+    return op_type.partition("__")[0] if domain == WORKBENCH_DOMAIN else op_type
+
+
 @dataclass(frozen=True)
 class PlainNode:
     """A node. attributes: kind and value of each; a value may be `PlainConstant`, a `PlainGraph` or a tuple of them."""
@@ -92,6 +100,11 @@ class PlainGraph:
         return len(self.inputs) + len(self.constants) + sum(call.size for call in self.nodes.values())
 
     @cached_property
+    def producers(self) -> Mapping[str, PlainNode]:
+        """For each value that a node computes, the node."""
+        return {value: call for call in self.nodes.values() for value in call.outputs if value}
+
+    @cached_property
     def captured(self) -> frozenset[str]:
         """The values that it reads from graphs around it."""
         defined = {*self.inputs, *self.constants, *(v for call in self.nodes.values() for v in call.outputs)}
@@ -114,23 +127,32 @@ Declared = tuple[str, str, PlainType]  # where, value, type
 
 @dataclass
 class PlainModel:
-    """order: keys of the nodes as the file lists them. types: of inputs without default and of outputs. feed_inputs:
-    the inputs that a caller may feed, with their types, in order; defaults: inputs with a default, which count as
-    constants. silent: nodes without results. declared: of inner values. weight_files: the external files, by location.
-    proto: the message. folder: of the file."""
+    """steps: the nodes as the file lists them, also those without results. types: of inputs without default and of
+    outputs. feed_inputs: the inputs that a caller may feed, with their types, in order; defaults: inputs with a
+    default, which the log counts as constants. declared: of inner values. weight_files: the external files, by
+    location. proto: the message. folder: of the file."""
 
     graph: PlainGraph
     types: dict[str, PlainType]
     functions: dict[FunctionKey, PlainFunction]
     opsets: dict[str, int]
-    order: tuple[str, ...] = ()
+    steps: tuple[PlainNode, ...] = ()
     feed_inputs: dict[str, PlainType] = field(default_factory=dict)
     defaults: frozenset[str] = frozenset()
-    silent: tuple[PlainNode, ...] = ()
     declared: tuple[Declared, ...] = ()
     weight_files: dict[str, Path] = field(default_factory=dict)
     proto: ModelProto = field(default_factory=ModelProto)
     folder: Path = Path()
+
+    @property
+    def silent(self) -> tuple[PlainNode, ...]:
+        """The nodes without results."""
+        return tuple(step for step in self.steps if not step.key)
+
+    @property
+    def overridable(self) -> frozenset[str]:
+        """The inputs in place of whose default a caller may give something else."""
+        return self.defaults & self.feed_inputs.keys()
 
     @property
     def symbols(self) -> set[str]:

@@ -1,11 +1,8 @@
-"""Rebuilds a graph in the middle of a log as a message, for shape inference: no file has this graph.
-
-A constant keeps its elements if they are few and a model or the log has them; otherwise it becomes an input.
-"""
+"""Nodes of a log as messages, to be run: no file has the graphs in its middle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,58 +10,20 @@ from onnx import (
     AttributeProto,
     FunctionProto,
     GraphProto,
-    ModelProto,
     NodeProto,
     OperatorSetIdProto,
     TensorProto,
-    TypeProto,
     ValueInfoProto,
-    helper,
 )
 
-from workbench.checker.outcome import Unreadable, in_quotes
-from workbench.checker.plain import PlainConstant, PlainGraph, PlainModel, PlainNode
-from workbench.checker.types import PlainType, is_tensor
+from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainGraph, PlainNode
 
-_IR_VERSION = 10
 _KINDS = {
     "int": ("i", AttributeProto.INT),
     "text": ("s", AttributeProto.STRING),
     "ints": ("ints", AttributeProto.INTS),
     "texts": ("strings", AttributeProto.STRINGS),
 }
-
-
-def rebuilt_proto(model: PlainModel) -> ModelProto:
-    """The message, without the elements of large constants. Raises Unreadable if a function needs these."""
-    result = ModelProto(ir_version=_IR_VERSION)
-    result.opset_import.extend(_opsets(model.opsets))
-    unknown: dict[str, PlainConstant] = {}
-    _fill(result.graph, model.graph, unknown)
-    for name in model.graph.inputs:
-        result.graph.input.append(_value(name, model.types.get(name)))
-    for name, constant in unknown.items():
-        result.graph.input.append(_value(name, (constant.dtype, constant.shape)))
-    for (domain, name, overload), function in model.functions.items():
-        missing: dict[str, PlainConstant] = {}
-        proto = FunctionProto(name=name, domain=domain, overload=overload, attribute=sorted(function.parameters))
-        proto.opset_import.extend(_opsets(function.opsets))
-        proto.attribute_proto.extend(
-            _attribute(key, attribute, missing) for key, attribute in function.defaults.items()
-        )
-        proto.input.extend(function.graph.inputs)
-        proto.output.extend(function.graph.outputs)
-        for value, constant in function.graph.constants.items():
-            tensor = _tensor(constant, value)
-            if tensor is None:
-                missing[value] = constant
-                continue
-            proto.node.append(helper.make_node("Constant", [], [value], value=tensor))
-        proto.node.extend(_nodes(function.graph, missing))
-        if missing:
-            raise Unreadable(f"the elements of {in_quotes(min(missing))} in the function {in_quotes(name)} are missing")
-        result.functions.append(proto)
-    return result
 
 
 def _fill(proto: GraphProto, graph: PlainGraph, unknown: dict[str, PlainConstant]) -> None:
@@ -81,7 +40,7 @@ def _fill(proto: GraphProto, graph: PlainGraph, unknown: dict[str, PlainConstant
 
 def _nodes(graph: PlainGraph, unknown: dict[str, PlainConstant]) -> Iterable[NodeProto]:
     """The nodes of a graph in topological order."""
-    producers = {value: call for call in graph.nodes.values() for value in call.outputs if value}
+    producers = graph.producers
     done: set[str] = set()
     for call in graph.nodes.values():
         waiting = [call]
@@ -96,8 +55,25 @@ def _nodes(graph: PlainGraph, unknown: dict[str, PlainConstant]) -> Iterable[Nod
                 yield node_proto(ready, unknown)
 
 
+def proto_of_function(key: FunctionKey, function: PlainFunction) -> FunctionProto | None:
+    """The function as a message; None if elements of its constants are missing."""
+    domain, name, overload = key
+    graph, unknown = function.graph, dict[str, PlainConstant]()
+    proto = FunctionProto(domain=domain, name=name, overload=overload, attribute=sorted(function.parameters))
+    proto.input.extend(graph.inputs)
+    proto.output.extend(graph.outputs)
+    proto.attribute_proto.extend(_attribute(*entry, unknown) for entry in function.defaults.items())
+    proto.opset_import.extend(OperatorSetIdProto(domain=own, version=n) for own, n in function.opsets.items())
+    for value, constant in graph.constants.items():
+        node = NodeProto(op_type="Constant", output=[value])
+        node.attribute.append(_attribute("value", ("tensor", constant), unknown))
+        proto.node.append(node)
+    proto.node.extend(_nodes(graph, unknown))
+    return None if unknown else proto
+
+
 def node_proto(call: PlainNode, unknown: dict[str, PlainConstant]) -> NodeProto:
-    """The node as a message. unknown: the function adds to it constants of bodies whose elements are missing."""
+    """The node as a message. unknown: the function adds to it the constants in it whose elements are missing."""
     node = NodeProto(op_type=call.op_type, domain=call.domain, overload=call.overload)
     node.input.extend(call.inputs)
     node.output.extend(call.outputs)
@@ -119,8 +95,11 @@ def _attribute(name: str, entries: tuple[str, Any], unknown: dict[str, PlainCons
     elif kind == "reference":
         proto.ref_attr_name, proto.type = value
     elif kind == "tensor":
-        proto.type = AttributeProto.TENSOR
-        proto.t.CopyFrom(_tensor(value, name) or TensorProto(data_type=value.dtype, dims=value.shape))
+        proto.type, tensor = AttributeProto.TENSOR, _tensor(value, name)
+        if tensor is None:
+            unknown[name] = value
+        else:
+            proto.t.CopyFrom(tensor)
     elif kind == "graph":
         proto.type = AttributeProto.GRAPH
         _body(proto.g, value, unknown)
@@ -135,7 +114,7 @@ def _attribute(name: str, entries: tuple[str, Any], unknown: dict[str, PlainCons
 
 
 def _body(proto: GraphProto, body: PlainGraph, unknown: dict[str, PlainConstant]) -> None:
-    """Fill in a body. Constants whose elements are missing become inputs of the main graph, which it captures."""
+    """Fill in a body."""
     _fill(proto, body, unknown)
     proto.input.extend(ValueInfoProto(name=name) for name in body.inputs)
 
@@ -144,13 +123,3 @@ def _tensor(constant: PlainConstant, name: str) -> TensorProto | None:
     if constant.data is None:
         return None
     return TensorProto(name=name, data_type=constant.dtype, dims=constant.shape, raw_data=constant.data)
-
-
-def _value(name: str, type_: PlainType) -> ValueInfoProto:
-    if not is_tensor(type_):
-        return ValueInfoProto(name=name, type=TypeProto())
-    return helper.make_tensor_value_info(name, type_[0], None if type_[1] is None else list(type_[1]))
-
-
-def _opsets(opsets: Mapping[str, int]) -> list[OperatorSetIdProto]:
-    return [OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets.items()]

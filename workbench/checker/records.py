@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from workbench.checker.certificate_fields import CERTIFICATE, check_form
 from workbench.checker.outcome import DoesNotHold, Unreadable, escaped, in_quotes
 
-FORMAT, READ_VERSION = "graph-workbench certificate", 2
+FORMAT, READ_VERSION = "graph-workbench certificate", 3
 LARGEST_CERTIFICATE = 64 * 2**20  # bytes
 MAX_PARTS = 8_000_000  # items of lists and objects, each of up to 100 bytes in memory
 LARGEST_NUMBER = 2**256

@@ -7,22 +7,26 @@ wrong: it may rely on properties of its operands.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, helper
 
+from workbench.checker.comparing import NARROWED, cast_to, largest_difference
+from workbench.checker.drawing import Array, random_array
 from workbench.checker.files import read_constants
 from workbench.checker.inference import inferred
 from workbench.checker.outcome import Statement, listed
 from workbench.checker.output import Output
-from workbench.checker.plain import PlainConstant, PlainModel, PlainNode
-from workbench.checker.rebuilding import node_proto
-from workbench.checker.replay import LoggedEdit, Replay
-from workbench.checker.running import ROUNDING, Array, cpu_session, largest_difference, random_array
-from workbench.checker.types import PlainType, sizes_of
+from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainModel, PlainNode, kernel_name
+from workbench.checker.rebuilding import node_proto, proto_of_function
+from workbench.checker.replay import LoggedEdit, Replay, with_functions
+from workbench.checker.rounding import ROUNDING
+from workbench.checker.sessions import cpu_session
+from workbench.checker.types import PlainType, is_tensor, sizes_of
 
 _MAX_REWRITES = 1_000  # the most rewrites that are evaluated
 _STEPS_AROUND = 8  # producers that are followed to operands that both sides read
@@ -34,8 +38,8 @@ _FEW, _DRAWS = 64, 16  # operands of fewer elements are drawn so often: few numb
 @dataclass(frozen=True)
 class LocalRewrite:
     """where: the rewrite, for sentences. remove, insert: its nodes, with producers around them that both sides need.
-    before, after: the constants that the two sides read. results: values that both sides compute. opsets: of the graph.
-    narrowed: whether the inserted nodes run in a narrower element type.
+    before, after: the constants that the two sides read. results: values that both sides compute. opsets: of the
+    graph. functions: of the graph after it, which changes none that it had.
     """
 
     where: str
@@ -45,18 +49,24 @@ class LocalRewrite:
     after: Mapping[str, PlainConstant]
     results: tuple[str, ...]
     opsets: Mapping[str, int]
-    narrowed: bool
+    functions: Mapping[FunctionKey, PlainFunction]
 
 
-def local_rewrite(edit: LoggedEdit, graph: Replay, where: str, narrowed: bool) -> LocalRewrite:
+def local_rewrite(edit: LoggedEdit, graph: Replay, where: str) -> LocalRewrite:
     """The part of a rewrite that can be evaluated alone; without results if nothing can. graph: before the rewrite.
 
-    If one side reads values that the other does not, their producers are included, up to a few steps.
+    If one side reads values that the other does not, their producers are included, up to a few steps. A node that stays
+    and reads a constant that got other elements is on both sides.
     """
+    changed = {name for name, old in edit.drop.items() if edit.constants.get(name, old) != old}
     removed, inserted = (
         {value for call in calls for value in call.outputs if value} for calls in (edit.remove, edit.insert)
     )
-    results = () if edit.inside else tuple(sorted(removed & (inserted | edit.constants.keys())))
+    around_changed = {call.key: call for name in changed for call in graph.readers(name)}
+    staying = tuple(call for call in around_changed.values() if call not in edit.remove)
+    edit = replace(edit, remove=(*edit.remove, *staying), insert=(*edit.insert, *staying))
+    common = (removed & (inserted | edit.constants.keys())) | {v for call in staying for v in call.outputs if v}
+    results = () if edit.inside else tuple(sorted(common | set(filter(graph.is_output, changed))))
     constants = graph.constants
     around: dict[str, PlainNode] = {}
     for _ in range(_STEPS_AROUND if results else 0):
@@ -74,24 +84,27 @@ def local_rewrite(edit: LoggedEdit, graph: Replay, where: str, narrowed: bool) -
         for value in call.reads
         if value in constants and value not in edit.drop
     }
-    return LocalRewrite(
-        where, remove, insert, before, after | dict(edit.constants), results, dict(graph.opsets), narrowed
-    )
+    after |= edit.constants
+    functions = with_functions(graph.functions, edit) if edit.functions else graph.functions
+    return LocalRewrite(where, remove, insert, before, after, results, dict(graph.opsets), functions)
 
 
 def reevaluated(rewrites: Sequence[LocalRewrite], model: PlainModel, output: Output, seed: int) -> Iterator[Statement]:
     """Statements of how many of the rewrites give equal results alone."""
     evaluation = _Evaluation(model, output, seed)
-    equal, differ = 0, []
+    counts, differ = Counter[bool](), []
     for rewrite in rewrites[:_MAX_REWRITES]:
-        result = evaluation.has_equal_results(rewrite)
-        equal += result is True
+        narrowed = evaluation.narrowed(rewrite)
+        result = evaluation.has_equal_results(rewrite, narrowed)
+        counts[bool(narrowed)] += result is True
         if result is False:
             differ.append(rewrite.where)
-    many = f"{len(rewrites):,} rewrites"
-    if equal:
-        claim = "the removed and the inserted nodes alone give equal results on random operands"
-        yield Statement(f"for {equal:,} of {many}, {claim} (seed {seed})")
+    many, equal = f"{len(rewrites):,} rewrites", counts.total()
+    claim = "the removed and the inserted nodes alone give equal results on random operands"
+    up_to = f", up to {_NARROWED:.0%} where they round to a narrower type"
+    for is_narrowed, rounding in ((False, ""), (True, up_to)):
+        if counts[is_narrowed]:
+            yield Statement(f"for {counts[is_narrowed]:,} of {many}, {claim}{rounding} (seed {seed})")
     if differ:
         claim = "give different results alone; they may rely on properties of their operands"
         yield Statement(f"{len(differ):,} of {many} {claim}: {listed(differ)}", proven=False)
@@ -107,13 +120,22 @@ class _Evaluation:
         self.random = np.random.default_rng(seed)
         self.types = {**output.inferred.types, **inferred(model, output.dims).types}
         self.opsets = output.model.opsets
-        self.functions = [*output.model.proto.functions]
-        known = {(f.domain, f.name, f.overload) for f in self.functions}
-        self.functions += [f for f in model.proto.functions if (f.domain, f.name, f.overload) not in known]
+        self.files = (output.model, model)
+        self.messages: dict[FunctionKey, tuple[PlainFunction, FunctionProto | None]] = {}
         self.constants = {**read_constants(output.model), **read_constants(model)}
 
-    def has_equal_results(self, rewrite: LocalRewrite) -> bool | None:
-        """Whether results are equal; None if it cannot be evaluated."""
+    def narrowed(self, rewrite: LocalRewrite) -> set[str]:
+        """The results that may differ by more than the rounding of their own types: on the way to them, inserted nodes
+        round to a narrower type, or read what is rounded to one."""
+        types = ((value, self.types.get(value)) for value in _free_values(rewrite.insert))
+        found = {value for value, type_ in types if type_ is not None and is_tensor(type_) and type_[0] in NARROWED}
+        for call in _in_order(rewrite.insert):
+            if not found.isdisjoint(call.reads) or any(type_ in NARROWED for type_ in cast_to(call)):
+                found.update(filter(None, call.outputs))
+        return found.intersection(rewrite.results)
+
+    def has_equal_results(self, rewrite: LocalRewrite, narrowed: Collection[str]) -> bool | None:
+        """Whether results are equal; None if it cannot be evaluated. narrowed: those that may differ by more."""
         if not rewrite.results:
             return None
         operands = (
@@ -130,12 +152,7 @@ class _Evaluation:
             for _ in range(_DRAWS if few and types else 1):
                 feed = {value: random_array(value, type_, {}, self.random, 2) for value, type_ in types.items()}
                 results, other_results = before(feed), after(feed)
-                differences = [
-                    (str(results[v].dtype), largest_difference([results[v]], [other_results[v]]))
-                    for v in rewrite.results
-                ]
-                coarse = _NARROWED if rewrite.narrowed else 0.0
-                equal = all(d <= max(ROUNDING[kind], coarse) if kind in ROUNDING else not d for kind, d in differences)
+                equal = all(_is_equal(results[v], other_results[v], v in narrowed) for v in rewrite.results)
                 if not equal:
                     break
         except Exception:  # ONNX Runtime has its own classes; what it does not run is not evaluated
@@ -157,12 +174,16 @@ class _Evaluation:
         graph.input.extend(
             helper.make_tensor_value_info(value, type_[0], type_[1]) for value, type_ in types.items() if value in read
         )
-        graph.node.extend(node_proto(call, {}) for call in _in_order(calls))
+        unknown: dict[str, PlainConstant] = {}
+        functions = self._functions(rewrite.functions)
+        graph.node.extend(node_proto(_as_written(call, functions), unknown) for call in _in_order(calls))
+        if unknown:
+            raise ValueError("elements of its constants are not known")
         outputs = [value for call in calls for value in call.outputs if value]
         outputs += [value for value in rewrite.results if value in constants and value not in outputs]
         graph.output.extend(helper.make_empty_tensor_value_info(value) for value in outputs)
         opsets = {**self.opsets, **rewrite.opsets}
-        proto = ModelProto(ir_version=10, graph=graph, functions=self.functions)
+        proto = ModelProto(ir_version=10, graph=graph, functions=functions)
         proto.opset_import.extend(OperatorSetIdProto(domain=domain, version=n) for domain, n in opsets.items())
         session = cpu_session(proto)
 
@@ -172,6 +193,21 @@ class _Evaluation:
 
         return run
 
+    def _functions(self, own: Mapping[FunctionKey, PlainFunction]) -> list[FunctionProto]:
+        """The functions of a graph, and those that the output has in addition; without those with unknown elements."""
+        functions = {**self.files[0].functions, **own}
+        for key, function in functions.items():
+            if key not in self.messages or self.messages[key][0] is not function:
+                self.messages[key] = (function, self._message(key, function))
+        return [proto for _, proto in map(self.messages.__getitem__, functions) if proto is not None]
+
+    def _message(self, key: FunctionKey, function: PlainFunction) -> FunctionProto | None:
+        for file in self.files:
+            if file.functions.get(key) == function:
+                written: FunctionProto = file.proto.functions[list(file.functions).index(key)]
+                return written
+        return proto_of_function(key, function)
+
     def _tensor(self, name: str, constant: PlainConstant) -> TensorProto:
         tensor = TensorProto()
         if constant.data is not None:
@@ -179,6 +215,19 @@ class _Evaluation:
         tensor.CopyFrom(self.constants[constant])
         tensor.name = name
         return tensor
+
+
+def _is_equal(one: Any, other: Any, narrowed: bool) -> bool:
+    rounding = ROUNDING.get(str(one.dtype))
+    difference = largest_difference([one], [other])
+    return difference <= max(rounding, _NARROWED if narrowed else 0.0) if rounding is not None else not difference
+
+
+def _as_written(call: PlainNode, functions: Sequence[FunctionProto]) -> PlainNode:
+    """The call, if it is of an engine's function, by the name of the one that has the call's attributes."""
+    same = (f for f in functions if f.domain == call.domain and {*f.attribute} == call.attributes.keys())
+    name = next((f.name for f in same if kernel_name(f.domain, f.name) == call.op_type), call.op_type)
+    return replace(call, op_type=name)
 
 
 def _free_values(calls: Sequence[PlainNode]) -> set[str]:

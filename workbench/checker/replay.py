@@ -67,6 +67,13 @@ def _inner_edits(record: Fields) -> tuple[str, tuple[tuple[str, LoggedEdit], ...
     return record.text("node"), tuple(edits)
 
 
+def with_functions(
+    functions: Mapping[FunctionKey, PlainFunction], edit: LoggedEdit
+) -> Mapping[FunctionKey, PlainFunction]:
+    """The functions after an edit, as another mapping."""
+    return {key: function for key, function in {**functions, **edit.functions}.items() if function is not None}
+
+
 class Replay:
     """The graph at one moment of the log: every value has one producer, every operand is defined, nothing is in a
     cycle. The cost of an edit depends on its size, unless it reverses the order of nodes."""
@@ -81,7 +88,7 @@ class Replay:
         self.nodes = dict(model.graph.nodes)
         self.constants = dict(model.graph.constants)
         self.types = dict(model.types)
-        self.functions = dict(model.functions)
+        self.functions: Mapping[FunctionKey, PlainFunction] = model.functions
         self.opsets = dict(model.opsets)
         self.first_functions = frozenset(model.functions)
         self.feed_inputs, self.defaults, self.silent = model.feed_inputs, model.defaults, model.silent
@@ -100,14 +107,12 @@ class Replay:
         if self._visits > self._max_visits:
             raise Unreadable(f"following it takes more than {self._max_visits:,} visits of names of values")
 
-    def as_model(self) -> PlainModel:
-        """The graph at this moment."""
-        self.spend(len(self.nodes))
-        nodes = {key: self.nodes[key] for key in sorted(self.nodes, key=self._rank.__getitem__)}
-        graph = PlainGraph(self.inputs, self.outputs, nodes, dict(self.constants))
-        return PlainModel(
-            graph, dict(self.types), dict(self.functions), dict(self.opsets), tuple(nodes), self.feed_inputs
-        )
+    def readers(self, value: str) -> list[PlainNode]:
+        """The nodes that read a value, themselves or in their bodies."""
+        return [self.nodes[key] for key in sorted(self._users.get(value, ()))]
+
+    def is_output(self, value: str) -> bool:
+        return value in self._output_names
 
     def producer(self, value: str) -> PlainNode | None:
         """The node that computes a value; None for an input or a constant."""
@@ -151,11 +156,8 @@ class Replay:
             if name not in self.types:
                 raise DoesNotHold(f"{where} types {in_quotes(name)}, which is no input or output")
             self.types[name] = type_
-        for function_key, function in edit.functions.items():
-            if function is None:
-                self.functions.pop(function_key, None)
-            else:
-                self.functions[function_key] = function
+        if edit.functions:
+            self.functions = with_functions(self.functions, edit)
         if edit.opsets is not None:
             self.opsets = dict(edit.opsets)
 

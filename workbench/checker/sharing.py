@@ -1,6 +1,7 @@
 """Which values of a file may share memory: views, parts of a Concat, results over an operand.
 
-The operators are listed here; inferred shapes decide. Whether a kernel that works so exists depends on the runtime.
+The operators are those of `operators.py`; inferred shapes decide. Whether a kernel that works so exists depends on the
+runtime.
 """
 
 from __future__ import annotations
@@ -11,28 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 from onnx import TensorProto
 
+from workbench.checker.operators import ELEMENTWISE_OPERATORS, OVER_FIRST, VIEW_OPERATORS, full_name, is_known
 from workbench.checker.output import Output
-from workbench.checker.plain import PlainNode
+from workbench.checker.plain import FunctionKey, PlainFunction, PlainNode
 from workbench.checker.transpose_traffic import axis_order, moves
 
-_VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
-# Each element of the result depends on one element of each operand, which are broadcast to its shape; the sizes that
-# Expand and Trilu take are read before anything is written.
-_ELEMENTWISE = """
-Abs Acos Acosh Add And Asin Asinh Atan Atanh BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
-Ceil Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Expand Floor Gelu Greater GreaterOrEqual HardSigmoid
-HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear
-Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh
-ThresholdedRelu Trilu Where Xor
-com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu com.microsoft.QuickGelu workbench.Silu
-workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
-"""
-_FIRST_ONLY = """
-BatchNormalization Dropout workbench.BatchNormalization_NWC workbench.BatchNormalization_NHWC
-workbench.BatchNormalization_NDHWC workbench.BatchNormalization_NCHW8c workbench.BatchNormalization_NCHW16c
-"""  # may overwrite their first operand, unless they train
+_SLICE_WITH_OPERANDS = 10  # the version before which its numbers were attributes
 _INTEGERS: dict[int, str] = {TensorProto.INT32: "<i4", TensorProto.INT64: "<i8"}
-_OVER_ANY, _OVER_FIRST = frozenset(_ELEMENTWISE.split()), frozenset(_FIRST_ONLY.split())
 
 
 class MemorySharing:
@@ -40,15 +26,18 @@ class MemorySharing:
 
     def __init__(self, output: Output) -> None:
         self.sizes = output.inferred
-        self.constants = output.model.graph.constants
+        self.constants = {name: output.model.graph.constants[name] for name in output.fixed}
         self.functions = output.model.functions
+        self.kernels = output.kernels
+        self.version = output.version
 
     def is_view(self, call: PlainNode) -> bool:
         """Whether its only result has all elements of its first operand in order, in another shape."""
-        if call.domain or not call.inputs or self._has_body(call) or call.op_type not in (*_VIEWS, "Transpose"):
+        name = self._known_name(call)
+        if not call.inputs or name not in (*VIEW_OPERATORS, "Transpose"):
             return False
         shape, result = self.sizes.shape(call.inputs[0]), self.sizes.shape(call.key)
-        if call.op_type == "Transpose":
+        if name == "Transpose":
             kind, axes = call.attributes.get("perm", ("", None))
             perm = None if shape is None else axis_order(list(axes) if kind == "ints" else None, len(shape))
             return perm is not None and shape is not None and not moves(perm, shape)
@@ -58,42 +47,57 @@ class MemorySharing:
         """The results that lie in the first operand, with the byte at which they begin there."""
         if self.is_view(call):
             yield call.key, 0
-        elif self._has_body(call):
-            return
-        elif call.operator == "Slice":
+        elif self._known_name(call) == "Slice":
             begin = self._slice_begin(call)
             yield from () if begin is None else ((call.key, begin),)
-        elif call.operator == "Split":
+        elif self._known_name(call) == "Split":
             yield from self._along(call, call.inputs[0], call.outputs)
 
     def parts(self, call: PlainNode) -> Iterator[tuple[str, int]]:
         """The operands of a Concat that lie in its result, with the byte at which they begin there."""
-        if call.operator == "Concat" and not self._has_body(call):
+        if self._known_name(call) == "Concat":
             yield from self._along(call, call.key, call.inputs)
 
-    def overwritable(self, call: PlainNode) -> tuple[list[str], list[str]]:
-        """The operands that the first result may overwrite if nothing reads them later; then those for which an
-        unknown shape leaves it open."""
-        operands = call.inputs[:1] if call.operator in _OVER_FIRST else call.inputs
-        training = call.attributes.get("training_mode", ("int", 0))[1] or (
-            call.operator == "Dropout" and len(call.inputs) > 2
-        )
-        if training or not (call.operator in _OVER_ANY or call.operator in _OVER_FIRST):
-            return [], []
-        if self._has_body(call):  # which is not read
-            return [], [value for value in operands if value]
-        result_form, certain, undecided = self._form(call.key), [], []
-        for value in filter(None, operands):
-            form = self._form(value)
-            if result_form is None or form is None:
-                undecided.append(value)
-            elif form == result_form:
-                certain.append(value)
-        return certain, undecided
+    def overwritable(self, call: PlainNode) -> list[str]:
+        """The operands of its shape that the first result may overwrite, if nothing else reads them then or later."""
+        result, indices = self._form(call.key), self._elementwise_operands(call)
+        otherwise = {value for index, value in enumerate(call.inputs) if index not in indices}
+        operands = {call.inputs[index] for index in indices} - otherwise
+        return sorted(v for v in operands if v and result is not None and self._form(v) == result)
 
-    def _has_body(self, call: PlainNode) -> bool:
-        """Whether a function of the file defines the operator."""
-        return (call.domain, call.op_type, call.overload) in self.functions
+    def _elementwise_operands(self, call: PlainNode) -> list[int]:
+        """The operands that contribute to each element of the first result one element each."""
+        name = self._known_name(call)
+        if name in OVER_FIRST:
+            return [] if _may_train(call, name) else [0]
+        if name in ELEMENTWISE_OPERATORS:
+            return list(range(len(call.inputs)))
+        function = self.functions.get(_key(call))
+        return [] if function is None else self._elementwise_inputs(call, function)
+
+    def _elementwise_inputs(self, call: PlainNode, function: PlainFunction) -> list[int]:
+        """The same of a function with one result, of which at most the shapes of operands are read otherwise."""
+        kernel = self.kernels.get(_key(call))
+        if kernel is not None:
+            return [0] if kernel.operator == "BatchNormalization" and len(call.outputs) == 1 else []
+        refused: set[str] = set()
+        sources = {value: {value} for value in function.graph.inputs}
+        for node in function.graph.nodes.values():
+            read: set[str] = set().union(*(sources.get(value, ()) for value in node.reads))
+            name = self._known_name(node)
+            if name not in (*ELEMENTWISE_OPERATORS, "Identity", "Shape", "Size"):
+                refused |= read
+            sources |= dict.fromkeys(node.outputs, set() if name in ("Shape", "Size") else read)
+        if len(function.graph.outputs) != 1:
+            return []
+        inputs = list(function.graph.inputs)
+        allowed = [value in sources.get(function.graph.outputs[0], ()) and value not in refused for value in inputs]
+        return [index for index, _ in enumerate(call.inputs) if index < len(inputs) and allowed[index]]
+
+    def _known_name(self, call: PlainNode) -> str:
+        """The operator; "" if its version is not known, or if a function of the file defines it."""
+        name = full_name(*_key(call))
+        return name if _key(call) not in self.functions and is_known(name, self.version) else ""
 
     def _form(self, value: str) -> tuple[tuple[int, ...], int] | None:
         """Shape and bits of an element."""
@@ -132,7 +136,11 @@ class MemorySharing:
         if any(numbers is None for numbers in entries):
             return None
         starts, _, axes, steps = entries
+        if self.version < _SLICE_WITH_OPERANDS:
+            starts, axes = (list(call.attributes.get(name, ("", ()))[1]) for name in ("starts", "axes"))
         if steps and any(step != 1 for step in steps):
+            return None
+        if axes and len({axis % len(whole) for axis in axes}) < len(axes):
             return None
         cut = [axis for axis, (all_, some) in enumerate(zip(whole, part, strict=True)) if all_ != some]
         if cut and math.prod(part[: cut[-1]]) != 1:
@@ -153,3 +161,14 @@ class MemorySharing:
         if constant is None or constant.data is None or constant.dtype not in _INTEGERS:
             return None
         return [int(number) for number in np.frombuffer(constant.data, _INTEGERS[constant.dtype])]
+
+
+def _key(call: PlainNode) -> FunctionKey:
+    return (call.domain, call.op_type, call.overload)
+
+
+def _may_train(call: PlainNode, name: str) -> bool:
+    """Whether a BatchNormalization or a Dropout may compute what it does in training."""
+    if name == "Dropout":
+        return len(call.inputs) > 2
+    return len(call.outputs) > 1 or bool(call.attributes.get("training_mode", ("int", 0))[1])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from workbench.cli.exit_codes import DONE
 from workbench.errors import UserError
+from workbench.support.extras import adding
 
 HELP = "open the workbench in the browser"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -23,7 +24,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Serve until the process is stopped. Raises UserError if Streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
-        raise UserError("the app needs Streamlit; install it with `pip install 'graph-workbench[app]'`")
+        raise UserError(f"the app needs Streamlit, which is not installed; {adding('app')} adds it")
     installed = _PACKAGE / "app.py"
     script = installed if installed.is_file() else _PACKAGE.parent / "app.py"
     options = ["--server.port", str(chosen.port), "--server.headless", str(chosen.headless).lower()]

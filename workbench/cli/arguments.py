@@ -16,7 +16,8 @@ from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
 from workbench.layout.profile import machine_target
-from workbench.opsets.written import AS_NEEDED, KEEP, NEWEST, FileForm, Opset
+from workbench.opsets.written import KEEP, NEWEST, Opset
+from workbench.rewrite.core.limits import GROW
 from workbench.support.files import check_outputs
 
 
@@ -112,6 +113,23 @@ def input_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
 
 
+def comparison_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the inputs on which two graphs are compared."""
+    help_text = "your inputs, or a folder of such files, one comparison each (default: random ones of several kinds)"
+    command.add_argument("--inputs", metavar="I.npz", help=help_text)
+    command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
+    help_text = "compare on so many random inputs (default: 3, and more where time allows it)"
+    command.add_argument("--runs", type=at_least_one, metavar="N", help=help_text)
+
+
+def limit_arguments(command: argparse.ArgumentParser) -> None:
+    """Add what rules must not do, besides the opset."""
+    help_text = f"how many times larger rewrites may make the file (default: {GROW:g})"
+    command.add_argument("--grow", type=positive, default=GROW, metavar="F", help=help_text)
+    help_text = "a node that rules must not remove, or a weight that nodes must keep reading; may be repeated"
+    command.add_argument("--keep", action="append", default=[], metavar="NAME", help=help_text)
+
+
 def names_of(text: str) -> tuple[str, ...]:
     """The items of a comma-separated list. Like all types here, it raises ArgumentTypeError."""
     names = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -175,6 +193,17 @@ def load_chosen(chosen: argparse.Namespace) -> Graph:
     return graph
 
 
+def options_of(pairs: Sequence[str]) -> dict[str, str]:
+    """The values of --option by "pass.field". Raises UserError."""
+    options = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--option takes pass.field=value, not '{pair}'")
+        options[key] = value
+    return options
+
+
 def opset_argument(text: str) -> Opset:
     """`keep`, `newest` or a number."""
     if text in (KEEP, NEWEST):
@@ -184,10 +213,13 @@ def opset_argument(text: str) -> Opset:
     return int(text)
 
 
-def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str], form: FileForm = AS_NEEDED) -> Any:
-    """The verifier that compares with the graph on the inputs of `input_arguments`. given: dims that the user bound."""
-    from workbench.run.inputs import read_inputs
+def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str], **how: Any) -> Any:
+    """The verifier that compares with the graph on the inputs of `input_arguments`. given: dims that the user bound.
+
+    how: `form`, `runs` and `patient` of `Verifier`.
+    """
+    from workbench.run.inputs import read_input_files
     from workbench.verification.verifier import Verifier
 
-    tensors = None if inputs is None else read_inputs(inputs, graph)
-    return Verifier(graph, tensors, seed, given=given, form=form)
+    tensors = None if inputs is None else list(read_input_files(inputs, graph))
+    return Verifier(graph, tensors, seed, given=given, **how)

@@ -96,7 +96,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
         say(f"note: {note}", file=sys.stderr)
     path, first = next(iter(models.items()))
     variants = combined(models, request.backends, request.dtypes)
-    with verifier_of(first, request.inputs, request.seed, request.given) as verifier:
+    with verifier_of(first, request.inputs, request.seed, request.given, patient=True) as verifier:
         with refused_sizes(path, {name: first.dims[name] for name in request.given}):
             inputs, reference = verifier.inputs, verifier.reference
         measurement = measure_models(

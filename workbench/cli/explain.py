@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from workbench.cli.arguments import load_chosen, model_arguments, names_of, target_argument
+from workbench.cli.arguments import (
+    limit_arguments,
+    load_chosen,
+    model_arguments,
+    names_of,
+    opset_argument,
+    options_of,
+    target_argument,
+)
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import say, warn
 from workbench.rewrite.core.exactness import DEFAULT_MODE, MODES
@@ -19,6 +27,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     target_argument(command)
     help_text = f"how exact rewrites are (default: {DEFAULT_MODE})"
     command.add_argument("--mode", choices=tuple(MODES), default=DEFAULT_MODE, help=help_text)
+    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
+    help_text = "an opset that is not raised: keep (the file's), newest, or a number (default: none)"
+    command.add_argument("--opset", type=opset_argument, metavar="keep|newest|N", help=help_text)
+    limit_arguments(command)
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -39,10 +51,12 @@ def _on_model(chosen: argparse.Namespace) -> int:
     from workbench.rewrite import PassContext
 
     names = [*chosen.passes, chosen.pass_name]
-    pass_ = choose(names).passes[-1]
+    options = options_of(chosen.option)
+    pass_ = choose(names, options=options).passes[-1]
     graph = load_chosen(chosen)
-    history = optimize(graph, names, target=chosen.target, mode=chosen.mode)
-    context = PassContext(load_profile(chosen.target), mode=chosen.mode)
+    limits = {"opset": chosen.opset, "grow": chosen.grow, "keep": chosen.keep}
+    history = optimize(graph, names, target=chosen.target, options=options, mode=chosen.mode, **limits)
+    context = PassContext(load_profile(chosen.target), mode=chosen.mode, limits=history.limits)
     result = considered(history[-1], pass_, history.graph, context)
     say(f"{chosen.pass_name}: {result.sentence}")
     for line in refusal_lines(result):

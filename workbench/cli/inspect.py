@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Collection
 
 from workbench.cli.arguments import load_chosen, model_arguments
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import megabytes, say, warn
+from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.ir.text import OPSET
 
@@ -21,16 +23,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     graph = load_chosen(chosen)
-    code = inspect_command(graph, as_json=chosen.json)
+    code = inspect_command(graph, parse_dims(chosen.dims), as_json=chosen.json)
     warn(graph.warnings)
     return code
 
 
-def inspect_command(graph: Graph, *, as_json: bool) -> int:
-    """Print the summary, as lines or as JSON."""
+def inspect_command(graph: Graph, given: Collection[str] = (), *, as_json: bool) -> int:
+    """Print the summary, as lines or as JSON. given: dims that the user bound."""
     from workbench.api import inspect
 
-    summary = inspect(graph)
+    summary = inspect(graph, given=given)
     if as_json:
         print(json.dumps(summary.as_dict(), indent=1))
         return DONE

@@ -72,7 +72,7 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
     from workbench.run.measurement.formatting import figures
     from workbench.run.measurement.measure import measure_models
 
-    with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
+    with verifier_of(graph, request.inputs, request.seed, request.given, patient=True) as verifier:
         result = layouts(graph, target=request.target, verifier=verifier if request.verify else None)
         rows = {name: laid_out.row() for name, laid_out in result.items()}
         if request.measure:
@@ -105,6 +105,8 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
         table = [(*header, *timed), *(_layout_row(name, row) for name, row in rows.items())]
         print_table(table, left=(0, 8))
         for name, row in rows.items():
+            if row["lower_bound"] is not None:
+                say(f"{name}: {row['proof']}")
             if row.get("failed"):
                 say(f"{name}: {row['failed']}")
     verdicts = {row["verified"] for row in rows.values()} if request.verify else set()

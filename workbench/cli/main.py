@@ -12,7 +12,7 @@ import importlib
 import io
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,6 +24,7 @@ from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
 from workbench.errors import UserError, one_sentence, printable, with_short_names  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 from workbench.pipeline.command_text import program_arguments, program_name  # noqa: E402
+from workbench.support.version import version  # noqa: E402
 
 COMMANDS = (
     "passes",
@@ -73,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         given = sys.argv[1:] if arguments is None else arguments
+        if given[:1] == ["--version"]:
+            print(f"graph-workbench {version()}")
+            return DONE
         chosen = _parser(given[:1]).parse_args(given)
         return int(chosen.run(chosen))
     except (UserError, EditError, IllFormedError, TextError) as error:
@@ -114,7 +118,18 @@ def _one_line(error: Exception) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UserError for a wrong argument, so that it is printed like other bad input."""
+    """Raises UserError for a wrong argument, so that it is printed like other bad input.
+
+    introduction: what the help begins with, made when it is asked for; the help then names only the main arguments.
+    """
+
+    introduction: Callable[[str], str] | None = None
+
+    def format_help(self) -> str:
+        if self.introduction is None:
+            return super().format_help()
+        _, _, after_usage = super().format_help().partition("\n\n")
+        return f"{self.introduction(self.prog)}\n{after_usage}"
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see `{self.prog} --help`")
@@ -124,6 +139,7 @@ def _parser(first_arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser with the requested command only, which avoids the imports of the others; else with all commands."""
     description = "See, check and measure every rewrite of a neural-network graph."
     parser = _Parser(prog=" ".join(program_arguments()), description=description)
+    parser.add_argument("--version", action="store_true", help="print the version of the program")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     requested = [ALIASES.get(name, name) for name in first_arguments]
     for name in [name for name in COMMANDS if name in requested] or COMMANDS:
@@ -131,5 +147,6 @@ def _parser(first_arguments: Sequence[str]) -> argparse.ArgumentParser:
         aliases = [alias for alias, command_name in ALIASES.items() if command_name == name]
         command = commands.add_parser(name, aliases=aliases, help=module.HELP, description=module.HELP)
         module.add_arguments(command)
+        command.introduction = getattr(module, "introduction", None)
         command.set_defaults(run=module.run)
     return parser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,33 @@ from workbench.pipeline.command_text import command_text
 if TYPE_CHECKING:
     from workbench.study.tuning.recipe import Recipe
 
+_WIDTH = 100  # characters of a line of help
 HELP = "run passes over a model and write the result"
+
+
+def introduction(program: str) -> str:
+    """Three examples, and the names that arguments take."""
+    from workbench.layout.profile import profile_names
+    from workbench.registry.pass_registry import library
+
+    presets = [name for name, entry in library.presets().items() if "alias" not in entry]
+    lines = [
+        f"usage: {program} MODEL -o OUT.onnx [OPTIONS]",
+        "",
+        f"  {program} model.onnx -o model.opt.onnx",
+        f"  {program} model.onnx -o model.opt.onnx --layout optimal --target cuda --report report.json",
+        f"  {program} model.onnx -o model.opt.onnx --preset normalize --precision optimal --dims N=1",
+        "",
+    ]
+    for what, names in (
+        ("--preset", presets),
+        ("--target", [*profile_names(), "or a .toml file"]),
+        ("--layout", [name for name, cls in library.strategies().items() if not cls.demonstration]),
+        ("--precision", list(library.precision_strategies())),
+    ):
+        text = f"{what + ':':<12} {', '.join(names)}"
+        lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent=" " * 15, break_on_hyphens=False)
+    return "\n".join([*lines, "  `passes` lists the passes for --passes.", ""])
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -72,7 +99,10 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     from workbench.api import certificate, export
 
     history = run_and_print(graph, request)
-    if history.failed is None:
+    if history.failed is None and history.unverified is not None and request.require_verified:
+        reason = "it was not verified, and --require-verified is given"
+        say(f"'{request.output}' was not written, since {reason}", sys.stderr)
+    elif history.failed is None:
         report = export(history.graph, request.output, **request.form._asdict())
         form = f"opset {report.written.opset}, IR {report.written.ir}"
         say(f"wrote {request.output}, {megabytes(report.bytes)}, {form}; checked: {', '.join(report.checks)}")
@@ -88,7 +118,8 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
             check = command_text("check", request.model, request.output, request.certificate)
             say(f"wrote the certificate of the result, {megabytes(size)}; check it with: {check}")
     else:
-        reason = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
+        skip = "" if request.leaves_out else ", or add --on-failure skip"
+        reason = f"it would not compute what the model computes; leave the failing pass out{skip}"
         say(f"'{request.output}' was not written, since {reason}", sys.stderr)
     if request.report:
         from workbench.explanations.reporting import history_report

@@ -25,7 +25,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     check_writes([chosen.output], [chosen.model], [chosen.inputs])
     graph = load_chosen(chosen)
-    with ProgressLine() as line, verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
+    with (
+        ProgressLine() as line,
+        verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims), patient=True) as verifier,
+    ):
         package = package_graph(
             graph,
             chosen.output,

@@ -1,18 +1,20 @@
-"""Running passes, shared by `optimize` and `report`: arguments, the run, and the printed steps."""
+"""Running passes, shared by `optimize` and `report`: arguments, the run, and what it prints."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.cli.arguments import (
     TARGET_DEFAULT,
     at_least_one,
-    input_arguments,
+    comparison_arguments,
+    limit_arguments,
     opset_argument,
+    options_of,
     positive,
     precision_type,
     verifier_of,
@@ -21,6 +23,8 @@ from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import print_table, say
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
+from workbench.explanations.digest import change_digest
+from workbench.explanations.digest_text import digest_rows, left_columns
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.layout.layout_facts import OperatorTime
@@ -29,8 +33,8 @@ from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.opsets.written import INLINE, KEEP, FileForm
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL
+from workbench.registry.pass_choice import leaves_out
 from workbench.rewrite import History, Step
-from workbench.rewrite.core.limits import GROW
 from workbench.run.verdict_words import error_text, verdict_word
 
 if TYPE_CHECKING:
@@ -85,13 +89,21 @@ class PipelineRequest:
     mode: str
     inputs: str | None
     seed: int
+    runs: int | None
     given: Collection[str]
     verify: str
-    on_failure: str
+    on_failure: str | None
+    require_verified: bool
     recipe: Recipe | None
     form: FileForm
     grow: float
     keep: list[str]
+    steps: bool
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether a rewrite that changes results is left out."""
+        return leaves_out(self.passes, self.on_failure)
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -150,12 +162,11 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--functions", choices=(KEEP, INLINE), help=help_text)
     help_text = "do not write into the metadata of nodes which pass and rule made them, and from which nodes"
     command.add_argument("--no-metadata", dest="metadata", action="store_false", help=help_text)
-    help_text = f"how many times larger folding may make the file (default: {GROW:g})"
-    command.add_argument("--grow", type=positive, default=GROW, metavar="F", help=help_text)
-    help_text = "a node that rules must not remove, or a weight that nodes must keep reading; may be repeated"
-    command.add_argument("--keep", action="append", default=[], metavar="NAME", help=help_text)
+    limit_arguments(command)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
-    input_arguments(command)
+    comparison_arguments(command)
+    help_text = "print the steps too: rewrites, nodes, verdict and seconds of each pass"
+    command.add_argument("--steps", action="store_true", help=help_text)
     verification = command.add_mutually_exclusive_group()
     verification.add_argument(
         "--verify",
@@ -166,11 +177,13 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     verification.add_argument(
         "--no-verify", action="store_const", const="off", dest="verify", help="the same as --verify off"
     )
+    help_text = "write nothing unless the result was compared and is equal"
+    command.add_argument("--require-verified", action="store_true", help=help_text)
     command.add_argument(
         "--on-failure",
         choices=("stop", "skip"),
-        default="stop",
-        help="a rewrite that changes results: write no model (default), or leave it out and continue",
+        help="a rewrite that changes results: write no model (default with --passes and --recipe), or leave it out, "
+        "say so and go on (default with a preset)",
     )
 
 
@@ -189,19 +202,29 @@ def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
         "export_for": chosen.export_for,
         "precision": chosen.precision,
         "io_as_computed": chosen.io == AS_COMPUTED,
-        "options": {**_options(chosen.option), **_precision_options(chosen)},
+        "options": {**options_of(chosen.option), **_precision_options(chosen)},
         "mode": chosen.mode or "ieee",
         "inputs": chosen.inputs,
         "seed": chosen.seed,
+        "runs": chosen.runs,
         "given": parse_dims(chosen.dims),
         "verify": chosen.verify,
         "on_failure": chosen.on_failure,
+        "require_verified": _require_verified(chosen),
         "recipe": recipe,
         "form": FileForm(chosen.opset, chosen.ir, chosen.functions, chosen.metadata),
         "grow": chosen.grow,
         "keep": chosen.keep,
+        "steps": chosen.steps,
         **({} if recipe is None else recipe.pipeline()),
     }
+
+
+def _require_verified(chosen: argparse.Namespace) -> bool:
+    """Raises UserError if nothing is to be verified, and must be."""
+    if chosen.require_verified and chosen.verify == "off":
+        raise UserError("--require-verified needs the comparison that --no-verify switches off; leave one of them out")
+    return bool(chosen.require_verified)
 
 
 def _recipe(chosen: argparse.Namespace) -> Recipe | None:
@@ -216,17 +239,6 @@ def _recipe(chosen: argparse.Namespace) -> Recipe | None:
             f"--{excluded.replace('_', '-')} cannot be given with --recipe, which determines it; leave one out"
         )
     return load_recipe(chosen.recipe)
-
-
-def _options(pairs: Sequence[str]) -> dict[str, str]:
-    """The values of --option by "pass.field". Raises UserError."""
-    options = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise UserError(f"--option takes pass.field=value, not '{pair}'")
-        options[key] = value
-    return options
 
 
 def _precision_options(chosen: argparse.Namespace) -> dict[str, str]:
@@ -263,11 +275,19 @@ def run_and_print(graph: Graph, request: PipelineRequest) -> History:
         if request.verify == "off":
             history = optimize(graph, **arguments)
         else:
-            arguments |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
-            with verifier_of(graph, request.inputs, request.seed, request.given, request.form) as verifier:
+            arguments |= {
+                "verify": request.verify,
+                "on_failure": request.on_failure,
+                "on_check": line.comparing,
+            }
+            words = {"form": request.form, "runs": request.runs}
+            with verifier_of(graph, request.inputs, request.seed, request.given, **words) as verifier:
                 history = optimize(graph, verifier=verifier, **arguments)
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
-    _print_steps(history)
+    _print_digest(history)
+    if request.steps or request.verify == "each" or history.failed is not None:
+        _print_steps(history)
+    _print_conclusions(history)
     if settled:
         say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
     return history
@@ -283,14 +303,27 @@ def exit_code(history: History) -> int:
 # ---- printing ---------------------------------------------------------------------------
 
 
+def _print_digest(history: History) -> None:
+    """Print what changed, by kind."""
+    digest = change_digest(history)
+    if digest.kinds:
+        rows = digest_rows(digest)
+        print_table(rows, left=left_columns(rows))
+    say(digest.sentence)
+    if len(history) > 1 and not digest.kinds:
+        say(f"no pass changed anything; `explain {history[1].pass_name} MODEL` says why, node by node")
+
+
 def _print_steps(history: History) -> None:
     header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
     shown = [index for index in range(len(history)) if len(history) <= _MAX_STEPS or _is_notable(history, index)]
     print_table([header, *(_row(index, history[index]) for index in shown)], left=(1, 7))
     if len(shown) < len(history):
         say(f"{len(history) - len(shown):,} of {len(history) - 1:,} passes changed nothing; --report has them too")
-    if len(history) > 1 and not any(step.changed for step in history.steps):
-        say(f"no pass changed anything; `explain {history[1].pass_name} MODEL` says why, node by node")
+
+
+def _print_conclusions(history: History) -> None:
+    """Print what passes found, and the verdicts."""
     sentence = ""
     for step in history.steps:
         _print_times(step)
@@ -308,6 +341,8 @@ def _print_steps(history: History) -> None:
     verdict = history[-1].verdict
     if verdict is not None and verdict.ok:
         say(f"the end: {verdict.sentence}")
+    if history.failed is None and history.unverified is not None:
+        say("NOT VERIFIED: whether the result computes what the model computes is not known; the exit code is 3")
 
 
 def _is_notable(history: History, index: int) -> bool:

@@ -1,9 +1,10 @@
-"""A progress line on a terminal; nothing is printed if standard error is not a terminal."""
+"""A progress line on a terminal. Elsewhere only what takes long is said, once, in a line of its own."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from workbench.reduction.reduce import ReductionProgress
 
 SHOW_EVERY_S = 0.1
+AWAITED_S = 10.0
 
 
 class ProgressLine:
@@ -23,6 +25,7 @@ class ProgressLine:
         self._is_shown = sys.stderr.isatty()
         self._started = time.monotonic()
         self._written = 0.0
+        self._timer: threading.Timer | None = None
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -32,6 +35,7 @@ class ProgressLine:
 
     def clear(self) -> None:
         """Remove the line."""
+        self._stop_timer()
         if self._is_shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
@@ -40,8 +44,17 @@ class ProgressLine:
         self._show(progress.text, not progress.rewrites)
 
     def comparing(self, stage: str) -> None:
-        """Show what is done now."""
+        """Show what is done now, or say after AWAITED_S that it still goes on."""
         self._show(stage, True)
+        self._stop_timer()
+        if not self._is_shown:
+            self._timer = threading.Timer(AWAITED_S, _say_awaited, [stage])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def share(self, stage: str, share: float) -> None:
         """Show what is done now, and the share of the work that is done, from 0 to 1."""
@@ -61,3 +74,7 @@ class ProgressLine:
         columns = shutil.get_terminal_size().columns  # a line that wraps could not be overwritten
         line = printable(f"{text} ({now - self._started:,.0f} s)")
         print(f"\r\033[K{line[: columns - 1]}", end="", file=sys.stderr, flush=True)
+
+
+def _say_awaited(stage: str) -> None:
+    print(printable(f"still {stage}, after {AWAITED_S:.0f} s"), file=sys.stderr, flush=True)

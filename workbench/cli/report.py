@@ -18,7 +18,9 @@ HELP = "write the graph before and after every rewrite as one HTML file"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
-    command.add_argument("-o", "--output", required=True, metavar="R.html", help="the file to write")
+    command.add_argument(
+        "-o", "--output", required=True, metavar="R.html", help="the file to write; R.md: what changed, as Markdown"
+    )
     command.add_argument("--dot", metavar="G.dot", help="also write the resulting graph for Graphviz")
     pipeline_arguments(command)
     command.add_argument("--against", metavar="OTHER.onnx", help="show the differences to another file; runs no pass")
@@ -65,14 +67,28 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
         raise UserError(f"--against shows two files and runs no pass; leave out {option}")
 
 
+def is_markdown(output: str) -> bool:
+    """Whether the file that is to be written is Markdown, by its name."""
+    return output.lower().endswith((".md", ".markdown"))
+
+
+def _write_markdown(output: str, text: str) -> None:
+    write_text(output, text)
+    say(f"wrote {output}, what changed as Markdown, for a pull request")
+
+
 def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file: str | None) -> int:
     """Write the report. That of a failing pipeline is written too, since it shows the failure."""
     from workbench.api import dot, report
+    from workbench.explanations.gain import gain_of
     from workbench.registry.pass_choice import choose
 
     history = run_and_print(graph, request)
-    written = report(history, output, target=request.target, passes=choose(**request.chosen).passes)
-    say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    if is_markdown(output):
+        _write_markdown(output, gain_of(history).markdown)
+    else:
+        written = report(history, output, target=request.target, passes=choose(**request.chosen).passes)
+        say(f"wrote {output}, {megabytes(written)}; open it in a browser")
     if dot_file is not None:
         write_text(dot_file, dot(history.graph, target=request.target).source)
         say(f"wrote {dot_file}; draw it with: dot -Tsvg {shlex.quote(dot_file)} -O")
@@ -80,9 +96,16 @@ def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file
 
 
 def against_command(graph: Graph, other: Graph, target: str, output: str) -> int:
-    """Write the differences between two graphs as an HTML file."""
+    """Write the differences between two graphs as an HTML file, or what changed as Markdown."""
     from workbench.api import report_pair
+    from workbench.explanations.digest import digest_of_difference
+    from workbench.explanations.digest_text import digest_markdown
 
+    if is_markdown(output):
+        digest = digest_of_difference(graph, other)
+        say(digest.sentence)
+        _write_markdown(output, digest_markdown(digest))
+        return DONE
     sentence, written = report_pair(graph, other, output, target=target)
     say(sentence)
     say(f"wrote {output}, {megabytes(written)}; open it in a browser")

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Collection
 
-from workbench.cli.arguments import dims_argument, input_arguments
+from workbench.cli.arguments import comparison_arguments, dims_argument
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import say
 from workbench.io.dims import parse_dims
@@ -20,7 +20,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("a", metavar="A.onnx", help="the original")
     command.add_argument("b", metavar="B.onnx", help="the other")
     dims_argument(command)
-    input_arguments(command)
+    comparison_arguments(command)
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -29,18 +29,26 @@ def run(chosen: argparse.Namespace) -> int:
 
     dims = parse_dims(chosen.dims)
     first, second = load_model(chosen.a, dims), load_model(chosen.b)
-    return verify_command(first, second, inputs=chosen.inputs, seed=chosen.seed, given=dims, as_json=chosen.json)
+    words = {"inputs": chosen.inputs, "seed": chosen.seed, "runs": chosen.runs}
+    return verify_command(first, second, given=dims, as_json=chosen.json, **words)
 
 
 def verify_command(
-    first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
+    first: Graph,
+    second: Graph,
+    *,
+    inputs: str | None,
+    seed: int,
+    runs: int | None,
+    given: Collection[str],
+    as_json: bool,
 ) -> int:
     """Compare and print the verdict. given: dims that the user bound."""
-    from workbench.run.inputs import read_inputs
+    from workbench.run.inputs import read_input_files
     from workbench.verification.files import verify_files
 
-    tensors = None if inputs is None else read_inputs(inputs, first)
-    verdict = verify_files(first, second, tensors, seed, given)
+    tensors = None if inputs is None else list(read_input_files(inputs, first))
+    verdict = verify_files(first, second, tensors, seed, given, runs)
     if as_json:
         fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
         print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))

@@ -31,6 +31,7 @@ class LaidOut:
             "required_layouts_met": self.required.met,
             "lower_bound": facts.lower_bound,
             "certified": facts.certified,
+            "proof": facts.sentence,
             "seconds": None if step is None else round(step.seconds, 4),
             "verified": None if self.verdict is None else self.verdict.ok,
             "max_abs_error": None if self.verdict is None else self.verdict.max_abs_error,

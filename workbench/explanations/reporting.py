@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from workbench.explanations.digest import ChangeKind, change_digest
 from workbench.external.tool_pass import ToolFacts
 from workbench.fusion.fusion_facts import FusionFacts
 from workbench.layout.problem.cost_model import TIME
@@ -22,7 +23,7 @@ _REPORTED = ("nodes", "transposes", "elements_moved")  # the metrics of each ste
 
 
 def history_report(history: History) -> dict[str, Any]:
-    """`steps`, `totals` and `layout`; errors of the totals are the largest of any step."""
+    """`steps`, `totals`, `digest` and `layout`; errors of the totals are the largest of any step."""
     done = history.steps[1:]
     verdicts = [s.verdict for s in history.steps if s.verdict is not None]
     totals = {
@@ -42,7 +43,23 @@ def history_report(history: History) -> dict[str, Any]:
             {"pass": o.step, "rewrite": o.sentence, "id": str(o.rewrite or ""), "why": o.why} for o in history.left_out
         ],
         "totals": totals,
+        "digest": [_kind_report(kind) for kind in change_digest(history).kinds],
         "layout": None if layout is None else _layout_report(layout),
+    }
+
+
+def _kind_report(kind: ChangeKind) -> dict[str, Any]:
+    """One kind of change. places: indices of step and rewrite."""
+    return {
+        "title": kind.title,
+        "pass": kind.pass_name,
+        "rule": kind.rule,
+        "times": len(kind.places),
+        "operators": kind.operators,
+        "nodes": kind.nodes,
+        "bytes_written": kind.bytes,
+        "results": None if kind.exactness is None else kind.exactness.value,
+        "places": [[place.step, place.rewrite] for place in kind.places],
     }
 
 
@@ -109,6 +126,7 @@ def _layout_report(step: Step) -> dict[str, Any]:
         "lower_bound": facts.lower_bound,
         "weigh": facts.weigh,
         "certified": facts.certified,
+        "proof": facts.sentence,
         "gap": facts.gap,
         "times": [asdict(time) for time in facts.times] if facts.device else None,
         "by_case": dict(sorted(cases.items())),

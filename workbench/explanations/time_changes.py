@@ -1,4 +1,4 @@
-"""Where the time went: what each kind of operator, or each pass, adds to the latency or takes from it.
+"""Where the time went: what each kind of operator, of change, or each pass, adds to the latency or takes from it.
 
 A profile costs time itself, and its operators' times seldom sum to the latency. Operator times are therefore scaled so
 that they sum to the median latency. All changes then sum to the difference of the two medians.
@@ -7,9 +7,10 @@ that they sum to the median latency. All changes then sum to the difference of t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from workbench.explanations.digest import Digest
 from workbench.ir import Graph
 from workbench.rewrite import History
 from workbench.run.measurement.measurement_result import MeasuredVariant
@@ -76,14 +77,36 @@ def changes_by_pass(before: MeasuredVariant, after: MeasuredVariant, history: Hi
 
     What a backend runs that is no node of the graph (ONNX Runtime's reorders) is a group of its own.
     """
-    first_removed, last_inserted = _rewritten_by(history)
-    titles = {step.pass_name: step.title for step in history.steps}
+    return _by_rewrite(before, after, history, lambda step, rewrite: history[step].title)
 
-    def label(name: str | None, rewritten_by: dict[str, str], backend: str) -> str:
+
+def changes_by_kind(
+    before: MeasuredVariant, after: MeasuredVariant, history: History, digest: Digest
+) -> tuple[TimeChanges, Digest]:
+    """The same by the kind of change, under its title; and the digest with the time of each kind."""
+    titles = {(place.step, place.rewrite): kind.title for kind in digest.kinds for place in kind.places}
+    found = _by_rewrite(before, after, history, lambda step, rewrite: titles[step, rewrite])
+    ms = {change.label: change.ms for change in found.changes}
+    return found, digest.with_times([ms.get(kind.title, 0.0) for kind in digest.kinds])
+
+
+def _by_rewrite(
+    before: MeasuredVariant, after: MeasuredVariant, history: History, label_of: Callable[[int, int], str]
+) -> TimeChanges:
+    """The changes by the label of the rewrite, given by its step's index and its own."""
+    first_removed: dict[str, str] = {}
+    last_inserted: dict[str, str] = {}
+    for index, step in enumerate(history.steps):
+        for number, rewrite in enumerate(step.rewrites):
+            title = label_of(index, number)
+            for name in rewrite.edit.remove:
+                first_removed.setdefault(name, title)
+            last_inserted |= dict.fromkeys((node.name for node in rewrite.edit.insert), title)
+
+    def label(name: str | None, rewritten_by: Mapping[str, str], backend: str) -> str:
         if name is None:
             return f"operators that {NAMES_OF_BACKENDS.get(backend, backend)} adds"
-        pass_name = rewritten_by.get(name)
-        return UNCHANGED if pass_name is None else titles.get(pass_name, pass_name)
+        return rewritten_by.get(name, UNCHANGED)
 
     befores = [label(node_of(op.name, history.initial), first_removed, before.backend) for op in before.operators]
     afters = [label(node_of(op.name, history.graph), last_inserted, after.backend) for op in after.operators]
@@ -109,18 +132,6 @@ def main_operator(change: TimeChange, before: Graph, after: Graph) -> str | None
     nodes = [(graph, node_of(name, graph)) for name, graph in runs]
     counts = Counter(graph.node(node).op_type for graph, node in nodes if node is not None)
     return counts.most_common(1)[0][0] if counts else None
-
-
-def _rewritten_by(history: History) -> tuple[dict[str, str], dict[str, str]]:
-    """For each node, the pass that first removed it, and the pass that last inserted it."""
-    first_removed: dict[str, str] = {}
-    last_inserted: dict[str, str] = {}
-    for step in history.steps:
-        for rewrite in step.rewrites:
-            for name in rewrite.edit.remove:
-                first_removed.setdefault(name, rewrite.pass_name)
-            last_inserted |= dict.fromkeys((node.name for node in rewrite.edit.insert), rewrite.pass_name)
-    return first_removed, last_inserted
 
 
 def _grouped(

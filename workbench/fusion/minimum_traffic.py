@@ -6,31 +6,11 @@ import time
 from collections.abc import Sequence
 
 from workbench.fusion.joining import join_groups
-from workbench.fusion.one_output import (
-    GroupingProgram,
-    MinimumGrouping,
-    least_traffic_of_one_output,
-    program_of_one_output,
-)
+from workbench.fusion.one_output import MinimumGrouping, least_traffic_of_one_output
 from workbench.fusion.problem import Operator
 from workbench.fusion.rules import FusionRules
-from workbench.fusion.several_outputs import least_traffic_of_several_outputs, program_of_several_outputs
+from workbench.fusion.several_outputs import least_traffic_of_several_outputs
 from workbench.fusion.traffic import StoredValue
-
-
-def grouping_program(
-    operators: Sequence[Operator],
-    values: Sequence[StoredValue],
-    rules: FusionRules,
-    max_operators: int,
-    group: Sequence[int],
-) -> GroupingProgram:
-    """The linear program behind `least_traffic`, with a grouping as its solution.
-
-    group: for each operator the number of its group; under rules for one output, the number of its last operator.
-    """
-    program_of = program_of_several_outputs if rules.several_outputs else program_of_one_output
-    return program_of(operators, values, rules, max_operators, group)
 
 
 def least_traffic(

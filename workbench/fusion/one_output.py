@@ -15,7 +15,7 @@ from workbench.fusion.problem import Operator
 from workbench.fusion.rules import FusionRules, candidates
 from workbench.fusion.traffic import StoredValue
 from workbench.ops.fusion_kinds import FUSABLE
-from workbench.solvers.binary_program import BinaryProgram, Row, minimize
+from workbench.solvers.binary_program import Row, minimize
 
 
 @dataclass(frozen=True)
@@ -86,31 +86,6 @@ class _Program:
             for value, root in self.reads
         ]
         return grouped + read
-
-
-@dataclass(frozen=True)
-class GroupingProgram:
-    """A grouping as a solution of its program. constant: a part of the cost, in bytes. together: (column, operator,
-    operator): the two operators are in one group if the column is 1."""
-
-    program: BinaryProgram
-    constant: int
-    together: tuple[tuple[int, int, int], ...]
-
-
-def program_of_one_output(
-    operators: Sequence[Operator],
-    values: Sequence[StoredValue],
-    rules: FusionRules,
-    max_operators: int,
-    root_of: Sequence[int],
-) -> GroupingProgram:
-    """The program that `least_traffic_of_one_output` solves. root_of: for each operator the root of its group."""
-    program = _Program(operators, rules, max_operators)
-    for value in values:
-        program.add(value)
-    pairs = tuple((column, i, root) for (i, root), column in program.column.items() if i != root)
-    return GroupingProgram(BinaryProgram(program.costs, program.rows, program.columns_of(root_of)), 0, pairs)
 
 
 def least_traffic_of_one_output(

@@ -14,12 +14,12 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from workbench.fusion.one_output import GroupingProgram, MinimumGrouping
+from workbench.fusion.one_output import MinimumGrouping
 from workbench.fusion.problem import Operator
 from workbench.fusion.rules import FusionRules
 from workbench.fusion.traffic import StoredValue
 from workbench.ops.fusion_kinds import FUSABLE
-from workbench.solvers.binary_program import BinaryProgram, Row, minimize
+from workbench.solvers.binary_program import Row, minimize
 
 _Pair = tuple[int, int]  # two operators, the earlier first
 
@@ -51,21 +51,6 @@ def least_traffic_of_several_outputs(
             return MinimumGrouping(tuple(group), bound)
         program.rows += cuts
     return MinimumGrouping(tuple(start), bound)
-
-
-def program_of_several_outputs(
-    operators: Sequence[Operator],
-    values: Sequence[StoredValue],
-    rules: FusionRules,
-    max_operators: int,
-    group: Sequence[int],
-) -> GroupingProgram:
-    """The program with which `least_traffic_of_several_outputs` starts; constraints that it adds later raise the
-    bound."""
-    program = _Program(operators, values, rules, max_operators)
-    pairs = tuple((column, a, b) for (a, b), column in program.column.items())
-    solved = BinaryProgram(program.costs, program.rows, program.columns_of(group))
-    return GroupingProgram(solved, program.constant, pairs)
 
 
 class _Program:

@@ -56,7 +56,8 @@ def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
     if type_ is None or type_.shape is None:
         return None
     shape = tuple([graph.dims.get(d) if isinstance(d, str) else d for d in type_.shape])
-    return None if None in shape else cast(tuple[int, ...], shape)
+    is_known = all(size is not None and size >= 0 for size in shape)  # negative: smaller than a kernel
+    return cast(tuple[int, ...], shape) if is_known else None
 
 
 def infer_sizes(graph: Graph) -> bool:

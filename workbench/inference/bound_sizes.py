@@ -26,9 +26,36 @@ _SMALL = 64  # elements; shapes, axes, pads and scales have fewer
 def bound_types(graph: Graph, model: ModelProto | None = None) -> dict[str, TensorType]:
     """The type of every tensor value, constants included, with `graph.dims` bound.
 
+    A size is unknown that comes out negative, since the numbers are too small for a kernel (`sizes_fit`).
     model: the graph as a model without its weights, if the caller has it. It is used if a size does not follow from
     single nodes, so that the whole graph must be inferred.
     """
+    return {value: _without_negative(type_) for value, type_ in _as_computed(graph, model).items()}
+
+
+def sizes_fit(graph: Graph) -> bool:
+    """Whether each size, with `graph.dims` bound, is one that a value can have, and no window exceeds its image."""
+    if not graph.dims:
+        return True
+    types = _as_computed(graph)
+    if any(isinstance(dim, int) and dim < 0 for type_ in types.values() for dim in type_.shape or ()):
+        return False
+    windowed = (node for node in graph.nodes if node.op.startswith("Conv") or node.op.endswith("Pool"))
+    return all(
+        0 in (types[node.inputs[0]].shape or ()) or 0 not in (types[node.outputs[0]].shape or ())
+        for node in windowed
+        if node.inputs[0] in types and node.outputs[0] in types
+    )
+
+
+def _without_negative(type_: TensorType) -> TensorType:
+    if type_.shape is None or not any(isinstance(dim, int) and dim < 0 for dim in type_.shape):
+        return type_
+    return type_.with_shape(tuple(None if isinstance(dim, int) and dim < 0 else dim for dim in type_.shape))
+
+
+def _as_computed(graph: Graph, model: ModelProto | None = None) -> dict[str, TensorType]:
+    """The types of `bound_types`, with negative sizes."""
     numbers = _symbol_sizes(graph)
     if numbers is None:
         return infer_types(graph, graph.dims, model=model)

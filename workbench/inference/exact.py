@@ -149,11 +149,11 @@ def _range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarr
 
 def _reduce(ufunc: np.ufunc) -> _Rule:
     def rule(attributes: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
-        chosen = attributes.get("axes") if axes is None else tuple(axes.tolist())
+        chosen = () if axes is None else tuple(axes.tolist())
         noop = attributes["noop_with_empty_axes"]
         if noop and not chosen:
             return x
-        reduced_axes = tuple(chosen) if chosen else None
+        reduced_axes = chosen or None
         if not x.size:  # the maximum is undefined, and ONNX Runtime 1.31 sums over wrong axes
             _require(ufunc in (np.add, np.multiply) and x.ndim == 1 and reduced_axes in (None, (0,)) and not noop)
         bound = min(_MAX_EXACT_DOUBLE, np.iinfo(x.dtype).max)
@@ -198,14 +198,13 @@ def _transpose(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
     return np.transpose(x, attributes.get("perm"))
 
 
-def _squeeze(attributes: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
-    chosen = attributes.get("axes") if axes is None else axes.tolist()
-    _require(chosen is None or chosen)
-    return np.squeeze(x, None if chosen is None else tuple(chosen))
+def _squeeze(_: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+    _require(axes is None or axes.size)
+    return np.squeeze(x, None if axes is None else tuple(axes.tolist()))
 
 
-def _unsqueeze(attributes: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
-    return np.expand_dims(x, tuple(attributes["axes"] if axes is None else axes.reshape(-1).tolist()))
+def _unsqueeze(_: _Attributes, x: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    return np.expand_dims(x, tuple(axes.reshape(-1).tolist()))
 
 
 def _concat(attributes: _Attributes, *parts: np.ndarray) -> np.ndarray:
@@ -213,11 +212,8 @@ def _concat(attributes: _Attributes, *parts: np.ndarray) -> np.ndarray:
     return np.concatenate(parts, attributes["axis"])
 
 
-def _slice(attributes: _Attributes, x: np.ndarray, *operands: np.ndarray | None) -> np.ndarray:
-    if operands:
-        starts, ends, *rest = ([] if o is None else o.tolist() for o in operands)
-    else:  # before opset 10
-        starts, ends, *rest = attributes["starts"], attributes["ends"], attributes.get("axes", ())
+def _slice(_: _Attributes, x: np.ndarray, *operands: np.ndarray | None) -> np.ndarray:
+    starts, ends, *rest = ([] if o is None else o.tolist() for o in operands)
     axes, steps = (*rest, [], [])[:2]
     axes = [a + x.ndim if a < 0 else a for a in axes] or list(range(len(starts)))
     steps = steps or [1] * len(starts)

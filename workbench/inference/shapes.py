@@ -30,12 +30,15 @@ from workbench.inference.boundaries import (
 )
 from workbench.inference.exact import enlarged, exact
 from workbench.inference.propagation import is_bounded, lengths_of
-from workbench.inference.stand_ins import put_stand_ins
+from workbench.inference.stand_ins import has_stand_in, put_stand_ins
 from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.from_proto import attribute_value, bodies, value_type
+from workbench.ir.node import ONNX_DOMAINS
+from workbench.ir.signature_changes import is_valid_unchanged
+from workbench.ir.text import OPSET
 from workbench.ir.to_proto import structure
 from workbench.ir.types import Dim
-from workbench.ops.npu import with_own_functions
+from workbench.ops.own_functions import with_own_functions
 
 _SMALL = 64  # elements; shapes, axes and pads have fewer
 _ROUNDS = 8  # each infers shapes that numbers of the previous round determine
@@ -67,14 +70,17 @@ def infer_types(
     model: the graph as a model without its weights, if the caller has it.
     """
     bound = graph.dims if dims is None else dims
-    completed = with_own_functions(graph)
+    completed = with_own_functions(graph, of_types=True)
     added = completed.functions.keys() - graph.functions.keys()
     model = structure(completed) if model is None or added else _copy(model)
+    opaque = {value for node in model.graph.node if not _is_inferred(node, model) for value in node.output}
+    infos = GraphProto(value_info=[info for info in model.graph.value_info if info.name in opaque])
     del model.graph.value_info[:]
+    model.graph.value_info.extend(infos.value_info)
     for output in model.graph.output:
-        if output.type.HasField("tensor_type"):
+        if output.type.HasField("tensor_type") and output.name not in opaque:
             output.type.tensor_type.ClearField("shape")
-    for value in model.graph.input:
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         _bind_dims(value, bound)
     if model.functions:  # bodies then have the attributes of the call, which inference needs
         model = onnx.inliner.inline_local_functions(model)
@@ -94,6 +100,13 @@ def infer_types(
             inferred = _with_new_names(inferred, names, input_symbols) if again else inferred
             types[info.name] = _merged(inferred, types.get(info.name))
     return types
+
+
+def _is_inferred(node: NodeProto, model: ModelProto) -> bool:
+    """Whether inference can give types to the results of the node; other operators keep those that they have."""
+    if onnx.defs.has(node.op_type, "" if node.domain in ONNX_DOMAINS else node.domain):
+        return True
+    return has_stand_in(node) or any((f.domain, f.name) == (node.domain, node.op_type) for f in model.functions)
 
 
 def is_generated_symbol(dim: Dim) -> bool:
@@ -299,12 +312,18 @@ def _compute_numbers(model: ModelProto, dtypes: Mapping[str, int], shapes: Mappi
 
 
 def _computed_nodes(model: ModelProto, dtypes: Mapping[str, int]) -> list[NodeProto]:
-    """Nodes whose results may be computed; nodes of floats only if they depend on such nodes and constants."""
+    """Nodes whose results may be computed; nodes of floats only if they depend on such nodes and constants.
+
+    They have the form of OPSET, for which `exact.py` is written.
+    """
+    version = max((entry.version for entry in model.opset_import if entry.domain in ONNX_DOMAINS), default=OPSET)
     known, computed = {tensor.name for tensor in model.graph.initializer} | {""}, []
     for node in model.graph.node:
         if node.op_type == "Constant":
             known.update(node.output)
-        if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
+        if node.domain not in ONNX_DOMAINS or node.op_type not in _COMPUTED or len(node.output) != 1:
+            continue
+        if version < OPSET and not is_valid_unchanged(node.op_type, version, OPSET):
             continue
         dtype = dtypes.get(node.output[0], 0)
         if dtype in _INTEGERS or (dtype == TensorProto.FLOAT and known.issuperset(node.input)):

@@ -18,13 +18,13 @@ from workbench.io.dims import bind_dims, symbols
 from workbench.io.encodings import write_unpacked
 from workbench.io.errors import LoadError
 from workbench.io.kinds import PACKINGS, TEXT, TORCH, kind_of
-from workbench.io.onnx_file import load_onnx, load_text
+from workbench.io.onnx_file import WITHOUT_BODY, load_onnx, load_text
 from workbench.ir import Graph
-from workbench.ops.npu import with_own_functions
 from workbench.support.optional_torch import need_torch
 
-__all__ = ["LoadError", "bind_dims", "load_model", "load_torch", "symbols"]
+__all__ = ["LoadError", "Model", "bind_dims", "graph_of", "load_model", "load_torch", "symbols"]
 
+Model = Graph | str | Path  # a graph, or the path of a model's file
 _PROGRAM = "a torch program"
 
 
@@ -61,29 +61,26 @@ def _loaded(path: Path, source: str, shown_name: str, dims: Mapping[str, int] | 
             path = _unpacked(path, kind)
             source = str(path)
         graph = load_onnx(path, dims, freeze_defaults=freeze_defaults)
-        graph.source = source
-        return _with_bodies(graph, path.name)
+        return _set_source(graph, source, path.name)
     except LoadError as error:
         raise type(error)(f"{shown_name}: {error}") from None
     except OSError as error:
         raise LoadError(f"{shown_name}: the file cannot be read ({error.strerror or error})") from None
 
 
-def _with_bodies(graph: Graph, name: str) -> Graph:
-    """The graph with bodies for all workbench operators; if any was missing, its source is a new file with bodies."""
-    completed = with_own_functions(graph)
-    missing = sorted(
-        {f"{domain}.{op_type}" for domain, op_type, _ in completed.functions.keys() - graph.functions.keys()}
-    )
-    if not missing:
-        return graph
-    from workbench.io.exporting import export_onnx
+def _set_source(graph: Graph, source: str, name: str) -> Graph:
+    """The graph with the file that other runtimes can read: `source`, or if bodies are missing there a new one."""
+    graph.source = source
+    if any(WITHOUT_BODY in sentence for sentence in graph.warnings):
+        from workbench.io.exporting import export_onnx
 
-    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    sentence = f"the file calls {missing[0]}{more} without a body, which no runtime runs; the bodies were added"
-    completed.warnings = (*graph.warnings, sentence)
-    completed.source = str(export_onnx(completed, _scratch() / name).path)
-    return completed
+        graph.source = str(export_onnx(graph, _scratch() / name).path)
+    return graph
+
+
+def graph_of(model: Model) -> Graph:
+    """The graph itself, or that of the file of this path."""
+    return model if isinstance(model, Graph) else load_model(model)
 
 
 def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
@@ -125,8 +122,7 @@ def _load_text_file(path: Path, dims: Mapping[str, int] | None, freeze_defaults:
     graph, model = load_text(text, dims, freeze_defaults)
     written = _scratch() / "model.onnx"
     written.write_bytes(model.SerializeToString())
-    graph.source = str(written)
-    return graph
+    return _set_source(graph, str(written), written.name)
 
 
 def _load_temporary(path: Path, dims: Mapping[str, int] | None) -> Graph:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -17,12 +16,13 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from workbench.inference.shapes import TypesOfFile, types_of_file
-from workbench.inference.stand_ins import ONNX_RUNTIME, put_stand_ins
+from workbench.inference.stand_ins import ONNX_RUNTIME
 from workbench.io.errors import LoadError
 from workbench.ir.from_proto import bodies
+from workbench.ir.versioned import opset_of_domain
 from workbench.ops import contracts
 from workbench.ops.channels_last import DOMAIN
+from workbench.ops.declared import DeclaredOperator
 from workbench.ops.npu import is_own
 from workbench.opsets.versions import OLDEST_OPSET
 
@@ -30,8 +30,6 @@ EARLY = {"LayerNormalization": 17}  # accepted by ONNX Runtime before the opset 
 ONE_PROCESSOR = "com.microsoft.nchwc"
 SHOWN_NOT_RUN = "the model can be shown, not run"
 MAX_NODES = 1_000_000  # the most nodes of a function with all calls inlined, which shape inference visits
-# The first input of a body that may have any shape; ONNX Runtime demands that those before it are scalars.
-_FIRST_FED_INPUT = {"Loop": 2}
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
 
@@ -96,6 +94,12 @@ def opset_of(model: ModelProto | onnx.FunctionProto) -> int:
 
 
 def _check_opset(model: ModelProto) -> None:
+    own = next((node for node in every_node(model) if opset_of_domain(node.domain) is not None), None)
+    if own is not None:
+        raise LoadError(
+            f"{node_text(own)} is of the domain '{own.domain}', which stands for ONNX's of that opset in memory alone; "
+            "export the model again"
+        )
     version, newest = opset_of(model), onnx.defs.onnx_opset_version()
     if version == 0 and not any(node.domain in ("", "ai.onnx") for node in model.graph.node):
         return
@@ -209,10 +213,12 @@ def _expanded_size(
     return sizes[key]
 
 
-def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str]:
+def unknown_operators(
+    model: ModelProto, nodes: Iterable[NodeProto], declared: Mapping[str, DeclaredOperator]
+) -> list[str]:
     """A sentence for each operator that neither ONNX, a contract nor a function of the model defines.
 
-    nodes: all nodes of the model.
+    nodes: all nodes of the model. declared: by name, the operators that the user declares.
     """
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
@@ -242,6 +248,13 @@ def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str
                 f"operator '{op}' of {node_text(node)} is in ONNX Runtime's layout for the processor that saved the "
                 "file; it is left unchanged, and its results have no types; save the model at the extended level, "
                 "which has no such operators",
+            )
+            continue
+        if op in declared:
+            results.setdefault(
+                op,
+                f"{SHOWN_NOT_RUN}: operator '{op}' of {node_text(node)} is declared in '{declared[op].file.name}', and "
+                "nothing here computes it",
             )
             continue
         results.setdefault(
@@ -306,59 +319,9 @@ def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
                 yield from _tensors(body)
 
 
-def without_declared_types(model: ModelProto, nested: bool) -> ModelProto:
-    """A copy without the types of intermediate values and the shapes of outputs, and of the inputs of bodies.
-
-    nested: whether there are bodies.
-    """
-    bare = ModelProto()
-    bare.CopyFrom(model)
-    for graph in every_graph(bare, nested):
-        del graph.value_info[:]
-        body_inputs = [
-            value
-            for node in (graph.node if nested else ())
-            for attribute in node.attribute
-            for body in bodies(attribute)
-            for value in body.input[_FIRST_FED_INPUT.get(node.op_type, 0) :]
-        ]
-        for value in (*graph.output, *body_inputs):
-            if value.type.HasField("tensor_type"):
-                value.type.tensor_type.ClearField("shape")
-    return bare
-
-
-_NOT_HERE = re.compile(r"Cannot parse data from external tensors.*for tensor: (.*)")
-
-
-def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
-    """The types of values. Raises LoadError for an ill-typed graph: a float added to an int, shapes that do not fit.
-
-    nodes: all nodes of the model. Declared types of intermediate values and shapes of outputs are ignored, as by
-    ONNX Runtime: exporters often write wrong ones.
-    """
-    nested = any(bodies(attribute) for node in nodes for attribute in node.attribute)
-    bare = without_declared_types(model, nested)
-    try:
-        typed = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
-    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError) as error:
-        # ValidationError: calls nested too deep; ValueError: an empty type
-        if absent := _NOT_HERE.search(str(error)):
-            raise LoadError(
-                f"weight '{absent[1]}' decides a shape, and its external data file is missing; put it beside the model"
-            ) from None
-        raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
-    foreign = any(node.domain == ONNX_RUNTIME for node in nodes)
-    if foreign and put_stand_ins(bare):  # not strict: only ONNX Runtime checks its own operators
-        typed = onnx.shape_inference.infer_shapes(bare)
-    return types_of_file(typed, nested)
-
-
-def _reason(error: Exception) -> str:
-    """The line of ONNX's message that names the operator, without source locations."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    message = next((line for line in lines if "op_type" in line), lines[-1] if lines else "no reason given")
-    return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", message).rstrip(".")
+def onnx_domain(domain: str) -> str:
+    """The domain as imports compare it."""
+    return "" if domain == "ai.onnx" else domain
 
 
 def node_text(node: NodeProto) -> str:

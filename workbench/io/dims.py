@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from onnx import ModelProto, TensorShapeProto
+from onnx import ModelProto, TensorShapeProto, TypeProto
 
+from workbench.io.checks import every_graph
 from workbench.io.errors import LoadError
 from workbench.ir import Graph
 from workbench.ir.types import Dim
@@ -19,17 +20,16 @@ _NAMELESS = ("", "?", "-1", "None", "unk")
 
 
 def name_unknown_dims(model: ModelProto) -> None:
-    """Name each unnamed or negative dim of an input `<input>_<axis>`, in place.
+    """Name each unnamed or negative dim of an input `<input>_<axis>`, in place, as no other dim of the model is named.
 
     Such dims of outputs and intermediate values are cleared and inferred later.
     """
-    taken = {
-        d.dim_param for i in model.graph.input if i.type.HasField("tensor_type") for d in i.type.tensor_type.shape.dim
-    }
+    declared = [value for graph in every_graph(model) for value in (*graph.input, *graph.output, *graph.value_info)] + [
+        value for function in model.functions for value in function.value_info
+    ]
+    taken = {dim.dim_param.strip() for value in declared for dim in _dims(value.type)}
     for value in model.graph.input:
-        if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
-            continue
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        for axis, dim in enumerate(_dims(value.type)):
             if _is_unknown(dim):
                 dim.Clear()
                 dim.dim_param = _unused(f"{_identifier(value.name)}_{axis}", taken)
@@ -38,6 +38,16 @@ def name_unknown_dims(model: ModelProto) -> None:
         for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
             if _is_unknown(dim):
                 dim.Clear()
+
+
+def _dims(type_: TypeProto) -> Sequence[TensorShapeProto.Dimension]:
+    """The dims of a tensor, or of the tensors in a sequence or an optional."""
+    match type_.WhichOneof("value"):
+        case "tensor_type":
+            return list(type_.tensor_type.shape.dim)
+        case "sequence_type" | "optional_type" as kind:
+            return _dims(getattr(type_, kind).elem_type)
+    return ()
 
 
 def _is_unknown(dim: TensorShapeProto.Dimension) -> bool:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
-from workbench.io.checks import every_graph, without_declared_types
+from workbench.io.checks import every_graph
+from workbench.io.value_types import without_declared_types
 
 _ANY: frozenset[int] = frozenset()
 _DOUBLE = frozenset({TensorProto.DOUBLE})

@@ -13,43 +13,46 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, parser
 
 from workbench.errors import counted
 from workbench.inference.bound_sizes import bound_types
-from workbench.inference.boundaries import MADE_UP
 from workbench.inference.open_sizes import types_with_open_sizes
-from workbench.inference.shapes import TypesOfFile, infer_model
 from workbench.io.broadcasts import expand_prelu_operands
 from workbench.io.checks import (
-    SCHEMA_DOMAINS,
+    EARLY,
     SHOWN_NOT_RUN,
     check_model,
-    check_types,
-    every_graph,
     every_node,
     every_tensor,
     opset_of,
     unknown_operators,
-    without_declared_types,
 )
 from workbench.io.deprecated import replace_deprecated
 from workbench.io.dims import bind_dims, name_unknown_dims
+from workbench.io.empty_results import collected_results, keep_collected
 from workbench.io.errors import LoadError
 from workbench.io.inference_crashes import check_calls
 from workbench.io.operand_ranks import check_operands
 from workbench.io.opset import to_opset
-from workbench.io.sparse import make_dense
+from workbench.io.own_bodies import add_own_bodies, take_own_bodies
+from workbench.io.sparse import keep_sparse, make_dense
 from workbench.io.streaming_proto import MalformedProtoError, TooDeepError, read_model
+from workbench.io.value_types import check_types, has_shape, with_types
 from workbench.io.weights import Files, mapped, note_read
-from workbench.ir import Edit, Graph
+from workbench.io.written_types import in_own_order, untrue_outputs
+from workbench.ir import DataType, Edit, Graph, constant_shape
 from workbench.ir.from_proto import NodeMetadata, from_proto, value_type
 from workbench.ir.preserved_metadata import Kept, kept_fields
 from workbench.ir.text import OPSET, parser_message
 from workbench.ir.to_proto import LARGE
-from workbench.ir.types import MAX_AXES
+from workbench.ir.types import MAX_AXES, MissingConstant, Shape
 from workbench.ops.channels_last import DOMAIN
+from workbench.ops.declared import use_declared_operators
 from workbench.ops.npu import CONVERSIONS
+from workbench.ops.own_functions import without_own_functions
+from workbench.opsets.lowering import newer_than
 
 _MAX_BRACKETS = 300  # ONNX's messages are nested at most 100 deep; a nested If takes 3 levels and 2 brackets
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|=>|#[^\n]*|[()\[\]{}<>]')
 _MAX_NAMED = 3  # inputs in one warning
+WITHOUT_BODY = "without a body, which no runtime runs"
 LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -107,7 +110,7 @@ def _load(
     files = Files(folder, data, may_lack=True)
     if model.ir_version == 0 and not model.opset_import and not model.HasField("graph"):
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
-    make_dense(model, files)
+    sparse = make_dense(model, files)
     check_model(model)
     kept = kept_fields(model)
     defaults = take_defaults(model, freeze_defaults)
@@ -116,30 +119,56 @@ def _load(
     read_small_weights(tensors, files)
     _replace_npu_conversions(nodes)
     name_unknown_dims(model)
-    unknown = unknown_operators(model, nodes)
+    declared_operators, faults = use_declared_operators()
+    unknown = unknown_operators(model, nodes, declared_operators)
     check_calls(model, nodes)
-    types = check_types(model, nodes)
+    types, collected = check_types(model, nodes), collected_results(model)
     types_of_outputs = ((output.name, value_type(output.type)) for output in model.graph.output)
     declared = {value: type_ for value, type_ in types_of_outputs if type_ is not None}
     deprecated = replace_deprecated(model, types)
     nodes = list(every_node(model)) if deprecated else nodes
-    if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
-        converted, conversion_warnings = model, unknown
-    else:
-        converted, conversion_warnings = to_opset(model, nodes, types, newest)
-        conversion_warnings = [*unknown, *conversion_warnings]
-    graph = _readable(with_types(converted, types), files, metadata)
+    own_bodies = take_own_bodies(model, nodes)
+    nodes = list(every_node(model)) if own_bodies else nodes
+
+    def at_one_opset(keep: Collection[str] = ()) -> tuple[Graph, ModelProto, list[str], list[str]]:
+        converted, reasons = to_opset(model, nodes, types, newest, keep=keep)
+        add_own_bodies(converted, own_bodies, opset_of(converted))
+        graph, without_body = without_own_functions(_readable(with_types(converted, types), files, metadata))
+        graph.file_opset = opset_of(model)
+        return graph, converted, reasons, without_body
+
+    graph, converted, conversion_warnings, without_body = at_one_opset()
+    unwritable = newer_than(graph, opset_of(model), EARLY)
+    if unwritable:
+        graph, converted, conversion_warnings, without_body = at_one_opset(unwritable)
+    if converted is not model:
+        _share_new_constants(graph, {*(t.name for t in tensors), *(v for node in nodes for v in node.output)})
     check_operands(graph)
     expanded = expand_prelu_operands(graph)
     graph.apply(Edit(types=types_with_open_sizes(graph)))
-    graph.file_opset = opset_of(model)
-    graph.kept = Kept(kept, {tensor.name: files.read(tensor) for tensor in defaults}, declared)
+    keep_collected(graph, collected)
+    keep_sparse(graph, sparse)
+    inputs, followed = (
+        {value: type_ for value in values if (type_ := graph.type(value)) is not None}
+        for values in (graph.inputs, graph.outputs)
+    )
+    graph.kept = Kept(
+        kept,
+        {tensor.name: files.read(tensor) for tensor in defaults},
+        {value: in_own_order(graph, value, type_) for value, type_ in declared.items()},
+        inputs,
+        {value: in_own_order(graph, value, type_) for value, type_ in followed.items()},
+    )
     graph.warnings = (
         *_missing_file_warnings(files),
         *_default_value_warnings(defaults),
         *deprecated,
+        *unknown,
+        *(faults if unknown else ()),
         *conversion_warnings,
         *expanded,
+        *_without_body_warnings(without_body),
+        *untrue_outputs(followed, declared),
     )
     graph.dims = bind_dims(graph, dims)
     if graph.dims and not _all_sizes_follow(graph):
@@ -189,7 +218,24 @@ def take_defaults(model: ModelProto, freeze: bool) -> list[TensorProto]:
 
 
 def _is_typed(info: onnx.ValueInfoProto) -> bool:
-    return _has_shape(info) and info.type.tensor_type.elem_type != TensorProto.UNDEFINED
+    return has_shape(info) and info.type.tensor_type.elem_type != TensorProto.UNDEFINED
+
+
+def _share_new_constants(graph: Graph, names: Collection[str]) -> None:
+    """Replace small constants that conversion made by equal ones of the file. names: of the file's values.
+
+    An older opset has them as attributes, and a file of it as little use for two equal ones as for one.
+    """
+    known = {
+        v: t for v, t in graph.constants.items() if t.dtype != DataType.STRING and not isinstance(t, MissingConstant)
+    }
+    small = {value: tensor for value, tensor in known.items() if tensor.nbytes <= LARGE}
+    first: dict[tuple[DataType, Shape, bytes], str] = {}
+    for value in sorted(small, key=lambda value: value not in names):
+        first.setdefault((small[value].dtype, constant_shape(small[value]), small[value].tobytes()), value)
+    equal = {v: first[t.dtype, constant_shape(t), t.tobytes()] for v, t in small.items() if v not in names}
+    replaced = {value: other for value, other in equal.items() if value != other and not graph.is_output(value)}
+    graph.apply(Edit(replace=replaced))
 
 
 def _missing_file_warnings(files: Files) -> list[str]:
@@ -215,6 +261,11 @@ def _default_value_warnings(defaults: Sequence[TensorProto]) -> list[str]:
         f"input '{name}' has a default value and stays an input; --freeze-defaults makes a constant of it"
         for name in names
     ]
+
+
+def _without_body_warnings(operators: Sequence[str]) -> list[str]:
+    more = f" and {len(operators) - 1} more" if len(operators) > 1 else ""
+    return [f"the file calls {operators[0]}{more} {WITHOUT_BODY}; the bodies were added"] if operators else []
 
 
 def _replace_npu_conversions(nodes: Iterable[NodeProto]) -> None:
@@ -266,61 +317,3 @@ def read_small_weights(tensors: Iterable[TensorProto], files: Files) -> None:
             tensor.raw_data = weight.tobytes()
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
-
-
-def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
-    """The model with the types of all values that follow from its inputs.
-
-    Declared types of other values are not reliable: exporters often write wrong ones (a Squeeze of [N,3] is declared as
-    [N,3], and is [3] if N is 1). Only their element type is kept, except for results of undefined operators, which keep
-    the whole type. types: of the model before opset conversion.
-    """
-    typed = infer_model(without_declared_types(model, types.nested), types.lengths)
-    result = ModelProto()
-    result.CopyFrom(model)
-    functions = {(f.domain, f.name) for f in model.functions}
-    main, *bodies = pairs = list(zip(every_graph(result, types.nested), every_graph(typed, types.nested), strict=True))
-    for graph, inferred in pairs:
-        sized = {i.name for i in inferred.value_info if _has_shape(i)}
-        undefined = {value for node in graph.node if not _is_defined(node, functions) for value in node.output}
-        only_declared = [_as_declared(i, undefined) for i in graph.value_info if i.name not in sized]
-        only_declared_names = {i.name for i in only_declared}
-        kept = (
-            [*only_declared, *(i for i in inferred.value_info if i.name not in only_declared_names)]
-            if only_declared
-            else inferred.value_info
-        )
-        del graph.value_info[:]
-        graph.value_info.extend(kept)
-        for output, inferred_value in zip(graph.output, inferred.output, strict=True):
-            if inferred_value.type.WhichOneof("value") is None or not _has_shape(inferred_value):
-                _as_declared(output, undefined if graph is main[0] else ())
-            else:
-                output.type.CopyFrom(inferred_value.type)
-    for body, inferred in bodies:
-        for value, inferred_value in zip(body.input, inferred.input, strict=True):
-            value.type.CopyFrom(inferred_value.type)
-    return result
-
-
-def _is_defined(node: NodeProto, functions: Collection[tuple[str, str]]) -> bool:
-    return node.domain in ("", "ai.onnx", *SCHEMA_DOMAINS) or (node.domain, node.op_type) in functions
-
-
-def _as_declared(info: onnx.ValueInfoProto, undefined: Collection[str]) -> onnx.ValueInfoProto:
-    """Remove from a declared type, in place, what is not reliable: its shape, unless its operator is undefined.
-
-    Symbols that an earlier inference generated mean other sizes than symbols of the same names generated here.
-    """
-    if not info.type.HasField("tensor_type"):
-        return info
-    if info.name not in undefined:
-        info.type.tensor_type.ClearField("shape")
-    for dim in info.type.tensor_type.shape.dim:
-        if dim.dim_param.startswith(MADE_UP):
-            dim.Clear()
-    return info
-
-
-def _has_shape(info: onnx.ValueInfoProto) -> bool:
-    return not info.type.HasField("tensor_type") or info.type.tensor_type.HasField("shape")

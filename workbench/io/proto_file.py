@@ -7,7 +7,7 @@ their files, as for graphs; metadata of nodes is left out.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +15,15 @@ from onnx import ModelProto, TensorProto, TypeProto
 
 from workbench.errors import reading
 from workbench.inference.shapes import infer_model
-from workbench.io.checks import check_model, every_node, every_tensor, without_declared_types
+from workbench.io.checks import check_model, every_node, every_tensor
 from workbench.io.errors import LoadError
 from workbench.io.exporting import LARGEST_FILE, outside_bytes, placed_in
 from workbench.io.inference_crashes import check_calls
 from workbench.io.onnx_file import read_small_weights
 from workbench.io.replacing import replacing_model
-from workbench.io.sparse import make_dense
+from workbench.io.sparse import SparseWeight, make_dense, make_sparse
 from workbench.io.streaming_proto import MalformedProtoError, read_model, write_message
+from workbench.io.value_types import without_declared_types
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Constant
 from workbench.ir.to_proto import THIS_FILE
@@ -32,10 +33,14 @@ ReadTensor = Callable[[TensorProto], Constant]
 
 @dataclass(frozen=True)
 class ProtoFile:
-    """A model without its large weights, and the function that reads these from their files."""
+    """A model without its large weights, and the function that reads these from their files.
+
+    sparse: weights that are dense in the model, and sparse in the file.
+    """
 
     model: ModelProto
     read: ReadTensor
+    sparse: tuple[SparseWeight, ...] = ()
 
 
 def open_proto(path: str | Path) -> ProtoFile:
@@ -59,13 +64,13 @@ def _opened(path: Path) -> ProtoFile:
     note_read(data)
     files = Files(path.parent, data)
     try:
-        make_dense(model, files)
+        sparse = make_dense(model, files)
         check_model(model)
         check_calls(model, every_node(model))
         read_small_weights(every_tensor(model), files)
     except LoadError as error:
         raise LoadError(f"{path.name}: {error}") from None
-    return ProtoFile(model, files.read)
+    return ProtoFile(model, files.read, tuple(sparse))
 
 
 def declared_types(model: ModelProto) -> dict[str, TypeProto]:
@@ -88,13 +93,15 @@ def is_typed(type_: TypeProto) -> bool:
     return bool(tensor.elem_type != TensorProto.UNDEFINED and tensor.HasField("shape"))
 
 
-def write_proto(path: str | Path, model: ModelProto, read: ReadTensor) -> None:
+def write_proto(path: str | Path, model: ModelProto, read: ReadTensor, sparse: Sequence[SparseWeight] = ()) -> None:
     """Write the model in chunks, with its weights inside or, above 2 GB, in an external file.
 
+    sparse: as in `ProtoFile`; the model's weights that are equal to one of these are written so.
     Files are replaced together or not at all. Raises OSError.
     """
     copy = ModelProto()
     copy.CopyFrom(model)
+    make_sparse(copy, sparse)
     external = [tensor for tensor in every_tensor(copy) if tensor.data_location == TensorProto.EXTERNAL]
     weights = [read(tensor) for tensor in external]
     with replacing_model(Path(path)) as draft, contextlib.ExitStack() as files:

@@ -21,7 +21,7 @@ from onnx import TensorProto
 from workbench.ir.from_proto import NodeMetadata, bodies
 from workbench.ir.graph import Graph
 from workbench.ir.to_proto import LARGE, THIS_FILE, TensorPlace, graph_parts, is_large, model_without_graph, write_node
-from workbench.ir.types import Constant
+from workbench.ir.types import Constant, SparseConstant
 
 MAX_DEPTH = 100  # protobuf's own limit of nesting
 
@@ -201,10 +201,11 @@ def _varint(number: int) -> bytes:
 # ---- writing ------------------------------------------------------------------------
 
 
-def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None, ir: int | None = None) -> None:
-    """Write the graph as a model. Only one node is in memory at a time, and no weight.
+def write_model(file: BinaryIO, graph: Graph, place_dense: TensorPlace | None = None, ir: int | None = None) -> None:
+    """Write the graph as a model. Only one node is in memory at a time, and no weight but those that are sparse, and
+    stay so.
 
-    place: as for `to_proto`. ir: the version of the format; None for the lowest that suffices.
+    place_dense: as for `to_proto`. ir: the version of the format; None for the lowest that suffices.
     """
     weights: list[Constant] = []
 
@@ -220,7 +221,11 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None, 
         parts = _filled(data, 0, len(data), kind, weights) if len(weights) > known else None
         return parts or (len(data), [data])
 
-    place = place or numbered
+    dense = place_dense or numbered
+
+    def place(tensor: Constant, name: str) -> Mapping[str, str] | onnx.SparseTensorProto | None:
+        return tensor.message if name and isinstance(tensor, SparseConstant) else dense(tensor, name)
+
     pieces: list[_Piece] = []
     length = 0
     for node in graph.nodes:

@@ -8,43 +8,24 @@ from typing import Any
 
 from onnx import AttributeProto, defs, helper
 
-# (operator, attribute): attributes whose default differs in an opset that graphs may have, since a model that cannot be
-# converted stays at its opset. Code that reads such an attribute names the default. (The Resize of opset 10 has other
-# operands too.)
-DEPENDS_ON_OPSET = frozenset(
-    {
-        ("GridSample", "mode"),  # "bilinear" before 20, "linear" since
-        ("Hardmax", "axis"),  # 1 before 13, -1 since
-        ("LogSoftmax", "axis"),
-        ("Softmax", "axis"),
-        ("RoiAlign", "coordinate_transformation_mode"),  # since 16; before it was always "output_half_pixel"
-    }
-)
-_DEPENDS = object()
-
 
 def default_of(op: str, attribute: str) -> Any:
     """The value of an omitted attribute; None if ONNX has no default, or does not define the operator.
 
-    Raises LookupError if the value depends on the opset.
+    A call of an opset with another default is in a domain of its own (`versioned.py`).
     """
-    default = _newest_defaults(op).get(attribute)
-    if default is _DEPENDS:
-        raise LookupError(f"the default of {op}'s {attribute} depends on the opset")
-    return default
+    return _newest_defaults(op).get(attribute)
 
 
 def with_defaults(op: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a call with defaults for those that it omits, unless a default depends on the opset."""
-    defaults = {name: value for name, value in _newest_defaults(op).items() if value is not _DEPENDS}
-    return {**defaults, **attributes}
+    """The attributes of a call with defaults for those that it omits."""
+    return {**_newest_defaults(op), **attributes}
 
 
 @cache
 def _newest_defaults(op: str) -> Mapping[str, Any]:
     domain, _, op_type = op.rpartition(".")
-    defaults = defaults_at(op_type, defs.onnx_opset_version(), domain)
-    return {name: _DEPENDS if (op, name) in DEPENDS_ON_OPSET else value for name, value in defaults.items()}
+    return defaults_at(op_type, defs.onnx_opset_version(), domain)
 
 
 @cache

@@ -36,6 +36,7 @@ class Edit:
     functions: model-local functions by key (None: removed).
     ranks:     positions of nodes in topological order, comparable with those of all nodes. `apply` sets them in
                inverses.
+    unused:    constants that stay though nothing uses them, as some of a file. `apply` sets them in inverses.
     """
 
     remove: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Edit:
     metadata: Mapping[str, str | None] = field(default_factory=dict)
     functions: Mapping[tuple[str, str, str], Function | None] = field(default_factory=dict)
     ranks: Mapping[str, float] = field(default_factory=dict, repr=False)
+    unused: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def is_empty(self) -> bool:

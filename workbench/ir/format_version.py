@@ -13,11 +13,12 @@ from onnx import helper
 
 from workbench.ir.function_calls import graphs_within
 from workbench.ir.graph import Graph
-from workbench.ir.types import DataType, OpaqueType, TensorType
+from workbench.ir.types import DataType, OpaqueType, SparseConstant, TensorType
 
 _OLDEST = 4  # before it each weight had to be an input
 _FUNCTIONS, _DEFAULTS_OF_FUNCTIONS, _OVERLOADS = 8, 9, 10
 _OPTIONAL, _DEVICES = 8, 11
+_SPARSE = 6
 _TYPE_VERSIONS: Mapping[DataType, int] = {
     **dict.fromkeys((DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ, DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ), 9),
     **dict.fromkeys((DataType.UINT4, DataType.INT4), 10),
@@ -43,6 +44,8 @@ def _versions_of_values(graph: Graph) -> Iterator[int]:
     for part in graphs_within(graph, graph.functions):
         for dtype in {tensor.dtype for tensor in part.constants.values()}:
             yield _TYPE_VERSIONS.get(dtype, 0)
+        if any(isinstance(tensor, SparseConstant) for tensor in part.constants.values()):
+            yield _SPARSE
         for type_ in set(map(_kind, part.types.values())):
             yield _OPTIONAL if type_ is None else _TYPE_VERSIONS.get(type_, 0)
 

@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from workbench.ir.edit import Edit
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node
+from workbench.ir.types import Constant, constant
 
 Key = tuple[str, str, str]  # domain, name and overload of a function
+# The attributes with which a Constant may hold numbers of the function's attributes, with their element types.
+_HELD = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
 def function_key(node: Node) -> Key:
@@ -35,16 +40,31 @@ def body_of_call(body: Graph, function: Function, call: Node) -> Graph:
 
 
 def with_attribute_values(body: Graph, values: Mapping[str, Any]) -> Graph:
-    """The body with attribute references replaced by values; a reference without a value is omitted."""
+    """The body with attribute references replaced by values; a reference without a value is omitted.
+
+    A Constant that held such a value becomes a constant of the graph.
+    """
+    nodes = [_with_values(node, values) for node in body.nodes]
+    held = {node.outputs[0]: tensor for node in nodes if (tensor := _held(node)) is not None}
     return Graph(
         name=body.name,
         inputs=body.inputs,
         outputs=body.outputs,
-        nodes=[_with_values(node, values) for node in body.nodes],
-        constants=body.constants,
+        nodes=[node for node in nodes if node.outputs[0] not in held],
+        constants={**body.constants, **held},
         types=body.types,
         opset_imports=body.opset_imports,
+        kept=body.kept,
     )
+
+
+def _held(node: Node) -> Constant | None:
+    """The numbers of a Constant that held an attribute of the function; None for any other node."""
+    if node.op != "Constant" or len(node.attributes) != 1:
+        return None
+    ((key, value),) = node.attributes.items()
+    dtype = _HELD.get(key)
+    return None if dtype is None or isinstance(value, AttrRef) else constant(np.array(value, dtype), node.outputs[0])
 
 
 def _with_values(node: Node, values: Mapping[str, Any]) -> Node:

@@ -241,6 +241,7 @@ class Graph(Body):
         touched = {v for n in (*removed.values(), *inserted.values()) for v in (*n.operands, *n.outputs) if v}
         touched |= {*edit.constants, *edit.types}
         constants_before = {v: self._constants.get(v) for v in touched}
+        unused_before = frozenset(v for v in touched if v in self._constants and self._is_unused(v))
         types_before = {v: self._types.get(v) for v in touched}
         ranks_before = {name: self._rank[name] for name in removed}
         if not removed and not inserted:
@@ -258,7 +259,7 @@ class Graph(Body):
         update(self._constants, edit.constants)
         update(self._types, edit.types)
         metadata, functions = update(self.metadata, edit.metadata), update(self.functions, edit.functions)
-        self._drop_unused(touched)
+        self._drop_unused(touched - edit.unused)
         return Edit(
             remove=tuple(inserted),
             insert=tuple(removed.values()),
@@ -267,6 +268,7 @@ class Graph(Body):
             metadata=metadata,
             functions=functions,
             ranks={**moved, **ranks_before},
+            unused=unused_before,
         )
 
     def _lowered(self, edit: Edit) -> tuple[dict[str, Node], dict[str, Node]]:
@@ -392,9 +394,12 @@ class Graph(Body):
             self._ranks = sorted(self._rank.values())
             self._sorted = None
 
+    def _is_unused(self, value: str) -> bool:
+        return value not in self._users and value not in self._output_set
+
     def _drop_unused(self, values: Iterable[str]) -> None:
         for value in values:
-            if value not in self._users and value not in self._output_set:
+            if self._is_unused(value):
                 self._constants.pop(value, None)
             if value not in self._producer and value not in self._input_set:
                 self._types.pop(value, None)

@@ -103,7 +103,6 @@ class Node:
         """The attribute; if it is omitted, `default` or else ONNX's default.
 
         default: for operators and attributes without a default in ONNX.
-        Raises LookupError if there is no `default` and ONNX's depends on the opset.
         """
         value = self.attributes.get(name, default)
         return default_of(self.op, name) if value is None else value

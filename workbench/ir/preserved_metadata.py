@@ -22,11 +22,14 @@ class Kept:
     """model: a message with these fields only. defaults: default values, by input.
 
     outputs: the types that the file declares for its outputs; they are written on export and not used otherwise.
+    inputs:  the types of its inputs. followed: those of its outputs that follow from them.
     """
 
     model: ModelProto = field(default_factory=ModelProto)
     defaults: Mapping[str, Constant] = field(default_factory=dict)
     outputs: Mapping[str, ValueType] = field(default_factory=dict)
+    inputs: Mapping[str, ValueType] = field(default_factory=dict)
+    followed: Mapping[str, ValueType] = field(default_factory=dict)
 
 
 def kept_fields(model: ModelProto) -> ModelProto:

@@ -14,6 +14,7 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    SparseTensorProto,
     TensorAnnotation,
     TensorProto,
     TypeProto,
@@ -30,8 +31,9 @@ _PART = 256  # values in one message: a message takes ten times the memory of it
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
 LARGE = 1024  # bytes; smaller tensors (shapes, axes, scales) stay in the message
 
-# (constant, name; "" for an attribute's) -> the `external_data` entries that locate its elements, or None.
-TensorPlace = Callable[[Constant, str], Mapping[str, str] | None]
+# (constant, name; "" for an attribute's) -> the `external_data` entries that locate its elements, the sparse tensor to
+# write instead, or None.
+TensorPlace = Callable[[Constant, str], Mapping[str, str] | SparseTensorProto | None]
 
 
 def inside(tensor: Constant, name: str) -> None:
@@ -49,6 +51,13 @@ def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True
     for node in graph.nodes:
         write_node(model.graph.node.add(), node, (graph,), place, metadata=metadata)
     return model
+
+
+def function_proto(function: Function) -> FunctionProto:
+    """The function as a message, with the elements of its constants."""
+    proto = FunctionProto()
+    _write_function(proto, function, inside, metadata=False)
+    return proto
 
 
 def structure(graph: Graph, location: str = THIS_FILE, ir: int | None = None) -> ModelProto:
@@ -106,7 +115,7 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
             _write_tensor(part.initializer.add(), tensor, value, place)
     for name, tensor in _used_constants(graph):
         write_value(part.value_info.add(), name, graph.type(name))
-        _write_tensor(part.initializer.add(), tensor, name, place)
+        _write_weight(part, tensor, name, place)
         if len(part.value_info) == _PART:
             yield part
             part = GraphProto()
@@ -207,9 +216,18 @@ def _tensor_type(element: int, shape: Shape) -> TypeProto:
     return proto
 
 
+def _write_weight(part: GraphProto, tensor: Constant, name: str, place: TensorPlace) -> None:
+    entries = place(tensor, name)
+    if not isinstance(entries, SparseTensorProto):
+        _write_tensor(part.initializer.add(), tensor, name, lambda *_: entries)
+        return
+    part.sparse_initializer.add().CopyFrom(entries)
+    part.sparse_initializer[-1].values.name = name
+
+
 def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: TensorPlace) -> None:
     entries = place(tensor, name)
-    if entries is None:
+    if entries is None or isinstance(entries, SparseTensorProto):
         if isinstance(tensor, MissingConstant):
             tensor.numpy()  # raises what says which file is missing; serializing would hide it
         onnx_ir.serde.serialize_tensor_into(proto, tensor)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 import onnx_ir
-from onnx import TypeProto
+from onnx import SparseTensorProto, TypeProto
 
 DataType = onnx_ir.DataType
 Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from the file or memory map on access
@@ -101,6 +101,17 @@ def lazy_constant(compute: Callable[[], np.ndarray], dtype: DataType, shape: tup
 
 class MissingConstant(onnx_ir.LazyTensor):
     """A constant of which only name and type are known: reading its elements raises."""
+
+
+class SparseConstant(onnx_ir.LazyTensor):
+    """A constant that is dense here and that its file holds as a sparse tensor.
+
+    message: that tensor, its elements inside.
+    """
+
+    def __init__(self, dense: Constant, message: SparseTensorProto) -> None:
+        super().__init__(lambda: dense, dtype=dense.dtype, shape=onnx_ir.Shape(constant_shape(dense)))
+        self.message = message
 
 
 def rearranged_constant(

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from workbench.solvers.integer_program import IntegerProgram, IntegerSolution
-    from workbench.solvers.minimum_cut import CutProblem
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -31,44 +26,23 @@ class OperatorTime:
 
 
 @dataclass(frozen=True)
-class SolvedCut:
-    """A choice of layouts as a minimum cut.
-
-    names:  by choice, the operator whose layout it decides; None for what has one layout only, or is a Transpose.
-    always: the cost of transposes that no choice affects.
-    """
-
-    problem: CutProblem
-    names: tuple[str | None, ...]
-    always: int
-
-
-@dataclass(frozen=True)
-class SolvedProgram:
-    """A choice of layouts as an integer program. always: as in `SolvedCut`."""
-
-    problem: IntegerProgram
-    solution: IntegerSolution
-    always: int
-
-
-@dataclass(frozen=True)
 class LayoutFacts:
     """weigh:       the unit of cost: "bytes", "count" (of transposes) or "time"; None if nothing was proved.
     over:        the class of choices that were searched, as a subject that denies: "no choice between NCHW and NHWC".
                  `sentence` begins with it: "no choice between NCHW and NHWC moves less than 18 bytes, and ...".
+    beyond:      choices of another class that may cost less, as a subject; "" if no strategy searches any.
     unknown:     the number of transposes of unknown size; if there are any, nothing is proved.
     inexact:     why no bound holds, as a clause; "" if there is no such reason.
     lower_bound: a lower bound over those choices, in bytes, transposes or nanoseconds; None if unknown.
     certified:   whether the result reaches the lower bound.
     gap:         the relative gap between cost and lower bound, if the search reports it.
     device:      where operators were timed; "" if none was. times: the results.
-    solved:      the problem and its solution, of which a certificate keeps what its checker needs to confirm the bound;
-                 see `workbench.certification.bounds`.
+    demanded:    the operators whose layout the target demands, by name; a bound holds where these keep it.
     """
 
     weigh: str | None = None
     over: str = ""
+    beyond: str = ""
     unknown: int = 0
     inexact: str = ""
     lower_bound: int | None = None
@@ -76,7 +50,7 @@ class LayoutFacts:
     gap: float | None = None
     device: str = ""
     times: tuple[OperatorTime, ...] = ()
-    solved: SolvedCut | SolvedProgram | None = field(default=None, repr=False, compare=False)
+    demanded: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -92,6 +66,9 @@ class LayoutFacts:
         reached = "exactly that" if self.certified else "more"
         if self.gap:
             reached += f"; the bound is {self.gap:.1%} below that"
+        if self.beyond and self.lower_bound:
+            costs_less = {"bytes": "move less", "count": "leave fewer", "time": "take less"}[str(self.weigh)]
+            reached += f"; {self.beyond} may {costs_less}"
         if self.weigh == "time":
             bound = f"{self.lower_bound / 1e6:,.3f} ms, as operators were timed on {self.device}"
             return f"{self.over} takes less than {bound}, and this takes {reached}"

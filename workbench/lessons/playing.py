@@ -21,6 +21,7 @@ from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline,
 from workbench.lessons.pictures import Picture, picture_of
 from workbench.lessons.stop_text import EXPRESSION, StopText, stop_text
 from workbench.pipeline.pipeline import Pipeline
+from workbench.pipeline.run_limits import limits_of
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.contexts import pass_context
 from workbench.registry.pass_choice import choose
@@ -131,7 +132,8 @@ class _Player:
         pipeline = _pipeline(lesson_pipeline)
         for absent in filter(lambda pass_: pass_.missing(), pipeline.passes):
             raise _Fault("passes", f"{absent.name} cannot act here: {absent.missing()}")
-        context = pass_context(lesson_pipeline.profile, mode=lesson_pipeline.mode)
+        limits = limits_of(graph, mode=lesson_pipeline.mode)
+        context = pass_context(lesson_pipeline.profile, mode=lesson_pipeline.mode, limits=limits)
         history = _as_fault("passes", lambda: run_pipeline(graph, pipeline, context))
         return _PipelineRun(model, pipeline.passes, history)
 

@@ -9,6 +9,8 @@ from workbench.ir import Graph, Node
 from workbench.memory.order import lowest_peak
 from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
 
+FILE_ORDER = "file"
+
 
 def _file_order(graph: Graph) -> Sequence[Node]:
     return graph.nodes
@@ -57,7 +59,7 @@ def _lowest_peak(graph: Graph) -> Sequence[Node]:
 
 
 ORDERS: Mapping[str, Callable[[Graph], Sequence[Node]]] = {
-    "file": _file_order,
+    FILE_ORDER: _file_order,
     "depth_first": _depth_first,
     "breadth_first": _breadth_first,
     "lowest_peak": _lowest_peak,

@@ -25,7 +25,7 @@ class Counts:
     transposes: int
     elements_moved: int
     bytes_moved: int
-    unknown: int = 0
+    unknown: int
 
 
 def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:

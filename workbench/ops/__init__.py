@@ -4,7 +4,17 @@ Families are the files that register operators with `@operator`. `permutation/` 
 layout parts of their contracts share.
 """
 
-from workbench.ops.contract import Call, Contract, contract_of, contracts, fusion_kind_of, layout_of, operator
+from workbench.ops.contract import (
+    Call,
+    Contract,
+    contract_by_name,
+    contract_of,
+    contracts,
+    fusion_kind_of,
+    is_pure,
+    layout_of,
+    operator,
+)
 from workbench.ops.permutation.kinds import Layout, NotPermutable, PermutedCall
 
 __all__ = [
@@ -13,9 +23,11 @@ __all__ = [
     "Layout",
     "NotPermutable",
     "PermutedCall",
+    "contract_by_name",
     "contract_of",
     "contracts",
     "fusion_kind_of",
+    "is_pure",
     "layout_of",
     "operator",
 ]

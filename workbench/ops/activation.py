@@ -77,9 +77,9 @@ def selu(call: Call, x: torch.Tensor) -> torch.Tensor:
 
 @_activation("Gelu", 8)
 def gelu(call: Call, x: torch.Tensor) -> torch.Tensor:
-    return torch.where(
-        x > 10, x, F.gelu(x, approximate=call.attr("approximate", "none"))
-    )  # torch's overflows on the way
+    # torch's kernel overflows on the way for the largest numbers, and oneDNN's for AVX2 loses the sign of -0.0.
+    curve = F.gelu(x, approximate=call.attr("approximate", "none"))
+    return torch.where(x > 10, x, curve.copysign(x))
 
 
 @_activation("Mish", 6)
@@ -115,17 +115,17 @@ def shrink(call: Call, x: torch.Tensor) -> torch.Tensor:
 
 @_activation("Softmax", 5, SOFTMAX, FUSABLE)
 def softmax(call: Call, x: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(x, call.attr("axis", -1))
+    return torch.softmax(x, call.attr("axis"))
 
 
 @_activation("LogSoftmax", 6, SOFTMAX, FUSABLE)
 def log_softmax(call: Call, x: torch.Tensor) -> torch.Tensor:
-    return torch.log_softmax(x, call.attr("axis", -1))
+    return torch.log_softmax(x, call.attr("axis"))
 
 
 @_activation("Hardmax", 1, SOFTMAX, FUSABLE)
 def hardmax(call: Call, x: torch.Tensor) -> torch.Tensor:
-    axis = call.attr("axis", -1)
+    axis = call.attr("axis")
     if not x.numel():
         return x
     hot = torch.zeros_like(x).scatter(axis, index_of_largest(x, axis, True), 1)

@@ -36,7 +36,7 @@ BLOCKS = (8, 16)
 BLOCKED_LAYOUTS = tuple(f"NCHW{block}c" for block in BLOCKS)
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 OPERATORS = ("Conv", *POOLS, "BatchNormalization")
-OLDEST_BLOCKED_OPSET = 15  # the first whose Shape can return a part of the dims
+OLDEST_BLOCKED_OPSET = 15  # the first whose Shape can return a part of the dims, which conversions ask for
 _NAME = re.compile(rf"({'|'.join(OPERATORS)})(_NCHW)?_NCHW({'|'.join(map(str, BLOCKS))})c")
 
 
@@ -70,33 +70,58 @@ def parse_blocked(domain: str, op_type: str) -> Blocked | None:
 
 # ---- bodies ---------------------------------------------------------------------------
 
+_BODY = """<domain: "{domain}", opset_import: ["": {opset}]>
+{name} <{attributes}> ({inputs}) => (y) {{
+    block = Constant <value = int64[1] {{{block}}}> ()
+    zero = Constant <value = int64[1] {{0}}> ()
+    one = Constant <value = int64[1] {{1}}> ()
+    rest = Constant <value = int64[1] {{-1}}> ()
+    spatial = Constant <value = int64[2] {{2, 3}}> ()
+    {unblock}
+    result = {op_type} <{references}> ({operands})
+    {blocked}
+}}"""
 _UNBLOCK = """
     x_apart = Transpose <perm = [0, 1, 4, 2, 3]> (x)
-    x_batch = Shape <start = 0, end = 1> (x)
-    x_blocks = Shape <start = 1, end = 2> (x)
+    x_dims = Shape (x)
+    x_batch = Gather (x_dims, zero)
+    x_blocks = Gather (x_dims, one)
     x_channels = Mul (x_blocks, block)
-    x_image = Shape <start = 2, end = 4> (x)
+    x_image = Gather (x_dims, spatial)
     x_shape = Concat <axis = 0> (x_batch, x_channels, x_image)
     image = Reshape (x_apart, x_shape)
 """
-_BODY = """<domain: "{domain}", opset_import: ["": {opset}]>
-{name} <{attributes}> ({inputs}) => (y) {{
-    block = Constant <value_ints = [{block}]> ()
-    {unblock}
-    result = {op_type} <{references}> ({operands})
-    y_batch = Shape <start = 0, end = 1> (result)
-    y_channels = Shape <start = 1, end = 2> (result)
+_BLOCK = """
+    y_dims = Shape (result)
+    y_batch = Gather (y_dims, zero)
+    y_channels = Gather (y_dims, one)
     y_blocks = Div (y_channels, block)
-    y_image = Shape <start = 2, end = 4> (result)
+    y_image = Gather (y_dims, spatial)
     y_shape = Concat <axis = 0> (y_batch, y_blocks, block, y_image)
     y_apart = Reshape (result, y_shape)
     y = Transpose <perm = [0, 1, 3, 4, 2]> (y_apart)
-}}"""
+"""
+# The same for ONNX's shape inference, which follows no arithmetic of symbols: Reshapes copy dims of the same axes (0)
+# and find the channels (-1), which ONNX Runtime does not in an empty batch.
+_UNBLOCK_TYPE = """
+    x_last = Transpose <perm = [0, 2, 3, 1, 4]> (x)
+    x_shape = Concat <axis = 0> (zero, zero, zero, rest)
+    x_joined = Reshape (x_last, x_shape)
+    image = Transpose <perm = [0, 3, 1, 2]> (x_joined)
+"""
+_BLOCK_TYPE = """
+    y_last = Transpose <perm = [0, 2, 3, 1]> (result)
+    y_shape = Concat <axis = 0> (zero, zero, zero, rest, block)
+    y_apart = Reshape (y_last, y_shape)
+    y = Transpose <perm = [0, 3, 1, 2, 4]> (y_apart)
+"""
 _TYPE_NAMES = {1: "float", 2: "int", 3: "string", 6: "floats", 7: "ints"}  # names of ONNX's AttributeType
 
 
-def blocked_function(op_type: str, opset: int) -> Function:
-    """The function that defines `workbench.<op_type>`, valid at `opset` (15 or later).
+def blocked_function(op_type: str, opset: int, of_types: bool = False) -> Function:
+    """The function that defines `workbench.<op_type>`, valid at `opset`.
+
+    of_types: whether it is one of which ONNX infers the type for symbolic dims too.
 
     Raises ValueError for a name that is not a blocked operator's.
     """
@@ -112,7 +137,8 @@ def blocked_function(op_type: str, opset: int) -> Function:
         attributes=", ".join(plain.attributes),
         inputs=", ".join(inputs),
         block=parts.block,
-        unblock="" if parts.reads_nchw else _UNBLOCK,
+        unblock="" if parts.reads_nchw else _UNBLOCK_TYPE if of_types else _UNBLOCK,
+        blocked=_BLOCK_TYPE if of_types else _BLOCK,
         op_type=parts.op_type,
         references=", ".join(f"{name}: {_TYPE_NAMES[type_]} = @{name}" for name, type_ in plain.attributes.items()),
         operands=", ".join(inputs if parts.reads_nchw else ("image", *inputs[1:])),

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeAlias, TypeVar
 
+from onnx import defs
+
 from workbench.ir import Graph, Node, TensorType
 from workbench.ops.fusion_kinds import OPAQUE, FusionKind, KindOfNode
 from workbench.ops.permutation.kinds import LAYOUT_BARRIER, Layout
@@ -49,7 +51,6 @@ class Call(Protocol):
 
     node: Node
     device: torch.device
-    opset: int  # version of the operator's domain
     is_narrowed: bool  # whether the run computes the graph's float32 in a narrower type
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -82,6 +83,7 @@ class Contract:
     stand_in: for an operator that ONNX does not define, nodes of ONNX's operators whose
               results have the types of its results, for inference. None: ONNX infers
               them, or they stay unknown.
+    pure:     whether equal calls give equal results.
     """
 
     op: str
@@ -92,6 +94,7 @@ class Contract:
     flops: FlopCount | None = None
     host_inputs: tuple[int, ...] = ()
     stand_in: StandIn | None = None
+    pure: bool = True
 
     def count_flops(self, node: Node, inputs: Types, outputs: Types) -> int | None:
         """FLOPs of the call; None if a shape is unknown."""
@@ -102,6 +105,7 @@ class Contract:
 
 
 _TABLE: dict[str, Contract] = {}
+_DECLARED: dict[str, Contract] = {}  # of operators that the user declares, as last read
 
 
 def operator(
@@ -134,9 +138,28 @@ def contracts() -> Mapping[str, Contract]:
     return _TABLE
 
 
+def set_declared(declared: Mapping[str, Contract]) -> None:
+    """The contracts of operators that the user declares, in place of earlier ones."""
+    _DECLARED.clear()
+    _DECLARED.update(declared)
+
+
 def contract_of(node: Node) -> Contract | None:
-    """The contract of the node's operator; None if there is none."""
-    return contracts().get(node.op)
+    """The contract of the node's operator, of the workbench or declared by the user; None if there is none."""
+    return contract_by_name(node.op)
+
+
+def contract_by_name(op: str) -> Contract | None:
+    return contracts().get(op) or _DECLARED.get(op)
+
+
+def is_pure(node: Node) -> bool:
+    """Whether equal calls of the operator, with no random numbers of its own, give equal results.
+
+    An operator that nothing defines may do anything.
+    """
+    contract = contract_of(node)
+    return bool(defs.has(node.op_type, node.domain)) if contract is None else contract.pure
 
 
 def layout_of(node: Node) -> Layout:

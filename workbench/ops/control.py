@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from workbench.ir import Graph
+from workbench.ir import Graph, TensorType
 from workbench.ops.contract import Call, Value, operator
-from workbench.ops.dtypes import UnsupportedByTorch, torch_dtype
+from workbench.ops.dtypes import torch_dtype
 from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import LAYOUT_BARRIER
@@ -43,9 +43,9 @@ def loop(
 
 
 def _result_without_iterations(call: Call, body: Graph, value: str) -> torch.Tensor:
-    """A result of the body, stacked over no iterations; dims that its type does not fix are 0 too."""
-    type_ = body.tensor_type(value)
-    if type_ is None:
+    """A result of the body, stacked over no iterations; dims that its type in the file does not fix are 0 too."""
+    type_ = body.kept.outputs.get(value, body.type(value))
+    if not isinstance(type_, TensorType):
         return torch.zeros(0, device=call.device)
     sizes = [dim if isinstance(dim, int) else 0 for dim in type_.shape or ()]
     return torch.zeros((0, *sizes), dtype=torch_dtype(type_.dtype), device=call.device)
@@ -57,8 +57,6 @@ def scan(call: Call, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
     operands: the initial states, then the tensors that are scanned.
     """
-    if call.opset < 9 or operands[0] is None:
-        raise UnsupportedByTorch("before opset 9 Scan has a batch axis")
     body: Graph = call.attr("body")
     count: int = call.attr("num_scan_inputs")
     states, scanned = operands[: len(operands) - count], operands[len(operands) - count :]

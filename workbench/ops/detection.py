@@ -82,7 +82,7 @@ def roi_align(call: Call, x: torch.Tensor, boxes: torch.Tensor, images: torch.Te
     x: [N, C, H, W], boxes: [B, 4], images: [B] -> [B, C, output_height, output_width]
     """
     scale, ratio = call.attr("spatial_scale"), call.attr("sampling_ratio")
-    centred = call.attr("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "") == "half_pixel"
+    centred = call.attr("coordinate_transformation_mode") == "half_pixel"
     cells = call.attr("output_height"), call.attr("output_width")
     is_max = call.attr("mode") == "max"
     results = []

@@ -8,16 +8,15 @@ ONNX's Transpose when a file is opened; `concat` and `pad` are ONNX's Concat and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Concatenate, TypeAlias
 
 import onnx
 from onnx import parser
 
-from workbench.ir import Function, Graph, Node
+from workbench.ir import Function, Node
 from workbench.ir.from_proto import from_proto
-from workbench.ir.function_calls import Key, function_key, graphs_within
 from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse
 from workbench.ir.text import OPSET
 from workbench.ops.blocked import blocked_function, parse_blocked
@@ -41,8 +40,8 @@ from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.layout_sensitive import CONV_WEIGHTS, layout_sensitive_operator
 from workbench.ops.lazy import F, torch
 from workbench.ops.permuted_images import OWN_SENSITIVE, channels_last_layout
+from workbench.ops.sample_normalization import SAMPLE_NORM_BODIES
 from workbench.ops.silu import SILU_BODIES
-from workbench.ops.unused_parameters import without_unused_parameters
 from workbench.ops.windows import Window, torch_pads
 
 _BODIES = """
@@ -139,6 +138,7 @@ _FUSED = {
     **FUSED_CONV_BODIES,
     **FUSED_PRODUCT_BODIES,
     **FUSED_NORM_BODIES,
+    **SAMPLE_NORM_BODIES,
     **SILU_BODIES,
 }
 _PLAIN = frozenset({*OWN_SIGNATURES, *CONVERSIONS, *_FUSED})  # operators that are not a form of another
@@ -159,9 +159,11 @@ def is_own(op_type: str) -> bool:
     return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
 
 
-def own_function(op_type: str, opset: int = OPSET) -> Function:
+@cache
+def own_function(op_type: str, opset: int = OPSET, of_types: bool = False) -> Function:
     """The function that defines `workbench.<op_type>`, valid at `opset`.
 
+    of_types: whether it is for type inference, and not to be run.
     Raises KeyError if there is none.
     """
     if not is_own(op_type):
@@ -169,7 +171,7 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
     if op_type in _PLAIN:
         return _plain_functions(opset)[op_type]
     if parse_blocked(DOMAIN, op_type) is not None:
-        return blocked_function(op_type, opset)
+        return blocked_function(op_type, opset, of_types)
     return channels_last_function(op_type, opset)
 
 
@@ -183,39 +185,6 @@ def _plain_functions(opset: int) -> Mapping[str, Function]:
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.extend(functions)
     return {function.name: function for function in from_proto(model).functions.values()}
-
-
-def with_own_functions(graph: Graph) -> Graph:
-    """The graph with the functions that it calls, those of the domain "workbench" included, and their imports.
-
-    Returns the graph itself if it has no functions and needs none. Functions that are not called are removed, as by
-    TVM's RemoveUnusedFunctions.
-    """
-    opset = graph.opset_imports.get("") or OPSET
-    functions: dict[Key, Function] = {}
-    waiting = list(_every_node(graph, {}))
-    while waiting:
-        node = waiting.pop()
-        key = function_key(node)
-        function = functions.get(key) or graph.functions.get(key)
-        if function is None and node.domain == DOMAIN and is_own(node.op_type):
-            function = own_function(node.op_type, opset)
-        if function is None or function.key in functions:
-            continue
-        functions[function.key] = function
-        waiting.extend(_every_node(function.graph, {}))
-    imports = dict(graph.opset_imports)
-    for node in _every_node(graph, functions):
-        imports.setdefault(node.domain, opset if node.domain == "" else 1)
-    if not functions and not graph.functions and imports == graph.opset_imports:
-        return graph
-    result = graph.copy()
-    result.functions, result.opset_imports = functions, imports
-    return without_unused_parameters(result)
-
-
-def _every_node(graph: Graph, functions: Mapping[Key, Function]) -> Iterator[Node]:
-    return (node for part in graphs_within(graph, functions) for node in part.nodes)
 
 
 # ---- contracts --------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def blocked_form(graph: Graph, node: Node, layout: str, block: int) -> BlockedFo
     """
     if (graph.opset_imports.get("") or OLDEST_BLOCKED_OPSET) < OLDEST_BLOCKED_OPSET:
         raise NotPermutable(
-            f"{node} has an opset before {OLDEST_BLOCKED_OPSET}, and functions of blocked operators need its Shape"
+            f"{node} has an opset before {OLDEST_BLOCKED_OPSET}, and conversions to blocks need its Shape"
         )
     if not may_be_blocked(node.op) or sorted(layout) != sorted(_IMAGE):
         raise NotPermutable(f"{node} has no form in NCHW{block}c")

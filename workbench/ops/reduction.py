@@ -119,7 +119,12 @@ def index_of_largest(x: torch.Tensor, axis: int, keep: bool, last: bool = False)
     ONNX Runtime keeps a running maximum, so that a NaN is ignored unless it is at index 0, where it is the result.
     """
     numbers = x.nan_to_num(-math.inf, math.inf, -math.inf) if x.dtype.is_floating_point else x
-    index = numbers.shape[axis] - 1 - numbers.flip(axis).argmax(axis, True) if last else numbers.argmax(axis, True)
+    if last:
+        if x.dtype.is_floating_point:  # a NaN is not equal even to the -inf in its place
+            numbers = (x == numbers.amax(axis, True)).byte()
+        index = numbers.shape[axis] - 1 - numbers.flip(axis).argmax(axis, True)
+    else:
+        index = numbers.argmax(axis, True)
     if x.dtype.is_floating_point:
         index = torch.where(x.narrow(axis, 0, 1).isnan(), 0, index)
     return index if keep else index.squeeze(axis)

@@ -25,9 +25,7 @@ def dft(
 
     x: [*A, L, *B, 1] or [*A, L, *B, 2] -> [*A, K, *B, 2] or [*A, K, *B, 1]
     """
-    # Before opset 20 the axis is an attribute.
-    axis = call.attr("axis", 1 if call.opset < 20 else -2) if axis_input is None else int(axis_input)
-    axis %= x.dim()
+    axis = (-2 if axis_input is None else int(axis_input)) % x.dim()
     signal = _complex(x)
     count = None if length is None else int(length)
     onesided, inverse = call.attr("onesided"), call.attr("inverse")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from onnx import AttributeProto
 
 from workbench.ir import Node
 from workbench.ir.node import AttrRef
@@ -31,6 +32,11 @@ def _attribute(node: Node, name: str, default: Any = None) -> Any:
     if isinstance(value, AttrRef):
         raise NoOlderForm
     return value
+
+
+def _as_attribute(scope: Scope, value: str) -> tuple[int, ...] | AttrRef:
+    """The integers of an operand as an attribute, which may refer to one of the function around the call."""
+    return scope.reference(value, AttributeProto.INTS) or _numbers(scope, value)
 
 
 def _numbers(scope: Scope, value: str) -> tuple[int, ...]:
@@ -60,13 +66,16 @@ def _refuse_unless(holds: bool) -> None:
 
 def _axes_as_attribute(node: Node, scope: Scope) -> list[Node]:
     noop = _attribute(node, "noop_with_empty_axes")
-    axes = _numbers(scope, _operand(node, 1)) if _operand(node, 1) else ()
+    axes = _as_attribute(scope, _operand(node, 1)) if _operand(node, 1) else ()
     _refuse_unless(bool(axes) or (not noop and not _operand(node, 1)))
     return [_changed(node, 1, ("noop_with_empty_axes",), {"axes": axes} if axes else None)]
 
 
 def _nonnegative_axes(node: Node, scope: Scope) -> list[Node]:
-    entries = {key: _attribute(node, key) for key in ("axis", "axes") if key in node.attributes}
+    entries = {key: node.attributes[key] for key in ("axis", "axes") if key in node.attributes}
+    if scope.file_opset is not None and scope.file_opset < 11:  # a function's attribute was no negative axis there
+        entries = {key: value for key, value in entries.items() if not isinstance(value, AttrRef)}
+    _refuse_unless(not any(isinstance(value, AttrRef) for value in entries.values()))
     if all(axis >= 0 for value in entries.values() for axis in np.atleast_1d(value)):
         return [node]
     rank = scope.rank(node.inputs[0]) + (len(entries["axes"]) if node.op_type == "Unsqueeze" else 0)
@@ -103,7 +112,7 @@ def _split_18(node: Node, scope: Scope) -> list[Node]:
 
 def _split_13(node: Node, scope: Scope) -> list[Node]:
     split = _operand(node, 1)
-    return [_changed(node, 1, add={"split": _numbers(scope, split)} if split else None)]
+    return [_changed(node, 1, add={"split": _as_attribute(scope, split)} if split else None)]
 
 
 def _clip_11(node: Node, scope: Scope) -> list[Node]:
@@ -127,7 +136,7 @@ def _pad_18(node: Node, scope: Scope) -> list[Node]:
 
 def _pad_11(node: Node, scope: Scope) -> list[Node]:
     value = {"value": _number(scope, node.inputs[2])} if _operand(node, 2) else {}
-    return [_changed(node, 1, add={"pads": _numbers(scope, node.inputs[1]), **value})]
+    return [_changed(node, 1, add={"pads": _as_attribute(scope, node.inputs[1]), **value})]
 
 
 def _slice_10(node: Node, scope: Scope) -> list[Node]:
@@ -148,31 +157,36 @@ def _dropout_12(node: Node, scope: Scope) -> list[Node]:
 
 
 def _dft_20(node: Node, scope: Scope) -> list[Node]:
-    axis = _numbers(scope, node.inputs[2])[0] if _operand(node, 2) else -2
-    return [_changed(node, 2 if _operand(node, 1) else 1, add={"axis": axis % scope.rank(node.inputs[0])})]
+    held = scope.reference(_operand(node, 2), AttributeProto.INT)
+    axis = -2 if not _operand(node, 2) else held or _numbers(scope, node.inputs[2])[0]
+    axis = axis % scope.rank(node.inputs[0]) if isinstance(axis, int) and axis < 0 else axis
+    return [_changed(node, 2 if _operand(node, 1) else 1, add={"axis": axis})]
 
 
 # ---- meanings ------------------------------------------------------------------------------------
 
 
 def _over_the_last_axes(node: Node, scope: Scope) -> list[Node]:
-    """Before opset 13 a Softmax was over its axis and all after it: the same if those after it have size 1."""
+    """Before opset 13 a Softmax was over its axis and all after it: the same if those after it have size 1, or if there
+    are no elements."""
     axis = _attribute(node, "axis", -1)
     if axis == -1:
         return [_changed(node, 1, add={"axis": -1})]
     shape = scope.shape(node.inputs[0])
-    if shape is None or any(size != 1 for size in shape[axis % len(shape) + 1 :]):
+    if shape is None or (0 not in shape and any(size != 1 for size in shape[axis % len(shape) + 1 :])):
         raise NoOlderForm
     return [_changed(node, 1, add={"axis": axis})]
 
 
 def _shape_15(node: Node, scope: Scope) -> list[Node]:
-    """Shape with start and end becomes a Slice of all dims."""
+    """Shape with start and end becomes a Slice of all dims, with the number of these as its end if that is known."""
     start, end = _attribute(node, "start"), _attribute(node, "end")
     if start == 0 and end is None:
         return [_changed(node, 1, ("start",))]
     dims = scope.names.fresh(f"{node.outputs[0]}_dims")
-    bounds = {"start": start, "end": _TO_THE_END if end is None else end}
+    shape = scope.shape(node.inputs[0])
+    to_the_end = _TO_THE_END if shape is None else len(shape)
+    bounds = {"start": start, "end": to_the_end if end is None else end}
     operands = [scope.new_constant(f"{dims}_{key}", np.array([number], np.int64)) for key, number in bounds.items()]
     all_dims = _changed(node, 1, ("start", "end")).replace(name=scope.names.fresh(f"{node.name}_dims"), outputs=(dims,))
     return [all_dims, node.replace(op_type="Slice", inputs=(dims, *operands), attributes={})]

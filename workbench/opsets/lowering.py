@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from workbench.ir import Edit, Function, Graph, Node
 from workbench.ir.function_calls import graphs_within
+from workbench.ir.node import AttrRef
+from workbench.ir.versioned import fixed_opset, opset_of_domain, plain_imports
 from workbench.opsets.downgrades import DOWNGRADES
+from workbench.opsets.flattening import OVER_ONE_AXIS, with_flattening_calls
 from workbench.opsets.forms import in_form_before, since_version
 from workbench.opsets.scope import Names, NoOlderForm, Scope
 
@@ -20,10 +23,10 @@ class NotWritable(Exception):
         self.op_type, self.since = op_type, since
 
 
-def newer_than(graph: Graph, opset: int) -> dict[str, int]:
+def newer_than(graph: Graph, opset: int, without: Container[str] = ()) -> dict[str, int]:
     """The operators of the graph that cannot be written at the opset, and the oldest opset at which each can.
 
-    Bodies and functions are included.
+    Bodies and functions are included. without: operators that are left out.
     """
     present, result = graph.opset_imports.get("", 0), dict[str, int]()
     if present <= opset:
@@ -34,9 +37,10 @@ def newer_than(graph: Graph, opset: int) -> dict[str, int]:
         *(Scope(function.graph, scope_of_graph.names, graph.file_opset) for function in graph.functions.values()),
     ]
     while scopes:
-        scope = scopes.pop()
+        scope = _with_flattening_calls(scopes.pop(), present, opset)
         for node in scope.graph.nodes:
-            _add_unwritable(node, scope, present, opset, result)
+            if node.op not in without and not _is_attribute(node, scope, present, opset):
+                _add_unwritable(node, scope, present, opset, result)
             scopes += [dataclasses.replace(scope, graph=body, outside=scope) for body in node.bodies.values()]
     return result
 
@@ -56,6 +60,17 @@ def newer_in_edit(graph: Graph, edit: Edit, opset: int) -> str | None:
     return next(iter(inserted), None)
 
 
+def opset_of_edit(graph: Graph, edit: Edit, opset: int) -> int:
+    """The oldest opset from `opset` on at which all inserted nodes can be written."""
+    present, newer = graph.opset_imports.get("", 0), dict[str, int]()
+    if present <= opset:
+        return present
+    scope = Scope(graph, Names(set()), graph.file_opset, types=edit.types, constants=dict(edit.constants))
+    for node in edit.insert:
+        _add_unwritable(node, scope, present, opset, newer)
+    return max([opset, *newer.values()])
+
+
 def _add_unwritable(node: Node, scope: Scope, present: int, opset: int, results: dict[str, int]) -> None:
     try:
         for _ in _calls_at(node, scope, present, opset):
@@ -65,9 +80,12 @@ def _add_unwritable(node: Node, scope: Scope, present: int, opset: int, results:
 
 
 def lowered_to(graph: Graph, opset: int) -> Graph:
-    """A copy of the graph in the forms of an older opset. Raises NotWritable for the first call without one."""
+    """A copy of the graph in the forms of an older opset, as a file has it.
+
+    Calls in their own form are in ONNX's domain again. Raises NotWritable for the first call without an older form.
+    """
     present = graph.opset_imports.get("", 0)
-    if present <= opset:
+    if present <= opset and fixed_opset(graph.opset_imports) is None:
         return graph
     names = _names(graph)
     result = _graph_at(graph, Scope(graph, names, graph.file_opset), present, opset)
@@ -79,13 +97,20 @@ def lowered_to(graph: Graph, opset: int) -> Graph:
 
 
 def _function_at(function: Function, scope: Scope, present: int, opset: int) -> Function:
-    return dataclasses.replace(function, graph=_graph_at(function.graph, scope, present, opset))
+    """The function at `opset`, or at that of the calls in it that are in their own form."""
+    own = fixed_opset(function.graph.opset_imports) or opset
+    return dataclasses.replace(function, graph=_graph_at(function.graph, scope, present, own))
 
 
 def _graph_at(graph: Graph, scope: Scope, present: int, opset: int) -> Graph:
+    scope = _with_flattening_calls(scope, present, opset)
+    graph = scope.graph
     result = graph.copy()
     removed, inserted = [], []
     for node in graph.nodes:
+        if _is_attribute(node, scope, present, opset):
+            removed.append(node.name)
+            continue
         calls = [_with_bodies_at(call, scope, present, opset) for call in _calls_at(node, scope, present, opset)]
         if calls != [node]:
             removed.append(node.name)
@@ -93,9 +118,31 @@ def _graph_at(graph: Graph, scope: Scope, present: int, opset: int) -> Graph:
     result.inputs += result.captured  # an edit would refuse them as undefined
     result.apply(Edit(remove=tuple(removed), insert=tuple(inserted), constants=scope.constants))
     result.inputs = graph.inputs
+    result.opset_imports = plain_imports(result.opset_imports)
     if "" in result.opset_imports:
         result.opset_imports[""] = opset
     return result
+
+
+def _with_flattening_calls(scope: Scope, present: int, opset: int) -> Scope:
+    if not opset < OVER_ONE_AXIS <= present:
+        return scope
+    return dataclasses.replace(scope, graph=with_flattening_calls(scope.graph, opset))
+
+
+def _is_attribute(node: Node, scope: Scope, present: int, opset: int) -> bool:
+    """Whether the node holds an attribute of the function around it, which at `opset` all readers have as their own."""
+    if node.op != "Constant" or not any(isinstance(value, AttrRef) for value in node.attributes.values()):
+        return False
+    (value,) = node.outputs
+    try:
+        return not scope.graph.is_output(value) and all(
+            value not in call.operands
+            for reader in scope.graph.users(value)
+            for call in _calls_at(reader, scope, present, opset)
+        )
+    except NotWritable:
+        return False
 
 
 def _with_bodies_at(node: Node, scope: Scope, present: int, opset: int) -> Node:
@@ -110,6 +157,9 @@ def _with_bodies_at(node: Node, scope: Scope, present: int, opset: int) -> Node:
 
 def _calls_at(node: Node, scope: Scope, present: int, opset: int) -> Iterator[Node]:
     """The calls at `opset` that are equivalent to a call valid at `present`; other domains stay. Raises NotWritable."""
+    if opset_of_domain(node.domain) is not None:
+        yield node.replace(domain="")
+        return
     since = 0 if node.domain else since_version(node.op_type, present)
     if since <= opset:
         yield node

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from workbench.ir import Constant, Graph, TensorType, constant, constant_type
+from workbench.ir.node import AttrRef
 from workbench.ir.types import Shape, ValueType
 
 
@@ -59,6 +60,14 @@ class Scope:
         if result is None:
             raise NoOlderForm
         return result
+
+    def reference(self, value: str, kind: int) -> AttrRef | None:
+        """The attribute of the function that a value holds, if it is of this type of attributes; else None."""
+        producer = self.graph.producer(value)
+        if producer is None or producer.op != "Constant":
+            return None
+        (held,) = producer.attributes.values()
+        return held if isinstance(held, AttrRef) and held.type == kind else None
 
     def type(self, value: str) -> TensorType | None:
         """The tensor's type, as far as known."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import onnx
 
 from workbench.errors import UserError
-from workbench.ir import Graph
+from workbench.ir import Graph, Node
 from workbench.ir.format_version import lowest_ir
+from workbench.ir.function_calls import graphs_within
+from workbench.ir.versioned import fixed_opset, opset_of_domain
 from workbench.opsets.lowering import lowered_to, newer_than
 from workbench.opsets.versions import OLDEST_OPSET, oldest_onnxruntime
 
 KEEP, NEWEST, INLINE = "keep", "newest", "inline"
+IN_MEMORY = "memory"  # calls in their own form stay in their own domain: a file for our executor alone
 Opset = str | int | None  # KEEP, NEWEST or a number; None: that of the file, raised if an operator needs it
 _MAX_NAMED = 3  # operators named in a sentence
 
@@ -46,12 +50,15 @@ class Written:
 
     before:    the opset of the file from which the model was read.
     needed_by: the operators for which the opset was raised.
+    foreign:   names of nodes that are in ONNX's domain as they were in the file, and that nothing here knows: calls in
+               their own form, and of operators that ONNX does not define.
     """
 
     opset: int
     ir: int
     before: int
     needed_by: tuple[str, ...] = ()
+    foreign: frozenset[str] = frozenset()
 
     @property
     def sentence(self) -> str:
@@ -65,17 +72,18 @@ class Written:
 
 def opset_limit(graph: Graph, requested: Opset) -> int | None:
     """The newest opset whose operators rules may write; None for no limit. Raises OpsetError for an impossible one."""
-    lowest = _lowest_opset(graph.opset_imports.get("", 0), _opset_of_file(graph), requested)
+    lowest = _lowest_opset(graph, requested)
     return None if requested in (None, NEWEST) else lowest
 
 
 def at_written_opset(graph: Graph, requested: Opset = None, ir: int | None = None) -> tuple[Graph, Written]:
     """The graph as it is written. ir: None for the lowest that suffices. Raises OpsetError with one sentence."""
-    present = graph.opset_imports.get("", 0)
     before = _opset_of_file(graph)
-    lowest = _lowest_opset(present, before, requested)
+    if requested == IN_MEMORY:
+        return graph, Written(graph.opset_imports.get("", 0), _format(graph, ir), before)
+    lowest = _lowest_opset(graph, requested)
     needed = newer_than(graph, lowest)
-    if needed and requested is not None:
+    if needed and (requested is not None or fixed_opset(graph.opset_imports) is not None):
         verb, newest = "needs" if len(needed) == 1 else "need", max(needed.values())
         raise OpsetError(
             f"opset {lowest} cannot be written, since {_names_text(needed)} {verb} opset {newest}; run the passes with "
@@ -84,21 +92,44 @@ def at_written_opset(graph: Graph, requested: Opset = None, ir: int | None = Non
     opset = max([lowest, *needed.values()])
     result = lowered_to(graph, opset)
     needed_by = tuple(op for op, since in needed.items() if since == opset)
-    return result, Written(opset, _format(result, ir), before, needed_by)
+    return result, Written(opset, _format(result, ir), before, needed_by, _foreign_nodes(graph))
+
+
+def _foreign_nodes(graph: Graph) -> frozenset[str]:
+    nodes = (node for inner in graphs_within(graph, graph.functions) for node in inner.nodes)
+    return frozenset(node.name for node in nodes if _is_own(node) or (not node.domain and not _is_known(node.op_type)))
+
+
+@cache
+def _is_known(op_type: str) -> bool:
+    return bool(onnx.defs.has(op_type))
 
 
 def _opset_of_file(graph: Graph) -> int:
     return graph.file_opset or graph.opset_imports.get("", 0)
 
 
-def _lowest_opset(present: int, before: int, requested: Opset) -> int:
+def _lowest_opset(graph: Graph, requested: Opset) -> int:
+    present, fixed = graph.opset_imports.get("", 0), fixed_opset(graph.opset_imports)
+    if fixed is not None and requested not in (None, KEEP, NEWEST, fixed):
+        call = next(node for inner in graphs_within(graph, graph.functions) for node in inner.nodes if _is_own(node))
+        raise OpsetError(
+            f"opset {requested} cannot be written, since {call.op_type} '{call.name}' has no form but that of opset "
+            f"{fixed}; write at opset {fixed}"
+        )
+    if fixed is not None:
+        return fixed
     if not isinstance(requested, int):
-        return present if requested == NEWEST else min(before, present)
+        return present if requested == NEWEST else min(_opset_of_file(graph), present)
     if not OLDEST_OPSET <= requested <= present:
         raise OpsetError(
             f"opset {requested} cannot be written; name one from {OLDEST_OPSET} to {present}, keep or newest"
         )
     return requested
+
+
+def _is_own(node: Node) -> bool:
+    return opset_of_domain(node.domain) is not None
 
 
 def _format(graph: Graph, ir: int | None) -> int:

@@ -132,7 +132,9 @@ def _joined(parts: Iterable[Part]) -> str:
 
 
 def part_text(part: Part) -> str:
-    """The text of one part."""
+    """The text of one part; "" for rounds behind a strategy, which every run of the pipeline has."""
+    if isinstance(part, Repeat):
+        return ""
     if not isinstance(part, Pass):
         return str(part)
     defaults = type(part)().options()

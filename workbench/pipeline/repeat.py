@@ -16,8 +16,9 @@ ROUNDS = 10  # the most rounds; passes that change the graph more often undo eac
 class Repeat(Pass):
     """The rounds of a `Fixpoint` after its first: its passes run again, in order, until a whole round changes nothing.
 
-    Another run of the same passes then changes nothing. Passes before a layout strategy are not repeated, since the
-    strategy chose the layouts for their result.
+    Another run of the same passes then changes nothing. Of a fixpoint with a layout strategy, the passes before it are
+    not repeated, since the strategy chose the layouts for their result; they run again behind all strategies, where
+    they merge what these inserted with what was there.
 
     Source: fixpoint iteration, as in LLVM's "instcombine" and XLA's pass pipelines.
 

@@ -36,7 +36,7 @@ def limits_of(
         raise LimitError(f"there is no node or weight '{unknown}' to keep; `inspect` and the graph view have the names")
     candidates = [opset_limit(graph, opset), _same_kernels(graph) if mode == EXACT else None]
     limits = [number for number in candidates if number is not None]
-    return RuleLimits(min(limits, default=None), largest_constants(graph, grow), frozenset(keep))
+    return RuleLimits(min(limits, default=None), largest_constants(graph, grow), frozenset(keep), kernels=True)
 
 
 def _same_kernels(graph: Graph) -> int | None:

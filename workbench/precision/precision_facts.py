@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.layout.layout_facts import OperatorTime, SolvedCut, SolvedProgram
+    from workbench.layout.layout_facts import OperatorTime
     from workbench.metrics.transpose_cost import Counts
     from workbench.precision.fitting import Fitted
 
@@ -34,7 +34,8 @@ class PrecisionFacts:
     inexact:     why no bound holds, as a clause; "" if there is no such reason.
     kept:        operators that stayed in float32. unrecorded: why no values of a run decided too; "" if they did.
     fitted:      what `max_error` asked for, and how it was reached; None if nothing was asked.
-    solved:      the problem, of which a certificate keeps what its checker needs.
+    held:        the nodes that run in one type only; a bound holds where these keep it. demanded: with TRAFFIC, the
+                 operators whose layout the target demands.
     device:      where operators were timed; "" if none was. times: the results, "other" being the narrower type.
     """
 
@@ -52,7 +53,8 @@ class PrecisionFacts:
     unmatched: tuple[str, ...] = ()
     unrecorded: str = ""
     fitted: Fitted | None = None
-    solved: SolvedCut | SolvedProgram | None = field(default=None, repr=False, compare=False)
+    held: frozenset[str] = field(default=frozenset(), repr=False)
+    demanded: tuple[str, ...] = ()
     device: str = ""
     times: tuple[OperatorTime, ...] = ()
 

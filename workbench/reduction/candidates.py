@@ -57,7 +57,7 @@ class Candidate:
     def save(self, model: Path, inputs: Path | None) -> None:
         """Write the model, and its inputs as an .npz if a path is given. Raises OSError."""
         self.whole.fetch_constants(self.model)
-        write_proto(model, self.model, self.whole.read_tensor)
+        write_proto(model, self.model, self.whole.read_tensor, self.whole.file.sparse)
         if inputs is not None:
             write_inputs(inputs, self.inputs)
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
-from workbench.io.checks import check_model, check_types, every_node, every_tensor, opset_of, reads
+from workbench.io.checks import check_model, every_node, every_tensor, opset_of, reads
 from workbench.io.errors import LoadError
 from workbench.io.opset import at_opset
 from workbench.io.proto_file import ProtoFile, declared_types
+from workbench.io.value_types import check_types
 from workbench.ir import Constant, TensorType
 from workbench.ir.from_proto import bodies, value_type
 from workbench.reduction.regions import Region, RegionError, Whole
@@ -53,7 +54,7 @@ def with_part(whole: ProtoFile, part: ProtoFile, find: Callable[[Whole], Region]
         check_model(model)  # it also sorts nodes: one that reads a result of the part may come before it
     except LoadError as error:
         raise RegionError(f"the part cannot be put back: {error}") from None
-    return ProtoFile(model, _reader_of_both(whole, part))
+    return ProtoFile(model, _reader_of_both(whole, part), (*whole.sparse, *part.sparse))
 
 
 def _at_one_opset(whole: ProtoFile, part: ProtoFile) -> tuple[ProtoFile, ProtoFile]:
@@ -64,7 +65,9 @@ def _at_one_opset(whole: ProtoFile, part: ProtoFile) -> tuple[ProtoFile, ProtoFi
     older, target = (whole, part_opset) if whole_opset < part_opset else (part, whole_opset)
     try:
         nodes = list(every_node(older.model))
-        converted = ProtoFile(at_opset(older.model, nodes, target, check_types(older.model, nodes)), older.read)
+        converted = ProtoFile(
+            at_opset(older.model, nodes, target, check_types(older.model, nodes)), older.read, older.sparse
+        )
     except LoadError as error:
         name = "model" if older is whole else "part"
         raise RegionError(

@@ -46,7 +46,7 @@ def recorded_whole(
     file = open_proto(source)
     user_inputs = None if inputs is None else read_inputs(inputs, graph)
     try:
-        run_inputs = Verifier(graph, user_inputs, seed, worker, dims).inputs
+        run_inputs = Verifier(graph, user_inputs, seed, worker, dims, patient=True).inputs
         recording = Recording(file, run_inputs, worker, folder)
     except CancelledError:
         raise

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from workbench.reduction.delta_debugging import minimized
 from workbench.reduction.regions import Region, Whole
-from workbench.verification.verifier import bisect
+from workbench.verification.steps import bisect
 
 _Shows = Callable[[Region], bool]
 _Item = TypeVar("_Item")

@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.pipeline.pipeline import Fixpoint, Part, Pipeline
 from workbench.pipeline.repeat import Repeat
 from workbench.precision.narrow_io import AS_COMPUTED
+from workbench.precision.strategies.precision_strategy import PrecisionStrategy
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, precision_strategy, read_pipeline
 from workbench.registry.reading import preset as preset_pipeline
@@ -63,9 +65,27 @@ def choose(
     types = () if precision is None else (precision_strategy(precision, types_of),)
     runtime = () if export_for is None else read_pipeline(library.runtime_preset(export_for)).parts
     before: list[Part] = [library.find_pass(name)() for name in first]
-    pipeline = Pipeline((*before, *others.parts, *types, *(library.find_pass(name)() for name in last), *runtime))
+    own: list[Part] = [*before, *others.parts, *types, *(library.find_pass(name)() for name in last)]
     options_of_first = {f"{FREE_DIMS}.axes": free_dims} if free_dims else {}
-    return with_pass_options(pipeline, {**options_of_first, **(options or {})})
+    parts = with_pass_options(Pipeline((*own, *runtime)), {**options_of_first, **(options or {})}).parts
+    return Pipeline((*parts[: len(own)], *_rounds_behind(Pipeline(parts[: len(own)])), *parts[len(own) :]))
+
+
+def _rounds_behind(pipeline: Pipeline) -> tuple[Repeat, ...]:
+    """Further rounds of the pipeline's fixpoints if a strategy runs behind their passes.
+
+    They merge what it inserted with what was there, which another run would do else.
+    """
+    if not any(isinstance(pass_, LayoutStrategy | PrecisionStrategy) for pass_ in pipeline.passes):
+        return ()
+    fixpoints = Pipeline(part for part in pipeline.parts if isinstance(part, Fixpoint))
+    repeated = tuple(p for p in fixpoints.passes if not isinstance(p, Repeat | LayoutStrategy | PrecisionStrategy))
+    return (Repeat(repeated),) if repeated else ()
+
+
+def leaves_out(passes: Passes | None, on_failure: str | None) -> bool:
+    """Whether a rewrite that changes results is left out and the rest kept: for a preset, unless the user says else."""
+    return on_failure == "skip" or (on_failure is None and passes is None)
 
 
 def as_pipeline(passes: Passes) -> Pipeline:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.ir import Graph
-from workbench.run.inputs import Tensors, read_inputs, seed_inputs, write_inputs
-from workbench.run.npz import InputError
+from workbench.run.inputs import Tensors, read_input_files, seed_inputs, write_inputs
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,6 @@ def write_calibration(graph: Graph, path: str, run: RunInputs, folder: Path) -> 
             return "its ranges are those of one seeded random input, which are not those of real data"
         return "its ranges are those of the inputs of the run"
     count = 0
-    for count, tensors in enumerate(_read(Path(path), graph), start=1):
+    for count, tensors in enumerate(read_input_files(path, graph), start=1):
         write_inputs(folder / f"{count}.npz", tensors)
     return f"its ranges are those of {count:,} file{'s' * (count != 1)} of inputs"
-
-
-def _read(path: Path, graph: Graph) -> Iterator[Tensors]:
-    files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
-    if not files:
-        raise InputError(f"The folder '{path}' has no .npz file; give one of them for each input of calibration.")
-    for file in files:
-        yield read_inputs(file, graph)

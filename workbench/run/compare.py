@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs; the errors are the largest of any output."""
+    """All outputs; the errors are the largest of any output. left_out: elements that do not count."""
 
     outputs: tuple[OutputComparison, ...]
     max_abs_error: float | None
@@ -43,6 +43,7 @@ class Comparison:
     bit_equal: bool
     ok: bool
     sentence: str
+    left_out: int = 0
 
 
 @dataclass(repr=False)
@@ -75,25 +76,67 @@ def compare(
     reference: Mapping[str, np.ndarray],
     candidate: Mapping[str, np.ndarray],
     tolerance: Tolerance | Mapping[str, Tolerance] = FLOAT32,
+    explained: Collection[str] = (),
 ) -> Comparison:
     """Compare two runs, output by output, by name.
 
     tolerance: the tolerance of all outputs, or that of each by name (FLOAT32 for one without). Elements of a sequence
-    have that of the sequence.
+    have that of the sequence. explained: outputs of floats that may differ by more, since rounding is known to do that.
     Shapes and element types must be equal, NaN and infinities at the same
-    places, integers, bools and strings equal; floats within the tolerance.
+    places, integers, bools and strings equal; each float within what the tolerance says of it.
     """
     names = dict.fromkeys((*reference, *candidate))
     allowed = dict.fromkeys(names, tolerance) if isinstance(tolerance, Tolerance) else tolerance
     outputs = tuple(
-        _compared(name, reference.get(name), candidate.get(name), _of_output(allowed, name)) for name in names
+        _compared(name, reference.get(name), candidate.get(name), _of_output(allowed, name), name in explained)
+        for name in names
     )
+    return _of_outputs(outputs)
+
+
+def compare_numbers(
+    reference: Mapping[str, np.ndarray],
+    candidate: Mapping[str, np.ndarray],
+    tolerance: Tolerance | Mapping[str, Tolerance],
+    explained: Collection[str] = (),
+) -> Comparison:
+    """The same, without elements that are infinite or NaN in the reference."""
+    right, found, left_out = dict(reference), dict(candidate), 0
+    for name, array in reference.items():
+        if array.dtype.kind == "f" and name in candidate and candidate[name].shape == array.shape:
+            ends = ~np.isfinite(array)
+            left_out += int(np.count_nonzero(ends))
+            right[name], found[name] = (np.where(ends, one.dtype.type(0), one) for one in (array, candidate[name]))
+    return replace(compare(right, found, tolerance, explained), left_out=left_out)
+
+
+def of_all_runs(runs: Sequence[Comparison]) -> Comparison:
+    """One comparison of all runs: each output as in the run where it is worst."""
+    if len(runs) == 1:
+        return runs[0]
+    names = dict.fromkeys(output.name for run in runs for output in run.outputs)
+    by_name = {name: [output for run in runs for output in run.outputs if output.name == name] for name in names}
+    left_out = sum(run.left_out for run in runs)
+    return replace(_of_outputs(tuple(map(_worst, by_name.values()))), left_out=left_out)
+
+
+def _worst(runs: list[OutputComparison]) -> OutputComparison:
+    """The comparison of an output in the run where it is worst; weak only if it is weak in each."""
+    wrong = next((output for output in runs if not output.ok), None)
+    if wrong is not None:
+        return wrong
+    strong = [output for output in runs if not output.weak] or runs  # a relative error of next to nothing says nothing
+    worst = max(strong, key=lambda output: (not output.bit_equal, output.max_rel or 0.0))
+    bit_equal = all(output.bit_equal for output in runs)
+    return replace(worst, max_abs=max(output.max_abs or 0.0 for output in strong), bit_equal=bit_equal)
+
+
+def _of_outputs(outputs: tuple[OutputComparison, ...]) -> Comparison:
     ok = all(output.ok for output in outputs)
     bit_equal = all(output.bit_equal for output in outputs)
     max_abs = max((o.max_abs for o in outputs if o.max_abs is not None), default=None)
     max_rel = max((o.max_rel for o in outputs if o.max_rel is not None), default=None)
-    sentence = _sentence(outputs, bit_equal)
-    return Comparison(outputs, max_abs, max_rel, bit_equal, ok, sentence)
+    return Comparison(outputs, max_abs, max_rel, bit_equal, ok, _sentence(outputs, bit_equal))
 
 
 def _of_output(allowed: Mapping[str, Tolerance], name: str) -> Tolerance:
@@ -101,7 +144,9 @@ def _of_output(allowed: Mapping[str, Tolerance], name: str) -> Tolerance:
     return allowed.get(name) or allowed.get(name.rpartition("[")[0], FLOAT32)
 
 
-def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: Tolerance) -> OutputComparison:
+def _compared(
+    name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: Tolerance, explained: bool
+) -> OutputComparison:
     def differs(reason: str) -> OutputComparison:
         return OutputComparison(name, False, False, tolerance, None, None, reason)
 
@@ -125,15 +170,35 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
     infinite = np.isinf(x) | np.isinf(y)
     if not np.array_equal(x[infinite], y[infinite]):
         return differs("infinities at other places")
-    finite = np.isfinite(x)
-    x, y = x[finite], y[finite]
-    max_abs = float(np.abs(x - y).max(initial=0.0))
+    x, y = (np.where(infinite, 0, np.nan_to_num(number)) for number in (x, y))
+    error = np.abs(x - y)
+    max_abs = float(error.max(initial=0.0))
     max_rel = max_abs / max(float(np.abs(x).max(initial=0.0)), TINY)
-    exact = a.dtype.kind in "biu" and not (tolerance.quantized and a.dtype.kind != "b" and a.dtype.itemsize == 1)
-    ok = max_abs == 0.0 if exact else max_rel <= tolerance.relative or max_abs <= tolerance.absolute
-    ok = ok and not tolerance.bits
-    reason = f"{int((x != y).sum())} of {a.size} {a.dtype} values differ" if exact and not ok else ""
-    return OutputComparison(name, ok, False, tolerance, max_abs, max_rel, reason, weak)
+    if a.dtype.kind in "biu" and not (tolerance.quantized and a.dtype.kind != "b" and a.dtype.itemsize == 1):
+        wrong = a != b
+        reason = f"{np.count_nonzero(wrong):,} of {a.size:,} {a.dtype} values differ"
+    else:
+        other_sign = a.dtype.kind != "c" and tolerance.bits and (np.signbit(x) != np.signbit(y))
+        wrong = (error > (0.0 if tolerance.bits else tolerance.largest(x))) | other_sign
+        allowed = f" (allowed: {tolerance}); {np.count_nonzero(wrong):,} of {a.size:,} elements"
+        reason = f"relative error {max_rel:.2g}, absolute {max_abs:.2g}{allowed}"
+    if not tolerance.bits and (not wrong.any() or (explained and a.dtype.kind not in "biu")):
+        used = (
+            replace(tolerance, reason=f"{tolerance.reason}, and what rounding explains") if wrong.any() else tolerance
+        )
+        return OutputComparison(name, True, False, used, max_abs, max_rel, weak=weak)
+    reason += _example(a, b, wrong)
+    return OutputComparison(name, False, False, tolerance, max_abs, max_rel, reason, weak)
+
+
+def _example(right: np.ndarray, found: np.ndarray, wrong: np.ndarray) -> str:
+    """The first element that is wrong: ", such as 2 in place of 1 at [0, 3]". "" if none is, or nothing has a place."""
+    if not wrong.any() or not right.ndim:
+        return ""
+    place = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    numbers = (found[place], right[place])
+    other, one = (f"{number:.7g}" if right.dtype.kind not in "biu" else str(number) for number in numbers)
+    return f", such as {other} in place of {one} at {[int(index) for index in place]}"
 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -160,8 +225,7 @@ def _weakness(a: np.ndarray, tolerance: Tolerance) -> str:
 def _sentence(outputs: tuple[OutputComparison, ...], bit_equal: bool) -> str:
     wrong = next((o for o in outputs if not o.ok), None)
     if wrong is not None:
-        reason = wrong.reason or f"relative error {wrong.max_rel:.2g}, absolute {wrong.max_abs:.2g}"
-        return f"Output '{wrong.name}' differs: {reason} (allowed: {wrong.tolerance})."
+        return f"Output '{wrong.name}' differs: {wrong.reason}."
     count = f"{len(outputs)} output{'s' if len(outputs) != 1 else ''}"
     weak = next((f" This proves little for output '{o.name}': {o.weak}." for o in outputs if o.weak), "")
     if bit_equal:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from workbench.ir import DataType, Graph
 from workbench.ir.narrowed_io import INPUT_TYPE, OUTPUT_TYPE, type_between
 from workbench.ir.permuted_io import OUTPUT_ORDER, permutation_between
 from workbench.ir.types import MAX_AXES
+from workbench.run.input_kinds import Fill, noise
 from workbench.run.input_roles import Use, use_of
 from workbench.run.nontensor_inputs import (
     tensors_of_inputs,
@@ -143,13 +145,18 @@ def _in_form(tensor: np.ndarray, order: Sequence[int] | None = None, dtype: int 
 
 
 def seed_inputs(
-    graph: Graph, dims: Mapping[str, int] | None = None, seed: int = 0, max_integer: int = MAX_INTEGER
+    graph: Graph,
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    max_integer: int = MAX_INTEGER,
+    floats: Fill = noise,
 ) -> Tensors:
     """A value for every input of the graph, the same for the same seed.
 
-    Floats are standard normal. Integers that index a table stay within it. Masks are mostly ones, and lengths fit the
-    other inputs. A sample rate is 16000. Other integers are from 0 to `max_integer`. An input with a default has its
-    default. Each input has its own random stream, so that adding an input does not change the others.
+    Floats are standard normal; `floats` gives others to inputs of several elements. Integers that index a table stay
+    within it. Masks are mostly ones, and lengths fit the other inputs. A sample rate is 16000. Other integers are from
+    0 to `max_integer`. An input with a default has its default. Each input has its own random stream, so that adding
+    an input does not change the others.
 
     dims: overrides `graph.dims`.
     Raises InputError if an input is not a tensor, or if the inputs alone exceed the machine's memory.
@@ -166,7 +173,8 @@ def seed_inputs(
         if value in graph.kept.defaults:
             tensors[value] = graph.kept.defaults[value].numpy()
             continue
-        tensors[name] = _seeded(value, type_.dtype, shapes[name], use_of(graph, value), (length, max_integer), stream)
+        limits = (length, max_integer)
+        tensors[name] = _seeded(value, type_.dtype, shapes[name], use_of(graph, value), limits, stream, floats)
     return tensors
 
 
@@ -195,6 +203,7 @@ def _seeded(
     use: Use,
     limits: tuple[int, int],
     stream: np.random.Generator,
+    floats: Fill,
 ) -> np.ndarray:
     """limits: the longest length that fits all inputs, and the largest integer of unknown role."""
     length, max_integer = limits
@@ -213,7 +222,9 @@ def _seeded(
     if dtype == DataType.BOOL:
         return np.asarray(stream.random(shape) < 0.5)
     if not is_integer:
-        return np.asarray(stream.standard_normal(shape)).astype(kind)
+        fill = floats if math.prod(shape) > 1 else noise
+        with np.errstate(over="ignore"):
+            return np.asarray(fill(shape, stream)).astype(kind)
     if use.kind == "size":
         return np.ones(shape, kind)
     if use.kind == "target":  # of a Reshape: -1 fits any number of elements
@@ -253,6 +264,15 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
     tensors = {name: _fitted(graph, value, arrays[name]) for name, value in required_tensors(graph, arrays).items()}
     dims_of(graph, tensors)
     return tensors
+
+
+def read_input_files(path: str | Path, graph: Graph) -> Iterator[Tensors]:
+    """The user's inputs of an .npz file, or of each in a folder, by name. Raises InputError, also if there is none."""
+    files = sorted(Path(path).glob("*.npz")) if Path(path).is_dir() else [path]
+    if not files:
+        raise InputError(f"The folder '{path}' has no .npz file; give one for each input.")
+    for file in files:
+        yield read_inputs(file, graph)
 
 
 def write_inputs(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:

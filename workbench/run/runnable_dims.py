@@ -13,6 +13,7 @@ from workbench.run.inputs import bound_dims, bound_sizes, dim_name
 TRIES = 80
 PIXELS = (256, 320, 48, 32, 64, 128, 512, 640, 1024, 1)  # sides of images, the usual ones first
 LENGTHS = (512, 1, 256, 128, 1024, 32, 48, 64, 80, 16000)  # sizes of samples, batches, tokens, features
+SMALLER = (4, 16, 64)  # parts to which sizes shrink if a run takes long
 MAX_INPUT = 2**25  # elements; larger attempts would take too long
 
 
@@ -35,6 +36,29 @@ def settle_dims(
         if _elements(graph, dims) <= MAX_INPUT and run(dims) is None:
             return _minimized(candidate, start, run)
     return {}
+
+
+def smaller_dims(graph: Graph, given: Collection[str] = ()) -> Iterator[dict[str, int]]:
+    """Smaller numbers for free dims, batches and those in `given` excepted: a quarter of each, a sixteenth, ...
+
+    Sides of images stay among the usual ones, of which models make multiples.
+    """
+    start = bound_dims(graph)
+    free = [name for name in start if name not in given and not _is_batch(graph, name)]
+    last: dict[str, int] = {}
+    for part in SMALLER:
+        dims = {name: _at_most(graph, name, start[name] // part) for name in free}
+        changed = {name: size for name, size in dims.items() if size < start[name]}
+        if changed and changed != last:
+            last = changed
+            yield changed
+
+
+def _at_most(graph: Graph, name: str, size: int) -> int:
+    """The size itself; of the side of an image the largest usual one that is no larger, or the smallest."""
+    sides = sorted(_candidates(graph, name)) if _is_side(graph, name) else []
+    usual = [side for side in sides if 1 < side <= size]
+    return max(1, size) if not sides else max(usual, default=next(side for side in sides if side > 1))
 
 
 def _changes(graph: Graph, free: list[str], start: Mapping[str, int]) -> Iterator[dict[str, int]]:
@@ -73,7 +97,11 @@ def _is_batch(graph: Graph, name: str) -> bool:
 def _candidates(graph: Graph, name: str) -> tuple[int, ...]:
     if _is_batch(graph, name):
         return (1, 2, 4, 8)
-    return PIXELS if any(rank >= 4 for _, rank in _axes_of(graph, name)) else LENGTHS
+    return PIXELS if _is_side(graph, name) else LENGTHS
+
+
+def _is_side(graph: Graph, name: str) -> bool:
+    return any(rank >= 4 for _, rank in _axes_of(graph, name))
 
 
 def _elements(graph: Graph, dims: Mapping[str, int]) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.function_calls import Key, function_key
@@ -11,10 +13,11 @@ from workbench.ir.function_calls import Key, function_key
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Outputs are equal if either error is within its bound; `reason` says where the bounds come from.
+    """Outputs are equal if each element is within one of two bounds; `reason` says where the bounds come from.
 
-    relative: max|a - b| / max|a| over one output.
-    absolute: max|a - b| over one output.
+    relative: |a - b| / (|a| + rms), where rms is the root mean square of the output. A sum that cancels has the
+              rounding errors of its summands, so that an element cannot be judged by its own size alone.
+    absolute: |a - b|.
     quantized: 8-bit integers may differ too, since a rounding may fall either way; `absolute` is one quantization
                step, if that is known.
     close:     the values were quantized on purpose, so that those within the bounds are called close, not equal.
@@ -27,6 +30,12 @@ class Tolerance:
     quantized: bool = False
     close: bool = False
     bits: bool = False
+
+    def largest(self, right: np.ndarray) -> np.ndarray:
+        """By how much each element of an output may differ from these, which are finite; of their shape."""
+        size = np.abs(right)
+        rms = float(np.sqrt(np.mean(np.square(size)))) if size.size else 0.0
+        return np.asarray(np.maximum(self.relative * (size + rms), self.absolute))
 
     def __str__(self) -> str:
         return (
@@ -53,10 +62,18 @@ BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
 @dataclass(frozen=True)
 class Allowed:
-    """How far the outputs of a graph may differ. of_each: by name, or one for all. loosest: what a verdict names."""
+    """How far values of a graph may differ.
+
+    of_each:    of its outputs, by name, or one for all.
+    loosest:    what a verdict names.
+    on_purpose: of all values that are in narrower types than before because that was asked, by name.
+    numbers_only: whether elements do not count that are infinite or NaN in the original.
+    """
 
     of_each: Tolerance | Mapping[str, Tolerance]
     loosest: Tolerance
+    on_purpose: Mapping[str, Tolerance] = field(default_factory=dict)
+    numbers_only: bool = False
 
 
 NOTHING_MAY_DIFFER = Allowed(BITS, BITS)
@@ -68,21 +85,33 @@ _BYTES = (DataType.UINT8, DataType.INT8)
 _STEP = 1.001  # times the scale; the difference of two floats is rounded
 _TYPE_TOLERANCES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
 
+# The tolerances of the types and operators on which a value depends, FLOAT32 left out.
+_Kinds = frozenset[Tolerance]
+_NONE: _Kinds = frozenset()
+
 
 def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
     """The tolerance of every value, from its quantization step and the operators and types on which it depends."""
-    return {value: _within_a_step(graph, value, result) for value, result in _by_dependence(graph).items()}
+    return {value: _within_a_step(graph, value, _loosest(kinds)) for value, kinds in _by_dependence(graph).items()}
 
 
-def allowed_in(graph: Graph, narrowed: Graph | None = None) -> Allowed:
-    """What the outputs of a graph allow; the looser of both if another graph has them in narrower element types."""
+def allowed_in(graph: Graph, narrowed: Graph | None = None, was_asked: bool = False) -> Allowed:
+    """What the outputs of a graph allow; the looser of both if another graph has them in narrower element types.
+
+    was_asked: whether the other graph was narrowed on purpose. Otherwise a value was, if it depends on narrower types
+    in one of the two on which it does not in the other.
+    """
     of_each, loosest = tolerances_for(graph), tolerance_for(graph)
     if narrowed is None:
         return Allowed(of_each, loosest)
     # Dequantizing a weight is exact, unless the weight was float before.
+    before = _by_dependence(graph)
     others = _by_dependence(narrowed, _INT8_OPERATORS if _dequantizes(graph) else (*_INT8_OPERATORS, _DEQUANTIZE))
-    of_both = {value: _on_purpose(one, others.get(value, one)) for value, one in of_each.items()}
-    return Allowed(of_both, _on_purpose(loosest, _loosest_of_outputs(narrowed, others)))
+    of_both = {value: _on_purpose(one, _loosest(others.get(value, before[value]))) for value, one in of_each.items()}
+    others_loosest = _loosest(kind for value in narrowed.outputs for kind in others.get(value, _NONE))
+    known = of_both if was_asked else [v for v in of_both if v in others and others[v] != before[v]]
+    purpose = {value: of_both[value] for value in known if of_both[value] is not FLOAT32}
+    return Allowed(of_both, _on_purpose(loosest, others_loosest), purpose)
 
 
 def _dequantizes(graph: Graph) -> bool:
@@ -109,51 +138,48 @@ def _within_a_step(graph: Graph, value: str, tolerance: Tolerance) -> Tolerance:
     return tolerance if scale is None else replace(tolerance, absolute=_STEP * float(scale.numpy().max(initial=0.0)))
 
 
-def _by_dependence(graph: Graph, quantizing: tuple[str, ...] = _INT8_OPERATORS) -> dict[str, Tolerance]:
+def _by_dependence(graph: Graph, quantizing: tuple[str, ...] = _INT8_OPERATORS) -> dict[str, _Kinds]:
     """quantizing: with what the names of operators begin whose results have the tolerance of 8 bits."""
-    of_functions: dict[Key, Tolerance] = {}
+    of_functions: dict[Key, _Kinds] = {}
     for key, function in graph.functions.items():  # a function may call those before it
-        of_functions[key] = _loosest_tolerance(function.graph, of_functions, quantizing)
-    results = {value: _type_tolerance(graph, value) for value in (*graph.inputs, *graph.constants)}
+        of_functions[key] = _kinds_inside(function.graph, of_functions, quantizing)
+    results = {value: _kinds_of_type(graph, value) for value in (*graph.inputs, *graph.constants)}
     for node in graph.nodes:
-        operator = _operator_tolerance(node, of_functions, quantizing)
-        result = _loosest([operator, *(results.get(value, FLOAT32) for value in node.operands)])
+        operands = (results.get(value, _NONE) for value in node.operands)
+        result = _kinds_of_operator(node, of_functions, quantizing).union(*operands)
         for value in filter(None, node.outputs):
-            results[value] = _loosest([result, _type_tolerance(graph, value)])
+            results[value] = result | _kinds_of_type(graph, value)
     return results
 
 
 def tolerance_for(graph: Graph) -> Tolerance:
     """The loosest tolerance of the graph's outputs, without their quantization steps."""
-    return _loosest_of_outputs(graph, _by_dependence(graph))
+    kinds = _by_dependence(graph)
+    return _loosest(kind for value in graph.outputs for kind in kinds.get(value, _NONE))
 
 
-def _loosest_of_outputs(graph: Graph, tolerances: Mapping[str, Tolerance]) -> Tolerance:
-    return _loosest(tolerances.get(value, FLOAT32) for value in graph.outputs)
+def _loosest(kinds: Iterable[Tolerance]) -> Tolerance:
+    return max(kinds, key=_STRICTEST_FIRST.index, default=FLOAT32)
 
 
-def _loosest(tolerances: Iterable[Tolerance]) -> Tolerance:
-    return max(tolerances, key=_STRICTEST_FIRST.index, default=FLOAT32)
-
-
-def _type_tolerance(graph: Graph, value: str) -> Tolerance:
+def _kinds_of_type(graph: Graph, value: str) -> _Kinds:
     type_ = graph.tensor_type(value)
-    return FLOAT32 if type_ is None else _TYPE_TOLERANCES.get(type_.dtype, FLOAT32)
+    return _NONE if type_ is None or type_.dtype not in _TYPE_TOLERANCES else frozenset({_TYPE_TOLERANCES[type_.dtype]})
 
 
-def _operator_tolerance(node: Node, of_functions: Mapping[Key, Tolerance], quantizing: tuple[str, ...]) -> Tolerance:
-    """The tolerance of the operator, its bodies and the function that it calls."""
+def _kinds_of_operator(node: Node, of_functions: Mapping[Key, _Kinds], quantizing: tuple[str, ...]) -> _Kinds:
+    """Those of the operator, its bodies and the function that it calls."""
     if node.op_type.startswith(quantizing):
-        return INT8
-    of_cast = _TYPE_TOLERANCES.get(node.attr("to"), FLOAT32)  # types inside of bodies may not be known
-    of_function = of_functions.get(function_key(node), FLOAT32)
-    of_bodies = (_loosest_tolerance(body, of_functions, quantizing) for body in node.bodies.values())
-    return _loosest([of_cast, of_function, *of_bodies])
+        return frozenset({INT8})
+    to = node.attr("to")  # types inside of bodies may not be known
+    of_cast = frozenset({_TYPE_TOLERANCES[to]}) if to in _TYPE_TOLERANCES else _NONE
+    of_bodies = (_kinds_inside(body, of_functions, quantizing) for body in node.bodies.values())
+    return of_cast.union(of_functions.get(function_key(node), _NONE), *of_bodies)
 
 
-def _loosest_tolerance(graph: Graph, of_functions: Mapping[Key, Tolerance], quantizing: tuple[str, ...]) -> Tolerance:
-    operators = (_operator_tolerance(node, of_functions, quantizing) for node in graph.nodes)
-    return _loosest([*operators, *(_type_tolerance(graph, value) for value in graph.values())])
+def _kinds_inside(graph: Graph, of_functions: Mapping[Key, _Kinds], quantizing: tuple[str, ...]) -> _Kinds:
+    operators = (_kinds_of_operator(node, of_functions, quantizing) for node in graph.nodes)
+    return _NONE.union(*operators, *(_kinds_of_type(graph, value) for value in graph.values()))
 
 
 # The tolerance of each element type of a run; operands of TF32 have as many bits as those of float16.

@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from workbench.ir import DataType, Graph, Node, constant_shape
-from workbench.rewrite.analyses.discontinuous import STEPS
+from workbench.rewrite.analyses.discontinuous import DISCONTINUOUS
 from workbench.rewrite.analyses.signs import is_never_negative
+from workbench.rewrite.core.amplified_rounding import amplifier_of
 from workbench.rewrite.core.exactness import EXACT
 from workbench.saturation.exact_numbers import ExactNumbers, as_number
 from workbench.saturation.program import ARITIES, IS_CONSTANT, IS_TENSOR
@@ -36,7 +37,8 @@ class AlgebraicRegion:
     values:  the values that they read, then those that they compute; an index in it is a value's number in an e-graph.
     leaves:  the number of values that they read.
     results: indices of values that other nodes read, or that are outputs of the graph.
-    steps:   whether an operator in it, or one that reads a result, is discontinuous.
+    steps:   whether an operator in it, or one that reads a result, is discontinuous, or a difference in the last bit of
+             a result shows behind it.
     """
 
     graph: Graph
@@ -197,8 +199,10 @@ def algebraic_region(graph: Graph, names: Sequence[str]) -> AlgebraicRegion:
     }
     results = [value for value in results_of_nodes if outside[value] or graph.is_output(value)]
     operators = {user.op for users in outside.values() for user in users} | {node.op for node in nodes}
+    steps = bool(operators & DISCONTINUOUS)
+    steps = steps or any(amplifier_of(graph, value, without=names_of_nodes) for value in results)
     values = (*read, *results_of_nodes)
     dtype = _dtype(graph, nodes[0])
     assert dtype is not None
     result_indices = tuple(index for index, value in enumerate(values) if value in results)
-    return AlgebraicRegion(graph, tuple(nodes), values, len(read), result_indices, bool(operators & STEPS), dtype)
+    return AlgebraicRegion(graph, tuple(nodes), values, len(read), result_indices, steps, dtype)

@@ -16,9 +16,6 @@ _OPTIONS = {
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.5,  # costs are integers in their unit
 }
-DENOMINATOR = (
-    720_720  # of multipliers; at vertices of these programs multipliers have small denominators, which divide it
-)
 _ROUNDING, _PRECISION = 0.01, 1e-13  # how far the solver's bound may be too high: absolute, and relative
 
 
@@ -29,15 +26,6 @@ class Row:
     coefficients: Mapping[int, int]
     lower: int | None = None
     upper: int | None = None
-
-
-@dataclass(frozen=True)
-class BinaryProgram:
-    """Costs by column, rows, and the columns of a solution."""
-
-    costs: Sequence[int]
-    rows: Sequence[Row]
-    solution: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -57,7 +45,7 @@ def minimize(costs: Sequence[int], rows: Sequence[Row], start: Sequence[float], 
 
     scaled, unit = _in_units(costs)
     solver = _solver(highspy, seconds)
-    solver.passModel(_model(highspy, scaled, [scaled_row(row) for row in rows]))
+    solver.passModel(_model(highspy, scaled, [_scaled_row(row) for row in rows]))
     solution = highspy.HighsSolution()
     solution.col_value = list(start)
     solver.setSolution(solution)
@@ -66,26 +54,6 @@ def minimize(costs: Sequence[int], rows: Sequence[Row], start: Sequence[float], 
     proven = math.ceil(bound - _ROUNDING - _PRECISION * abs(bound)) * unit if math.isfinite(bound) else 0
     values = solver.getSolution().col_value
     return BinarySolution(values if len(values) == len(costs) else None, max(proven, 0))
-
-
-def dual_values(costs: Sequence[int], rows: Sequence[Row], seconds: float) -> list[int] | None:
-    """A multiplier for each row, with which the rows bound the cost (weak duality).
-
-    They are the duals of the linear relaxation, rounded to numerators over DENOMINATOR; None if it was not solved
-    within the time limit. rows: as `scaled_row` returns them.
-    """
-    import highspy
-
-    scaled, unit = _in_units(costs)
-    solver = _solver(highspy, seconds)
-    model = _model(highspy, scaled, rows)
-    model.integrality_ = [highspy.HighsVarType.kContinuous] * len(costs)
-    solver.passModel(model)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    duals = solver.getSolution().row_dual
-    return [round(value * DENOMINATOR) * unit for value in duals]
 
 
 def _solver(highspy: Any, seconds: float) -> Any:
@@ -102,7 +70,7 @@ def _in_units(costs: Sequence[int]) -> tuple[list[int], int]:
     return [cost // unit for cost in costs], unit
 
 
-def scaled_row(row: Row) -> Row:
+def _scaled_row(row: Row) -> Row:
     """The row divided by the greatest common divisor of its coefficients; its bounds stay as tight."""
     unit = math.gcd(*row.coefficients.values()) or 1
     return Row(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.solvers.binary_program import BinaryProgram, Row, minimize
+from workbench.solvers.binary_program import Row, minimize
 
 Cost = tuple[int, ...]  # compared lexicographically
 OrderedValue = tuple[int, Hashable]  # a value, and the order in which it is given or needed
@@ -101,12 +101,6 @@ def solve_integer_program(
         if bound < best_cost[level]:
             break
     return IntegerSolution(best, best_cost, min(bounds[0], best_cost[0]))
-
-
-def linear_form(problem: IntegerProgram, forms: Sequence[int]) -> BinaryProgram:
-    """The program of the first cost component, with an assignment as its solution."""
-    program = _Program(problem)
-    return BinaryProgram(program.costs(0), program.rows, program.as_columns(tuple(forms)))
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

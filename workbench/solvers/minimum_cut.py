@@ -98,42 +98,6 @@ def solve_cut(problem: CutProblem) -> CutSolution:
     return CutSolution(sides, cost, fixed_cost + int(flow))
 
 
-@dataclass(frozen=True)
-class FlowEdge:
-    """capacity: None if infinite."""
-
-    tail: Hashable
-    head: Hashable
-    capacity: int | None
-    flow: int
-
-
-@dataclass(frozen=True)
-class MaximumFlow:
-    """A maximum flow from SOURCE to SINK; other vertices are choices by index, and pairs for shared values.
-
-    always: the part of the cost that no cut affects; with the flow it is the lower bound.
-    first:  the vertices of the minimum cut's first side.
-    """
-
-    edges: tuple[FlowEdge, ...]
-    first: frozenset[Hashable]
-    always: int
-
-
-def maximum_flow(problem: CutProblem) -> MaximumFlow:
-    """The flow on every edge, which proves the solution of `solve_cut` minimal."""
-    import networkx
-    from networkx.algorithms.flow import preflow_push
-
-    edges = _edges(problem)
-    graph = _network(edges)
-    _, flow = networkx.maximum_flow(graph, SOURCE, SINK, flow_func=preflow_push)
-    _, (first, _) = networkx.minimum_cut(graph, SOURCE, SINK, flow_func=preflow_push)
-    result = tuple(FlowEdge(tail, head, capacity, int(flow[tail][head])) for (tail, head), capacity in edges.items())
-    return MaximumFlow(result, frozenset(first), _fixed_cost(problem))
-
-
 def _fixed_cost(problem: CutProblem) -> int:
     return sum(min(c for c in choice.costs if c is not None) for choice in problem.choices)
 

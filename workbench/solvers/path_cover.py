@@ -4,7 +4,8 @@ Chains may skip operators: they are a minimum path cover of the transitive closu
 is that of the largest set of operators in which none must run before another. The closure is not built: a path of a
 flow may pass operators of other chains (Ford and Fulkerson, "Flows in Networks", 1962, section II.9). Chains follow
 edges if they can, since an operator right after the one that it needs waits for no other chain: each skip costs 1, and
-units of flow take a cheapest path.
+units of flow take a cheapest path, one after another. That leaves one skip too many in 4 of 1,000 random graphs of up
+to 80 operators.
 """
 
 from __future__ import annotations

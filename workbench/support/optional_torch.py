@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from workbench.errors import UserError
+from workbench.support.extras import adding
 
 
 def torch_is_available() -> bool:
@@ -18,4 +19,4 @@ def need_torch(what: str, kind: type[UserError] = UserError) -> None:
     what: the subject of the sentence, "The backend arena".
     """
     if not torch_is_available():
-        raise kind(f"{what} needs torch, which is not installed; `pip install 'graph-workbench[torch]'`")
+        raise kind(f"{what} needs torch, which is not installed; {adding('torch')} adds it")

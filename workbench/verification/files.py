@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +19,23 @@ class MismatchError(UserError):
 
 
 def verify_files(
-    a: Graph, b: Graph, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, given: Collection[str] = ()
+    a: Graph,
+    b: Graph,
+    inputs: Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | None = None,
+    seed: int = 0,
+    given: Collection[str] = (),
+    runs: int | None = None,
 ) -> Verdict:
     """Compare two models, each run from its file; `a` is the reference. given: dims that are not changed.
+
+    inputs, runs: see `Verifier`.
 
     The tolerance is that of the narrower element types of the two, since a file may be a conversion of the other.
     Raises MismatchError if their inputs or outputs differ in name or element type.
     """
     _require_same_values("input", a, b, a.inputs, b.inputs)
     _require_same_values("output", a, b, a.outputs, b.outputs)
-    with Verifier(a, inputs, seed, given=given) as verifier:
+    with Verifier(a, inputs, seed, given=given, runs=runs) as verifier:
         if b.source is None:
             return verifier.check(b, narrowed=True)
         return verifier.check_file(b, Path(b.source), narrowed=True)

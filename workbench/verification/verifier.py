@@ -1,4 +1,4 @@
-"""Verification: whether a graph computes what the user's file computes, and which rewrite broke it.
+"""Verification: whether a graph computes what the user's file computes.
 
 The reference is ONNX Runtime on the original file, without optimizations.
 The candidate is the export of the graph, run the same way on the same inputs.
@@ -6,74 +6,71 @@ The candidate is the export of the graph, run the same way on the same inputs.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
-from functools import cached_property
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from workbench.errors import UserError
-from workbench.ir import Graph
+from workbench.errors import UserError, counted, quoted
+from workbench.ir import DataType, Graph
 from workbench.opsets.written import AS_NEEDED, FileForm, OpsetError
 from workbench.run.calibration import RunInputs
-from workbench.run.compare import Comparison, Verdict, compare
+from workbench.run.compare import Comparison, Verdict, compare, compare_numbers, of_all_runs
 from workbench.run.doubled_batch import batch_axes, both_batches, expected_of_both
-from workbench.run.inputs import Tensors, bound_dims, dims_of, fed_inputs, in_forms, output_forms, seed_inputs
-from workbench.run.randomness import is_random, uses_random_numbers, with_seeds
-from workbench.run.runnable_dims import settle_dims
-from workbench.run.tolerances import NOTHING_MAY_DIFFER, Allowed, allowed_in
-from workbench.run.worker.client import RUN_LIMIT_S, Outputs, Worker
+from workbench.run.inputs import Tensors, fed_inputs, in_forms, output_forms, seed_inputs
+from workbench.run.onnxruntime.eight_bit_sums import WARNING, multiplies_8_bits, saturates_here
+from workbench.run.tolerances import FLOAT32, NOTHING_MAY_DIFFER, Allowed, Tolerance, allowed_in
+from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.failures import EVALUATOR
-from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
+from workbench.run.worker.memory import DoesNotFitError
 from workbench.run.worker.process import CancelledError, RunError
+from workbench.run.worker.tensors import load_tensors, save_tensors
+from workbench.verification.inner_values import in_order, inner_values
+from workbench.verification.original_runs import Original, OriginalRuns, scratch_files
 
-if TYPE_CHECKING:
-    from workbench.rewrite import History
-
-OnCheck = Callable[[str], None]
-
-SMALLER_INTEGERS = (1, 0)  # bounds of integer inputs, tried if the original does not run with larger ones
+_INSIDE = 10  # times what outputs may differ, where types are narrowed on purpose
+_MAX_SIZES = 4  # free dims named in a sentence
+_SEEDED = " Random operators had the same seed on both sides."
 _AND_DOUBLE_BATCH = " So is a batch twice as large."
 _IN_DOUBLE_BATCH = " That is in a batch twice as large, each half compared with the original's result for it alone."
-TRY_LIMIT_S = 60.0  # the limit of a run with another length than the first, which is used only if it ends in time
 
 
 class Verifier:
     """Compares graphs with one original, whose outputs are computed once, when first needed.
 
-    inputs: the user's (see `read_inputs`). Without them they are generated from `seed`. Dims with which the original
-            does not run are then changed until it does, except for those in `given`.
-    form:   the opset and format at which graphs are written to be compared.
-    After the first check, `dims` holds the sizes that were used and `settled` those that were searched. `run_by` is
-    what ran the original if ONNX Runtime has no kernel for it.
+    inputs:  the user's (see `read_inputs`), of one run or several. Without them they are generated from `seed`
+             (see `Original`), for `runs` runs or as many as time allows. Dims with which the original does not run, or
+             takes long, are then changed, except for those in `given`.
+    form:    the opset and format at which graphs are written to be compared.
+    patient: whether sizes with which a run takes long are kept, as for measurements.
     """
 
     def __init__(
         self,
         original: Graph,
-        inputs: Mapping[str, np.ndarray] | None = None,
+        inputs: Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | None = None,
         seed: int = 0,
         worker: Worker | None = None,
         given: Collection[str] = (),
         form: FileForm = AS_NEEDED,
+        runs: int | None = None,
+        patient: bool = False,
     ) -> None:
         self.original = original
         self._form = form
         self.allowed = allowed_in(original)
-        self.settled: dict[str, int] = {}
-        self.note, self.run_by = "", ""  # a sentence about the inputs for verdicts; what ran the original
-        self.dims = dict(original.dims)
-        self._inputs = None if inputs is None else dict(inputs)
-        self._seed, self.run_inputs = seed, RunInputs(self.inputs_of, inputs is None)
-        self._needs: dict[int, int] = {}  # elements of the inputs -> bytes
-        self._given = given
-        self._failure: UserError | None = None
         self._owns_worker = worker is None
         self.worker = worker or Worker()  # in which compared models run
+        users = [] if inputs is None else [inputs] if isinstance(inputs, Mapping) else list(inputs)
+        self._original = Original(original, self.worker, [dict(one) for one in users], seed, given, runs, patient)
+        self._seed, self.run_inputs = seed, RunInputs(self._original.inputs_of, inputs is None)
 
     def __enter__(self) -> Verifier:
         return self
@@ -86,46 +83,43 @@ class Verifier:
         if self._owns_worker:
             self.worker.close()
 
-    @cached_property
-    def reference_file(self) -> Path:
-        """The user's file; the export of the original if there is none.
+    @property
+    def dims(self) -> Mapping[str, int]:
+        """Numbers for free dims; those that were used, after the original has run."""
+        first = self._original.known_first
+        return self.original.dims if first is None else first.dims
 
-        If the model draws random numbers, a copy with seeds.
-        """
-        if self.original.source is not None and not self.is_random:
-            return Path(self.original.source)
-        folder = Path(tempfile.mkdtemp(dir=self.worker.folder, prefix="reference-"))
-        file = self._exported(self.original, folder) if self.original.source is None else Path(self.original.source)
-        return self._runnable(file, folder)
+    @property
+    def settled(self) -> Mapping[str, int]:
+        """The dims that were changed until the original ran; {} before it ran."""
+        first = self._original.known_first
+        return {} if first is None else first.settled
 
-    @cached_property
-    def is_random(self) -> bool:
-        """Whether the original draws random numbers. Both sides then get the same seed."""
-        return is_random(self.original)
+    @property
+    def run_by(self) -> str:
+        """What ran the original if ONNX Runtime has no kernel for it; "" before it ran."""
+        first = self._original.known_first
+        return "" if first is None else first.run_by
 
-    def _runnable(self, file: Path, folder: Path) -> Path:
-        """The file, or a copy with seeds in `folder` if the model draws random numbers."""
-        return with_seeds(file, folder) if self.is_random else file
-
-    @cached_property
+    @property
     def inputs(self) -> Tensors:
-        """The inputs on which both sides run."""
-        return self._run_reference()[0]
+        """The inputs on which both sides run first. Raises RunError if the original does not run."""
+        return self._original.first.inputs
 
-    @cached_property
+    @property
     def reference(self) -> Tensors:
-        """The original's outputs by name. Raises RunError if it does not run."""
-        return self._run_reference()[1]
+        """The original's outputs on them, by name. Raises RunError if it does not run."""
+        return self._original.first.outputs
 
     def inputs_of(self, graph: Graph) -> Tensors:
         """The inputs for a graph that came of the original: with axes in its order, and in its element types."""
-        return fed_inputs(self.inputs, self.original, graph)
+        return self._original.inputs_of(graph)
 
     def with_running_dims(self, graph: Graph) -> Graph:
         """A copy of the graph, bound to the dims with which the original runs; a plain copy if it does not run."""
         bound = graph.copy()
         try:
-            self._run_reference()
+            _ = self._original.first
         except CancelledError:
             raise
         except UserError:  # each verdict says why
@@ -133,105 +127,57 @@ class Verifier:
         bound.dims = {name: self.dims[name] for name in graph.dims}
         return bound
 
-    def _run_reference(self) -> tuple[Tensors, Tensors]:
-        """The inputs and outputs of the original. They, or the error, are cached, since a run may be slow."""
-        if self._failure is not None:
-            raise self._failure
-        try:
-            self.inputs, self.reference = self._first_run()
-        except CancelledError:
-            raise
-        except UserError as error:
-            self._failure = error
-            raise
-        return self.inputs, self.reference
-
-    def _first_run(self) -> tuple[Tensors, Tensors]:
-        self.note = " Random operators had the same seed on both sides." if self.is_random else ""
-        if self._inputs is not None:
-            self.dims.update(dims_of(self.original, self._inputs))
-            return self._inputs, self._reference_tensors(self._outputs(self.reference_file, self._inputs, self.dims))
-        return self._run_seeded()
-
-    def _run_seeded(self) -> tuple[Tensors, Tensors]:
-        last_run: list[tuple[Tensors, Tensors]] = []  # inputs and outputs of the last run that succeeded; at most one
-        failures: list[UserError] = []
-
-        def run(dims: Mapping[str, int], *max_integer: int) -> str | None:
-            """The error of a run with these dims, or None."""
-            try:
-                inputs = seed_inputs(self.original, dims, self._seed, *max_integer)
-                limit = TRY_LIMIT_S if failures else RUN_LIMIT_S
-                outputs = self._reference_tensors(self._outputs(self.reference_file, inputs, dims, limit))
-            except CancelledError:
-                raise
-            except UserError as error:
-                if not failures and not (isinstance(error, RunError) and error.stage in ("run", EVALUATOR)):
-                    raise  # another length does not help
-                failures.append(error)
-                return str(error)
-            last_run[:] = [(inputs, outputs)]  # settle_dims keeps a change only after it has run
-            return None
-
-        self.settled = settle_dims(self.original, run, self._given)
-        self.dims = {**bound_dims(self.original), **self.settled}
-        for max_integer in SMALLER_INTEGERS if not last_run and failures else ():
-            if run(self.dims, max_integer) is None:
-                self.note += f" Integers in the inputs are at most {max_integer}: the original fails with larger ones."
-                break
-        if not last_run:
-            raise failures[0]
-        return last_run[0]
-
-    def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Outputs:
-        need = self._need_bytes(sum(tensor.size for tensor in inputs.values()), dims)
-        refuse_unless_fits(need, f"'{self.original.name}'")
-        is_random = uses_random_numbers(self.original)
-        return self.worker.outputs(file, inputs, anew=is_random, need_bytes=need, timeout_s=limit_s)
-
-    def _reference_tensors(self, outputs: Outputs) -> Tensors:
-        """The original's tensors by name; what ran it is stored in `run_by`."""
-        self.run_by = outputs.by
-        return outputs.tensors
-
-    def _need_bytes(self, elements: int, dims: Mapping[str, int]) -> int:
-        """The memory of a run on so many input elements, estimated again only for more elements than before."""
-        larger = [need for known, need in self._needs.items() if known >= elements]
-        return min(larger) if larger else self._needs.setdefault(elements, estimate_bytes(self.original, dims))
-
-    def check(self, graph: Graph, exact: bool = False, narrowed: bool = False) -> Verdict:
-        """Export the graph, run it on the same inputs, and compare.
-
-        exact: results that differ in a bit are not equal. narrowed: the element types of `graph` count too, since a
-        pass was asked to change them.
-        """
-        allowed = NOTHING_MAY_DIFFER if exact else allowed_in(self.original, graph) if narrowed else self.allowed
-        with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            export = lambda: self._runnable(self._exported(graph, Path(folder)), Path(folder))  # noqa: E731
-            return self._verdict(graph, export, allowed)
-
-    def _exported(self, graph: Graph, folder: Path) -> Path:
-        from workbench.io.exporting import export_onnx
-
-        return export_onnx(graph, folder / "model.onnx", **self._form._asdict()).path
-
     def with_form(self, form: FileForm) -> Verifier:
         """The same verifier, for files of another opset or format; the original is not run again."""
         other = copy(self)
         other._form = form
         return other
 
+    def check(
+        self,
+        graph: Graph,
+        exact: bool = False,
+        narrowed: bool = False,
+        was_asked: bool = False,
+        numbers_only: bool = False,
+    ) -> Verdict:
+        """Export the graph, run it on the same inputs, and compare.
+
+        exact: results that differ in a bit are not equal. narrowed: the element types of `graph` count too, since they
+        may be narrower on purpose. was_asked: whether a pass was asked to change them. numbers_only: whether elements
+        do not count that are infinite or NaN in the original, as after a rewrite of the mode fast.
+        """
+        if exact:
+            allowed = NOTHING_MAY_DIFFER
+        else:
+            allowed = allowed_in(self.original, graph, was_asked) if narrowed or was_asked else self.allowed
+        with self._folder("candidate-") as folder:
+            runnable = self._original.runnable
+            export = lambda: runnable(self._exported(graph, folder), graph, folder)  # noqa: E731
+            return self._verdict(graph, export, replace(allowed, numbers_only=numbers_only))
+
     def check_file(self, graph: Graph, file: Path, narrowed: bool = False) -> Verdict:
         """Compare the file from which `graph` was loaded, whatever program wrote it. narrowed: as in `check`."""
         allowed = allowed_in(self.original, graph) if narrowed else self.allowed
-        with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._verdict(graph, lambda: self._runnable(file, Path(folder)), allowed)
+        with self._folder("candidate-") as folder:
+            return self._verdict(graph, lambda: self._original.runnable(file, graph, folder), allowed)
+
+    @contextmanager
+    def _folder(self, prefix: str) -> Iterator[Path]:
+        """A folder for scratch files of this block."""
+        with scratch_files(), tempfile.TemporaryDirectory(dir=self.worker.folder, prefix=prefix) as folder:
+            yield Path(folder)
+
+    def _exported(self, graph: Graph, folder: Path) -> Path:
+        from workbench.io.exporting import export_onnx
+
+        return export_onnx(graph, folder / "model.onnx", **self._form._asdict()).path
 
     def _verdict(self, graph: Graph, candidate: Callable[[], Path], allowed: Allowed) -> Verdict:
         """The verdict on the graph. candidate: returns its file, once the original has run."""
         start = time.monotonic()
         try:
-            reference, inputs = self.reference, self.inputs
+            runs = self._original.runs
         except CancelledError:
             raise
         except UserError as error:
@@ -239,162 +185,177 @@ class Verifier:
             return Verdict(None, None, None, False, allowed.loosest, sentence, time.monotonic() - start)
         try:
             file = candidate()
-            outputs, tensors = self._run(graph, file, inputs)
-            result = compare(reference, tensors, allowed.of_each)
-            larger = self._compare_double_batch(graph, file, allowed) if result.ok else None
+            result, run_by = self._compared(runs.first() if allowed.on_purpose else runs, graph, file, allowed)
+            larger = self._compare_double_batch(runs, graph, file, allowed) if result.ok else None
         except (CancelledError, OpsetError):
             raise
         except UserError as error:
             ok = False if _shows_wrong_graph(error) else None
             sentence = f"The original runs, and this graph does not: {error}"
             return Verdict(ok, None, None, False, allowed.loosest, sentence, time.monotonic() - start)
-        seconds = time.monotonic() - start
         note = ""
         if larger is not None:
             result, note = (result, _AND_DOUBLE_BATCH) if larger.ok else (larger, _IN_DOUBLE_BATCH)
-        run_by = outputs.by or self.run_by
+        note += self._original.first.note + (_SEEDED if self._original.is_random else "")
+        if self._original.foreign:
+            names = quoted(self._original.foreign, _MAX_SIZES)
+            note += f" Nothing here runs {names}: on both sides a function of the operands took the place of each call."
+        if not result.ok and multiplies_8_bits(graph) and saturates_here():
+            note += f" {WARNING}"
+        if result.left_out:
+            note += f" {counted(result.left_out, 'element')} did not count, being infinite or NaN in the original."
+        run_by = run_by or self.run_by
         return Verdict(
             result.ok,
             result.max_abs_error,
             result.max_rel_error,
             result.bit_equal,
             allowed.loosest,
-            result.sentence + note + self.note + (f" It was run by {run_by}." if run_by else ""),
-            seconds,
+            result.sentence + note + (f" It was run by {run_by}." if run_by else ""),
+            time.monotonic() - start,
         )
 
-    def _run(self, graph: Graph, file: Path, inputs: Tensors) -> tuple[Outputs, Tensors]:
-        """The outputs of the graph's file on inputs of the original; then in the form that the original has."""
-        outputs = self._outputs(file, fed_inputs(inputs, self.original, graph), self.dims)
-        return outputs, in_forms(outputs.tensors, output_forms(self.original, graph))
+    # ---- comparing -----------------------------------------------------------------------
 
-    def _compare_double_batch(self, graph: Graph, file: Path, allowed: Allowed) -> Comparison | None:
+    def _compared(self, runs: OriginalRuns, graph: Graph, file: Path, allowed: Allowed) -> tuple[Comparison, str]:
+        """The comparison of all runs, and what ran the file in place of ONNX Runtime."""
+        of_half = allowed.loosest.bits and any(map(has_halves, (self.original, graph)))
+        if runs.values is not None and not of_half:
+            try:
+                return self._compared_inside(runs, graph, file, allowed), ""
+            except RunError as error:
+                if error.stage == "process":
+                    raise  # else the plain run says what is wrong, if that was not the recording
+        by = ""
+        compared = []
+        for inputs, reference in zip(
+            runs.inputs, self._original.plain_outputs if of_half else runs.outputs, strict=True
+        ):
+            outputs = self._original.outputs(file, fed_inputs(inputs, self.original, graph), self.dims)
+            tensors = in_forms(outputs.tensors, output_forms(self.original, graph))
+            compared.append(_compared_run(reference, tensors, allowed))
+            by = outputs.by
+        result = of_all_runs(compared)
+        return replace(result, sentence=f"{result.sentence} Compared on {self._on_inputs(runs)}."), by
+
+    def _compared_inside(self, runs: OriginalRuns, graph: Graph, file: Path, allowed: Allowed) -> Comparison:
+        values = inner_values(graph, self.dims).recorded
+        with self._folder("compared-") as scratch:
+            files = [(scratch / f"inputs-{n}", scratch / f"outputs-{n}") for n in range(len(runs.inputs))]
+            for (source, _), inputs in zip(files, runs.inputs, strict=True):
+                save_tensors(source, fed_inputs(inputs, self.original, graph))
+            found = self.worker.request(
+                "compare_values",
+                model=str(file.resolve()),
+                values=list(values),
+                order=in_order(graph, values),
+                must={value: asdict(_of_output(allowed, value)) for value in self.original.outputs},
+                known=[value for value in graph.inputs if value in self.original.inputs],
+                narrowed=self._inside(allowed),
+                numbers_only=allowed.numbers_only,
+                inputs=[str(source) for source, _ in files],
+                outputs=[str(target) for _, target in files],
+                original={
+                    "model": str(self._original.file.resolve()),
+                    "values": list(runs.values or ()),
+                    "large": self._original.large,
+                    "inputs": [str(path) for path in runs.inputs_files],
+                    "recorded": [str(path) for path in runs.tensors_files],
+                },
+                timeout_s=RUN_LIMIT_S,
+                need_bytes=self._original.need_bytes(runs.inputs[0], self.dims),
+            )
+            tensors, right = [load_tensors(target) for _, target in files], runs.outputs
+        if any(map(has_halves, (self.original, graph))):  # a value that is recorded is rounded, and else perhaps not
+            fed = (fed_inputs(inputs, self.original, graph) for inputs in runs.inputs)
+            tensors = [dict(self._original.outputs(file, inputs, self.dims).tensors) for inputs in fed]
+            right = self._original.plain_outputs[: len(runs.inputs)]
+        forms = output_forms(self.original, graph)
+        compared = [
+            _compared_run(reference, in_forms(outputs, forms), allowed, found["explained"])
+            for reference, outputs in zip(right, tensors, strict=True)
+        ]
+        return self._with_inside(of_all_runs(compared), graph, runs, found)
+
+    def _inside(self, allowed: Allowed) -> dict[str, dict[str, Any]]:
+        """What values inside may differ that are in narrower types on purpose: ten times what outputs may.
+
+        A value may lose much that no output shows. One that was quantized on purpose may be anything: numbers beyond
+        the ends of a range become the ends.
+        """
+
+        def inside(tolerance: Tolerance) -> Tolerance:
+            if tolerance.close:
+                return replace(tolerance, absolute=math.inf)
+            return replace(tolerance, relative=_INSIDE * tolerance.relative)
+
+        outputs = self.original.outputs
+        tolerances = allowed.on_purpose.items()
+        return {value: asdict(one if value in outputs else inside(one)) for value, one in tolerances}
+
+    def _with_inside(
+        self, outputs: Comparison, graph: Graph, runs: OriginalRuns, found: Mapping[str, Any]
+    ) -> Comparison:
+        """The comparison of the outputs, with what the values inside say."""
+        first = found["first"]
+        if first is not None:
+            producer = graph.producer(first["value"])
+            of = "" if first["name"] == first["value"] else f", which is '{first['name']}' of the original,"
+            difference = f"'{first['value']}' of {producer}{of} is not the same: {first['how']}"
+            if not outputs.ok:
+                return replace(outputs, sentence=f"{outputs.sentence} The first difference: {difference}.")
+            sentence = f"Differs inside: {difference}. The outputs do not show it on {self._on_inputs(runs)}."
+            return replace(outputs, ok=False, sentence=sentence)
+        equal = found["equal"]
+        inside = f"; {counted(equal, 'value')} inside {'is' if equal == 1 else 'are'} equal too" if equal else ""
+        alive = ""
+        if runs.channels:
+            alive = f" {runs.alive / runs.channels:.0%} of {runs.channels:,} channels were alive."
+        sentence = f"{outputs.sentence} Compared on {self._on_inputs(runs)}{inside}.{alive}"
+        return replace(outputs, sentence=sentence)
+
+    def _on_inputs(self, runs: OriginalRuns) -> str:
+        """How many inputs were compared, and with which sizes."""
+        sizes = [f"{name} = {size:,}" for name, size in self.dims.items()]
+        more = f" and {len(sizes) - _MAX_SIZES} more" if len(sizes) > _MAX_SIZES else ""
+        return counted(len(runs.inputs), "input") + (f" with {', '.join(sizes[:_MAX_SIZES])}{more}" if sizes else "")
+
+    def _compare_double_batch(
+        self, runs: OriginalRuns, graph: Graph, file: Path, allowed: Allowed
+    ) -> Comparison | None:
         """Compare a run on two inputs in one batch with the original's results for each; None if no batch is free."""
         axes = batch_axes(self.original, graph)
-        if not axes or self.is_random:
+        if not axes or self._original.is_random:
             return None
+        inputs, reference = runs.inputs[0], runs.outputs[0]
         other_inputs = seed_inputs(self.original, self.dims, self._seed + 1)
-        second = {**self.inputs, **{value: other_inputs[value] for value in axes}}
+        second = {**inputs, **{value: other_inputs[value] for value in axes}}
         try:
-            second_reference = self._outputs(self.reference_file, second, self.dims).tensors
+            second_reference = self._original.outputs(self._original.file, second, self.dims).tensors
         except CancelledError:
             raise
         except UserError:  # the original does not run on these inputs
-            second, second_reference = self.inputs, self.reference
-        _, outputs = self._run(graph, file, both_batches(self.inputs, second, axes))
-        expected = expected_of_both(self.reference, second_reference, outputs)
-        return compare(expected, outputs, allowed.of_each)
+            second, second_reference = inputs, reference
+        both = fed_inputs(both_batches(inputs, second, axes), self.original, graph)
+        outputs = in_forms(self._original.outputs(file, both, self.dims).tensors, output_forms(self.original, graph))
+        return _compared_run(expected_of_both(reference, second_reference, outputs), outputs, allowed)
+
+
+def has_halves(graph: Graph) -> bool:
+    """Whether a value is of float16."""
+    types = map(graph.tensor_type, graph.values())
+    return any(type_ is not None and type_.dtype == DataType.FLOAT16 for type_ in types)
+
+
+def _compared_run(reference: Tensors, found: Tensors, allowed: Allowed, explained: Collection[str] = ()) -> Comparison:
+    return (compare_numbers if allowed.numbers_only else compare)(reference, found, allowed.of_each, explained)
+
+
+def _of_output(allowed: Allowed, value: str) -> Tolerance:
+    return allowed.of_each if isinstance(allowed.of_each, Tolerance) else allowed.of_each.get(value, FLOAT32)
 
 
 def _shows_wrong_graph(error: UserError) -> bool:
     """A full machine or a timeout shows none, and neither does ONNX's evaluator, which lacks forms of operators."""
     stage = error.stage if isinstance(error, RunError) else ""
     return not isinstance(error, DoesNotFitError) and stage not in ("process", EVALUATOR)
-
-
-# ---- which step, which rewrite ---------------------------------------------------------
-
-
-def verify_step(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
-    """Set the verdict of the history's last step; if it is the first that fails, find the rewrite that broke it."""
-    index = len(history) - 1
-    step, previous = history[index], history[index - 1].verdict if index else None
-    if not step.changed and previous is not None:
-        step.verdict = previous
-        return
-    step.verdict = _checked(verifier, history, index, on_check)
-    if step.verdict.ok is not False or not index or (previous is not None and previous.ok is False):
-        return
-    _find_rewrite(verifier, history, index, on_check, known_right=previous is not None)
-
-
-def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
-    """Compare only the end; if that fails, find the first step that fails, and the rewrite that broke it.
-
-    Every moment can be replayed, so that the search takes about log2(steps) + log2(rewrites) runs. Each comparison
-    sets a verdict in the history.
-
-    on_check: called before each comparison with what is compared; may raise to stop.
-    """
-    last = len(history) - 1
-    verdict = history[last].verdict = _checked(verifier, history, last, on_check)
-    if verdict.ok is not False or last == 0:
-        return
-
-    def is_wrong(index: int) -> bool:
-        step = history[index]
-        step.verdict = _checked(verifier, history, index, on_check)
-        return step.verdict.ok is False
-
-    changed = [0, *(index for index, step in enumerate(history.steps) if step.changed)]
-    first_wrong = changed[bisect(lambda number: is_wrong(changed[number]), len(changed) - 1)]
-    if first_wrong == 0:
-        return
-    history[first_wrong].verdict = history[first_wrong].verdict or verdict
-    _find_rewrite(verifier, history, first_wrong, on_check, known_right=True)
-
-
-def verify_others(
-    verifier: Verifier, history: History, shown: Callable[[], int], on_check: OnCheck | None = None
-) -> None:
-    """Set a verdict for every step without one, the shown step first; steps with the same graph are compared once.
-
-    shown: returns the index of the shown step; called before each comparison.
-    """
-    changed = [index for index, step in enumerate(history.steps) if step.changed or not index]
-    last_equal = [*(index - 1 for index in changed[1:]), len(history) - 1]  # the last step with the graph of each
-    while True:
-        waiting = []
-        for first, last in zip(changed, last_equal, strict=True):
-            steps = history.steps[first : last + 1]
-            known = next((step.verdict for step in steps if step.verdict is not None), None)
-            if known is None:
-                waiting.append(first)
-            for step in steps:
-                step.verdict = step.verdict or known
-        if not waiting:
-            return
-        index = max((i for i in waiting if i <= shown()), default=waiting[0])
-        history[index].verdict = _checked(verifier, history, index, on_check)
-
-
-def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = False) -> int:
-    """The first of `count` changes (from 1) after which the graph is wrong; 0 if it is wrong before all of them.
-
-    It must be wrong after all of them. known_right: whether it is known to be right before them.
-    Makes about log2(count) comparisons.
-    """
-    if not known_right and is_wrong(0):
-        return 0
-    right, wrong = 0, count
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        if is_wrong(middle):
-            wrong = middle
-        else:
-            right = middle
-    return wrong
-
-
-def _find_rewrite(
-    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool
-) -> None:
-    """Set `broken_by` of the failing step. known_right: whether the step before it is known to pass."""
-
-    def is_wrong(rewrites: int) -> bool:
-        return _checked(verifier, history, index, on_check, rewrites).ok is False
-
-    number = bisect(is_wrong, len(history[index].rewrites), known_right)
-    history[index].broken_by = number - 1 if number else None
-
-
-def _checked(
-    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, rewrites: int | None = None
-) -> Verdict:
-    """The verdict on the graph after a step, or after this number of its rewrites."""
-    is_last = index == len(history) - 1 and rewrites is None
-    graph = history.graph if is_last else history.at(index, rewrites)
-    if on_check is not None:
-        partly = "" if rewrites is None else f" after {rewrites:,} of {len(history[index].rewrites):,} rewrites"
-        on_check(f"comparing step {index}, {history[index].title}{partly}, with the original")
-    return verifier.check(graph, history.is_exact, history.is_narrowed(index))

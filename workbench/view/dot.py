@@ -87,7 +87,7 @@ def _box(dot: Digraph, number: str, node: Node, style: NodeStyle) -> None:
 def _public(dot: Digraph, number: str, graph: Graph, value: str, prefix: str) -> None:
     """The box of an input or output."""
     label = _lines(value, shape_text(graph, value))
-    dot.node(number, label, tooltip=escape(prefix + value), style="rounded")
+    dot.node(number, label, tooltip=escape(prefix + value), fillcolor="white", style="rounded,filled")
 
 
 def _lines(*lines: str) -> str:

@@ -19,7 +19,7 @@ from workbench.ir import AttrRef, Graph, Node, constant_type
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.layout.profile import Profile
 from workbench.metrics.transpose_cost import element_bytes
-from workbench.rewrite import History, Pass
+from workbench.rewrite import History, Pass, PassContext
 from workbench.view.constants import constant_section, first_values
 from workbench.view.documents import document_section
 from workbench.view.fused import fusion_rows, group_rows
@@ -103,6 +103,7 @@ def inspect_node(
         about = f"It is not in the graph at this moment; it {life}."
         moments = [event.to_json() for event in events]
         return _content(name, _short(name), about, [_moments("Where it was", moments), _pass_section(reasons)])
+    context = PassContext(target, mode=history.mode, limits=history.limits)
     captured = [value for value in node.operands if value not in node.inputs]
     constants = [value for value in node.operands if value in graph.constants]
     sections = [
@@ -117,7 +118,7 @@ def inspect_node(
         _rows("Fusion", fusion_rows(groups, node, history.steps[: step + 1])),
         _origin(history, lineage, name),
         _pass_section(reasons),
-        _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "reason"]),
+        _rows("Why not here?", refusal_rows(graph, node, passes, context), ["pass", "rule", "reason"]),
         document_section(graph, node),
     ]
     return _content(name, f"{node.op}  {_short(name)}", f"{node.op_type} of {_domain(graph, node)}", sections)

@@ -13,8 +13,8 @@ from workbench.layout.classes import class_of
 from workbench.layout.profile import Profile
 from workbench.metrics.transpose_cost import element_bytes, elements, known_sum, moved_by_node
 from workbench.ops import contract_of
-from workbench.rewrite import Pass, Rule
-from workbench.rewrite.core.refusing import rewrite_or_refusal
+from workbench.rewrite import Pass, PassContext
+from workbench.rewrite.core.refusing import sentence_at
 
 _KINDS = {
     "agnostic": "agnostic: it runs in any order of axes",
@@ -65,19 +65,14 @@ def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
     return rows
 
 
-def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass], mode: str) -> list[list[str]]:
+def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass], context: PassContext) -> list[list[str]]:
     """For each rule of the node's operator: the pass, the rule, and why the rule does not match."""
     return [
-        [pass_.title, rule.name, _refusal(graph, node, pass_, rule, mode)]
+        [pass_.title, rule.name, sentence_at(rule, graph, node, pass_, context)]
         for pass_ in passes
         for rule in pass_.rules
         if node.op in rule.operators or "*" in rule.operators
     ]
-
-
-def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule, mode: str) -> str:
-    result = rewrite_or_refusal(rule, graph, node, pass_, mode)
-    return result if isinstance(result, str) else f"would act here: {result.sentence}"
 
 
 def flops_of(graph: Graph, node: Node) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +127,16 @@ def box_kind_of(layout: str, target: Profile) -> int:
         return PLAIN
     target_layout = target.layout if block_of(target.layout) else target.layout_for(len(layout))
     return TARGET if layout == target_layout else OWN
+
+
+def are_of_target(kinds: Collection[int]) -> bool:
+    """Whether results of these kinds of layout begin in the target's, which is then the model's own."""
+    return TARGET in kinds and OWN not in kinds
+
+
+def coloured_kind(kind: int, is_own: bool) -> int:
+    """The kind whose colour a layout has. is_own: whether the model's own layout is the target's."""
+    return OWN if is_own and kind == TARGET else kind
 
 
 def is_of_weights(layout: str) -> bool:

@@ -40,6 +40,7 @@ _PAGE = (
     HEAD
     + """\
 <body style="margin: 0">
+{above}<div id="graph-workbench"></div>
 <script type="application/json" id="graph-workbench-data">{data}</script>
 <script type="module">
 {script}
@@ -50,8 +51,8 @@ _PAGE = (
 )
 
 
-def report_html(view: View, texts: Mapping[str, Any]) -> str:
-    """The file's text. `texts`: the inspector's content by id."""
+def report_html(view: View, texts: Mapping[str, Any], above: str = "") -> str:
+    """The file's text. texts: the inspector's content by id. above: HTML that stands above the view."""
     drawings, lighter = _drawings_once(texts)
     data = json.dumps(
         {"scenes": scenes_of(view), "inspectors": packed(lighter)[0], "drawings": packed(drawings)[0]},
@@ -59,6 +60,7 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
     )
     return _PAGE.format(
         title=html.escape(view.title),
+        above=above,
         css=(COMPONENT / "style.css").read_text(encoding="utf-8").replace("</", "<\\/"),
         data=data.replace("<", "\\u003c"),
         script=bundle("report.js"),

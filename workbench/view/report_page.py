@@ -14,10 +14,10 @@ from workbench.view.scene import View
 from workbench.view.timeline import timeline_of, timeline_of_pair
 
 
-def report_page(history: History, profile: Profile, passes: Sequence[Pass] = ()) -> str:
-    """The page of a history. passes: the inspector says why each of them did not match a node."""
+def report_page(history: History, profile: Profile, passes: Sequence[Pass] = (), above: str = "") -> str:
+    """The page of a history. passes: the inspector says why each of them did not match a node. above: HTML."""
     view = View(timeline_of(history, profile), _file_name(history.initial), profile.layout)
-    return report_html(view, inspected(history, view, profile, passes))
+    return report_html(view, inspected(history, view, profile, passes), above)
 
 
 def pair_page(first: History, second: History, profile: Profile) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from workbench.view.edge_shortcuts import FreeLines
 from workbench.view.engines import Place
 from workbench.view.groups import Group, flat, group_nodes, groups_around, opened_at_first
 from workbench.view.links import Links, links_of
-from workbench.view.node_style import CLASSES, OWN, TARGET, NodeStyle
+from workbench.view.node_style import CLASSES, NodeStyle, are_of_target, coloured_kind
 from workbench.view.source_code import module_categories
 from workbench.view.timeline import Event, Timeline
 
@@ -116,8 +116,7 @@ def packed(entries: Mapping[str, Any] | Sequence[str]) -> tuple[str, str]:
 
 def starts_in_target(timeline: Timeline) -> bool:
     """Whether every CNN value of the first graph is in the target's layout, which is then the model's own."""
-    kinds = {v.style.layout for versions in timeline.versions.values() for v in versions if v.born == 0}
-    return TARGET in kinds and OWN not in kinds
+    return are_of_target({v.style.layout for versions in timeline.versions.values() for v in versions if v.born == 0})
 
 
 def steps_of(timeline: Timeline) -> list[dict[str, Any]]:
@@ -260,8 +259,7 @@ class _Writer:
         return {**style.report(self.categories, self.types), **numbers, **times}
 
     def _kind(self, kind: int) -> int:
-        """A kind of layout as it is coloured: a model in the target's layout has the colour of its own."""
-        return OWN if self.is_own and kind == TARGET else kind
+        return coloured_kind(kind, self.is_own)
 
     def _measured(self) -> dict[str, Any] | None:
         known = [costs for _, costs, _ in self.styles if costs.us is not None]

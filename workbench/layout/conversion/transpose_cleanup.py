@@ -5,6 +5,7 @@ Each item is (edit, sentence, names of the nodes); the edit is applied before th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from workbench.ir import Edit, Graph, Node, constant
@@ -12,7 +13,7 @@ from workbench.ir.permutation import compose, is_identity, moves_data, perm_of, 
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.metrics.transpose_cost import elements_saved
-from workbench.rewrite.analyses.across_views import merged_across
+from workbench.rewrite.analyses.across_views import merged_across, merged_with_view
 from workbench.rewrite.analyses.reshapes import VIEWS
 from workbench.rewrite.core.guards import is_same_shape
 from workbench.rewrite.core.rule import NoMatch
@@ -38,9 +39,11 @@ def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[EditWithS
         neighbours = _neighbours(graph, node)
         yield cleanup
         waiting.extend(neighbours)
-    if reshape:
-        yield from _as_reshapes(graph)
-        yield from _joined_views(graph)
+    while reshape:
+        reshape = False
+        for joined in itertools.chain(_merged_with_views(graph), _as_reshapes(graph), _joined_views(graph)):
+            yield joined
+            reshape = True
 
 
 def _neighbours(graph: Graph, node: Node) -> list[str]:
@@ -99,6 +102,19 @@ def _repeated(graph: Graph, node: Node) -> EditWithSentence | None:
         return None
     edit = Edit(remove=(removed.name,), replace={removed.outputs[0]: kept.outputs[0]})
     return edit, f"{removed} computes the same as {kept}; {elements_saved(graph, removed)}", (removed.name, kept.name)
+
+
+def _merged_with_views(graph: Graph) -> Iterator[EditWithSentence]:
+    """A view and a Transpose that moves only axes of size 1 become one Reshape."""
+    for name in [node.name for node in graph.nodes_of((*VIEWS, "Transpose"))]:
+        node = graph.find(name)
+        if node is None:
+            continue
+        try:
+            rewrite = merged_with_view(graph, node)
+        except NoMatch:
+            continue
+        yield rewrite.edit, rewrite.sentence, rewrite.nodes
 
 
 def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Graph
 from workbench.ir.permutation import Permutation
-from workbench.layout.layout_facts import LayoutFacts, SolvedProgram
+from workbench.layout.layout_facts import LayoutFacts
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.operator_orders import OperatorOrders, OrderedUse
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, transpose_classes
@@ -25,10 +25,11 @@ from workbench.metrics.transpose_cost import (
     element_bytes,
     moved_by_node,
 )
-from workbench.solvers.integer_program import Cost, Form, IntegerProgram, OrderedValue
+from workbench.solvers.integer_program import Cost, Form, IntegerProgram, IntegerSolution, OrderedValue
 
 FREE: Cost = (0, 0, 0)  # bytes and transposes, in the order in which they are minimized; then operators changed
 CHANGED: Cost = (0, 0, 1)
+BELOW_BOUND = "the graph moves less than the cheapest choice"  # as where a Transpose of a weight goes too
 
 
 @dataclass(frozen=True)
@@ -99,27 +100,39 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
     return total
 
 
-def proof(after: Counts, weigh: str, solved: SolvedProgram, *, over: str, incomplete: str = "") -> LayoutFacts:
+def proof(
+    after: Counts,
+    weigh: str,
+    solution: IntegerSolution,
+    always: int,
+    target: Profile,
+    *,
+    over: str,
+    beyond: str = "",
+    incomplete: str = "",
+) -> LayoutFacts:
     """The facts of a search: the bound, whether the resulting graph reaches it, and the gap.
 
+    always:     the cost of transposes that no choice affects.
     over:       the class of choices that were searched, as a phrase.
+    beyond:     choices of another class that may cost less, as a subject.
     incomplete: why the problem lacks choices of that class, so that there is no bound; "" if it has all.
 
     Transposes of unknown size count as 0 in the search. If the resulting graph has one, there is no bound.
     """
-    solution = solved.solution
-    lower_bound = solution.lower_bound + solved.always
+    lower_bound = solution.lower_bound + always
     reached = after.bytes_moved if weigh == BYTES else after.transposes
     unknown = after.unknown if weigh == BYTES else 0
-    inexact = incomplete or ("" if reached >= lower_bound else "the graph moves less than the cheapest choice")
+    inexact = incomplete or ("" if reached >= lower_bound else BELOW_BOUND)
     has_bound = not inexact and not unknown
     return LayoutFacts(
         weigh=weigh,
         over=over,
+        beyond=beyond,
         unknown=unknown,
         inexact=inexact,
         lower_bound=lower_bound if has_bound else None,
         certified=has_bound and solution.gap == 0 and reached == lower_bound,
         gap=solution.gap,
-        solved=solved,
+        demanded=tuple(target.required_layouts),
     )

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, compose, inverse, perm_of
 from workbench.layout.conversion.convert import permuted_call
-from workbench.layout.infer import PAIRS, perm_between
+from workbench.layout.infer import PAIRS, infer_layouts, perm_between
 from workbench.layout.problem.cost_model import BYTES, TIME, Prices, without_reshapes
 from workbench.layout.problem.times import OperatorTimes
 from workbench.layout.profile import Profile
+from workbench.metrics.transpose_cost import computed_from_constants
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
 from workbench.ops.permutation.kinds import PermutedCall, alignment_of
@@ -76,6 +77,17 @@ def converts_layout(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
         return False
     sides = side_of(layouts.get(node.inputs[0])), side_of(layouts.get(node.outputs[0]))
     return None not in sides and sides[0] != sides[1]
+
+
+def orders_beyond(graph: Graph) -> str:
+    """The orders of axes besides channels first and last that the graph's Transposes make, as a subject for
+    `LayoutFacts.beyond`; "" if there are none."""
+    layouts = infer_layouts(graph, through_reshapes=True)
+    fixed = computed_from_constants(graph)
+    others = (node for node in graph.nodes_of(("Transpose",)) if node.inputs[0] not in fixed)
+    if all(converts_layout(graph, node, layouts) for node in others):
+        return ""
+    return "other orders of axes, which optimal-any-order searches,"
 
 
 def start_of_chain(graph: Graph, value: str, converts: Callable[[Node], bool]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import permuted_call
+from workbench.layout.conversion.sample_norms import joined_norms, split_norms
 from workbench.layout.infer import infer_layouts, is_cnn
 from workbench.layout.problem.operator_benchmark import GivenTimes
 from workbench.layout.profile import Profile, load_profile
@@ -16,7 +17,9 @@ from workbench.ops import NotPermutable
 from workbench.ops.blocked import block_of
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
-from workbench.rewrite.core.rule import Example
+from workbench.rewrite.core.rule import Example, Rewrite, rewrite_each
+
+_NORMS = "normalization"  # the case of rewrites of group normalizations
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,14 @@ class LayoutStrategy(Pass):
     def prepare(self, graph: Graph) -> bool:
         """Costs need the sizes of values that earlier passes created."""
         return infer_sizes(graph)
+
+    def cleaned(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
+        """The rewrites; a group normalization of one group is one operator meanwhile, through which layouts pass."""
+        joined: dict[str, tuple[str, ...]] = {}
+        yield from rewrite_each(joined_norms(graph, joined), _NORMS)
+        facts = yield from super().cleaned(graph, context)
+        yield from rewrite_each(split_norms(graph, joined), _NORMS)
+        return facts
 
     def refused_nodes(
         self, graph: Graph, context: PassContext, names: Collection[str] | None = None

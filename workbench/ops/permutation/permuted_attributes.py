@@ -13,7 +13,6 @@ from workbench.ops.permutation.kinds import (
     Layout,
     NotPermutable,
     PermutedCall,
-    Propagate,
     aligned,
     constant_numbers,
     constant_operand,
@@ -25,14 +24,10 @@ from workbench.ops.permutation.kinds import (
 )
 
 
-def _propagate_axis(default: int | None = None) -> Propagate:
-    """The attribute `axis` is mapped (Softmax, Split, TopK, ...). default: of the attribute; None: ONNX's."""
-
-    def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-        axis = node.attr("axis", default) % len(perm)
-        return PermutedCall((0,), (perm,) * len(node.outputs), with_attributes(node, axis=inverse(perm)[axis]))
-
-    return propagate_permutation
+def _propagate_axis(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The attribute `axis` is mapped (Softmax, Split, TopK, ...)."""
+    axis = node.attr("axis") % len(perm)
+    return PermutedCall((0,), (perm,) * len(node.outputs), with_attributes(node, axis=inverse(perm)[axis]))
 
 
 def _propagate_axis_of_all(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
@@ -71,8 +66,6 @@ def _propagate_quantize(graph: Graph, node: Node, perm: Permutation) -> Permuted
 
 
 def _axes_operand(graph: Graph, node: Node) -> list[int] | None:
-    if "axes" in node.attributes:  # of a file that cannot be converted
-        raise NotPermutable(f"{node} comes from an opset in which axes are an attribute")
     return constant_numbers(graph, node, 1)
 
 
@@ -270,10 +263,10 @@ def _propagate_compress(graph: Graph, node: Node, perm: Permutation) -> Permuted
 
 CONCAT = remapped(_propagate_axis_of_all, ALL_OPERANDS)
 ALONG_ELEMENTS = remapped(_propagate_axis_of_all, ALL_OPERANDS)
-SOFTMAX = remapped(_propagate_axis(-1))
-LP_NORM = remapped(_propagate_axis())
-TOP_K = remapped(_propagate_axis())
-SPLIT = remapped(_propagate_axis())
+SOFTMAX = remapped(_propagate_axis)
+LP_NORM = remapped(_propagate_axis)
+TOP_K = remapped(_propagate_axis)
+SPLIT = remapped(_propagate_axis)
 MEAN_VARIANCE = remapped(_propagate_axes)
 CROP = remapped(_propagate_axes)
 CUMULATIVE = remapped(_propagate_axis_operand)

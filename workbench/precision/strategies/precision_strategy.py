@@ -13,7 +13,6 @@ from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.permutation import Permutation
 from workbench.ir.types import numpy_name
-from workbench.layout.layout_facts import SolvedCut, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME
 from workbench.layout.problem.operator_benchmark import OperatorTimer
 from workbench.layout.profile import Profile
@@ -57,6 +56,10 @@ class TypeChoices:
     timer: OperatorTimer | None = None
     free_border: frozenset[str] = frozenset()
 
+    def may_choose(self, node: str) -> bool:
+        """Whether the operator runs in either type."""
+        return node in self.calls and node not in self.fixed
+
     def keeping(self, reasons: Mapping[str, str]) -> TypeChoices:
         """The same with these operators in float32, each for its reason."""
         fixed = {**self.fixed, **dict.fromkeys(reasons, FIRST_SIDE)}
@@ -76,7 +79,6 @@ class ChosenTypes:
     inexact: str = ""
     weigh: str | None = None
     bound: int | None = None
-    solved: SolvedCut | SolvedProgram | None = None
     perms: Mapping[str, Permutation] = field(default_factory=dict)
     reached: int | None = None
     times: TypeTimes | None = None
@@ -171,7 +173,8 @@ class PrecisionStrategy(Pass):
             unmatched=unmatched_patterns((node.name for node in graph.nodes), name_patterns(self.keep)),
             unrecorded=unrecorded,
             fitted=fitted,
-            solved=chosen.solved,
+            held=frozenset(node.name for node in graph.nodes if not choices.may_choose(node.name)),
+            demanded=tuple(choices.target.required_layouts),
             device="" if chosen.times is None else chosen.times.device,
             times=() if chosen.times is None else chosen.times.rows(_on(chosen, LAST_SIDE)),
         )

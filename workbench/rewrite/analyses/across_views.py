@@ -1,12 +1,13 @@
-"""Two changes of shape with elementwise operators between them, and the rewrite that merges them."""
+"""Two changes of shape that meet, or have elementwise operators between them, and the rewrite that merges them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant, constant_shape
+from workbench.ir.permutation import moves_data
 from workbench.rewrite.analyses.reshapes import VIEWS, shape_operand
-from workbench.rewrite.core.guards import is_same_shape, require_single_use
+from workbench.rewrite.core.guards import is_same_shape, permutation, require_producer, require_single_use
 from workbench.rewrite.core.rule import NoMatch, Rewrite
 
 _ELEMENTWISE = (
@@ -16,6 +17,40 @@ _ELEMENTWISE = (
     *("Softplus", "Softsign", "Swish", "Tanh", "Sin", "Cos"),
 )
 _MAX_NODES = 8  # nodes between two changes of shape
+
+
+def merged_with_view(graph: Graph, node: Node) -> Rewrite:
+    """The rewrite that merges a Transpose that moves no element with a view: `node` is one, its producer the other.
+
+    Raises NoMatch if they are not, or if the value between them is read elsewhere.
+    """
+    first = require_producer(graph, node.inputs[0], VIEWS if node.op == "Transpose" else ("Transpose",), node)
+    require_single_use(graph, node, first)
+    _require_view(graph, first)
+    _require_view(graph, node)
+    source, result = first.inputs[0], node.outputs[0]
+    dims = shape_operand(graph.shape(source), graph.shape(result))
+    if dims is None:
+        raise NoMatch(f"the shape of '{result}' cannot be written as a constant operand of Reshape")
+    name = graph.fresh(f"{result}_shape")
+    reshape = node.replace(op_type="Reshape", inputs=(source, name), attributes={})
+    edit = Edit(
+        remove=(first.name, node.name),
+        insert=(reshape,),
+        constants={name: constant(np.array(dims, np.int64), name)},
+    )
+    sentence = f"{first} and {node} move no element and become one Reshape to {list(dims)}; 1 node fewer"
+    return Rewrite(edit, sentence, (first.name, node.name))
+
+
+def _require_view(graph: Graph, node: Node) -> None:
+    """Raises NoMatch for a Transpose that may move elements in memory."""
+    if node.op != "Transpose":
+        return
+    shape = graph.shape(node.inputs[0])
+    perm = permutation(graph, node)
+    if shape is None or moves_data(perm, shape):
+        raise NoMatch(f"{node} permutes axes that are not known to have size 1")
 
 
 def _operand(graph: Graph, node: Node, rank: int) -> str:

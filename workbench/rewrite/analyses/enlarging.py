@@ -27,7 +27,13 @@ class Enlarging(Pass):
         "The FLOPs that the device computes while it moves a byte; the roofline of the page Measure has it.",
         least=0,
     )
-    force: bool = option(False, "Enlarge wherever the results stay the same, whatever it costs.")
+    force: bool = option(
+        False, "Enlarge wherever the results stay the same, whatever it costs, and however large the file becomes."
+    )
+
+    @property
+    def grows_freely(self) -> bool:
+        return self.force
 
 
 def window_of(graph: Graph, node: Node) -> Window:

@@ -10,7 +10,6 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape, constant_type, lazy_constant
 from workbench.rewrite.core.rule import NoMatch
 
-_SPLIT_BY_OPERAND = 13  # opset
 _FLOATING = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE)
 
 
@@ -36,8 +35,6 @@ def bias_of(node: Node) -> str:
 
 def require_mergeable(graph: Graph, node: Node) -> None:
     """Raises NoMatch unless each output channel of the node depends on one slice of its constant weights."""
-    if graph.opset_imports.get("", 0) < _SPLIT_BY_OPERAND:
-        raise NoMatch(f"Split takes its sizes as an operand from opset {_SPLIT_BY_OPERAND} on")
     weight, x = constant_type(constant_weights(graph, node)), graph.tensor_type(node.inputs[0])
     if weight.dtype not in _FLOATING:
         raise NoMatch(f"{node} is not of floating-point numbers")

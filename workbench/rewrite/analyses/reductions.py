@@ -10,8 +10,6 @@ from workbench.rewrite.core.rule import NoMatch
 
 def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
     """The reduced axes, nonnegative. Raises NoMatch if they are unknown."""
-    if "axes" in node.attributes:
-        raise NoMatch(f"{node} comes from an opset in which axes are an attribute")
     rank = graph.rank_of(node.inputs[0])
     if not rank:
         raise NoMatch(f"the rank of '{node.inputs[0]}', which {node} reduces, is not known")

@@ -46,6 +46,7 @@ def closed_body(inside: Graph, body: Graph, outside: Graph) -> Graph:
         opset_imports=body.opset_imports,
         functions=body.functions,
         metadata=body.metadata,
+        kept=body.kept,
     )
 
 

@@ -27,6 +27,7 @@ class Exactness(Enum):
         return self in MODES[mode]
 
 
+ROUNDS_ANEW = (Exactness.ROUNDING, Exactness.STEP, Exactness.FAST_MATH)  # without changing types
 CHANGES_TYPES = (Exactness.NARROWED, Exactness.QUANTIZED)  # on purpose: results have the tolerance of the new types
 EXACT = "exact"
 MODES = {

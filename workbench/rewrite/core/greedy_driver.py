@@ -112,10 +112,9 @@ def _first_match(
         if rule.may_match is not None and not rule.may_match(graph, node):
             continue
         try:
-            rewrite = rule.match(graph, node, pass_)
+            proposed = rule.match(graph, node, pass_).proposed_by(rule, node)
         except NoMatch:
             continue
-        proposed = replace(rewrite, by=rule, exactness=rule.exactness, matched_at=node.name)
         if is_allowed(graph, proposed):
             return replace(proposed, edit=with_inferred_types(graph, proposed.edit))
     return None

@@ -14,7 +14,7 @@ from workbench.errors import counted
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.metrics import Measurements
-from workbench.rewrite.core.exactness import CHANGES_TYPES, DEFAULT_MODE, EXACT
+from workbench.rewrite.core.exactness import CHANGES_TYPES, DEFAULT_MODE, EXACT, Exactness
 from workbench.rewrite.core.identity import RewriteId
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
 from workbench.rewrite.core.passes import Pass
@@ -165,8 +165,15 @@ class History:
 
     def is_narrowed(self, step: int | None = None) -> bool:
         """Whether a pass up to this step, or any, changed element types on purpose, to narrower ones or back."""
+        return any(exactness in CHANGES_TYPES for exactness in self._exactnesses(step))
+
+    def is_for_numbers_only(self, step: int | None = None) -> bool:
+        """Whether a rewrite up to this step, or any, need not keep infinities and NaN."""
+        return Exactness.FAST_MATH in self._exactnesses(step)
+
+    def _exactnesses(self, step: int | None) -> set[Exactness]:
         steps = self.steps if step is None else self.steps[: step + 1]
-        return any(rewrite.exactness in CHANGES_TYPES for one in steps for rewrite in one.rewrites)
+        return {rewrite.exactness for one in steps for rewrite in one.rewrites}
 
     @property
     def failed(self) -> Step | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Edit, Graph
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.versioned import fixed_opset
 from workbench.opsets.lowering import newer_in_edit
+from workbench.rewrite.core.runtime_kernels import without_kernel
 
 GROW = 1.1  # by default a file grows at most by a tenth
 _SMALL = 1024  # bytes; constants of this size, such as shapes, take about as much as the nodes that they replace
@@ -19,28 +21,32 @@ class RuleLimits:
     opset:          the graph must remain writable at this opset.
     constant_bytes: the most bytes of all constants together.
     keep:           names of nodes that stay, and of constants that stay operands.
+    kernels:        whether what is inserted must have kernels in ONNX Runtime if what it replaces has.
     """
 
     opset: int | None = None
     constant_bytes: int | None = None
     keep: frozenset[str] = frozenset()
+    kernels: bool = False
 
-    def refusal(self, graph: Graph, edit: Edit) -> str:
-        """Why the edit must not be made; "" if it may."""
+    def refusal(self, graph: Graph, edit: Edit, grows_freely: bool = False) -> str:
+        """Why the edit must not be made; "" if it may. grows_freely: constants may take any size."""
         removed = self._removed_name(graph, edit)
         if removed:
             return f"'{removed}' is to be kept"
-        growth = 0 if self.constant_bytes is None else _growth(graph, edit)
+        limited = self.constant_bytes is not None and not grows_freely
+        growth = _growth(graph, edit) if limited else 0
         if self.constant_bytes is not None and growth > _SMALL:
             after = constant_bytes(graph) + growth
-            if after > self.constant_bytes:
+            if after > self.constant_bytes and after + _growth_to_come(graph, edit) > self.constant_bytes:
                 return f"constants would take {after:,} bytes, and may take {self.constant_bytes:,}; --grow sets that"
-        return self.opset_refusal(graph, edit)
+        return self.opset_refusal(graph, edit) or (without_kernel(graph, edit) if self.kernels else "")
 
     def opset_refusal(self, graph: Graph, edit: Edit) -> str:
         """Why the graph would not be writable at the opset after the edit; "" if it would."""
-        newer = None if self.opset is None else newer_in_edit(graph, edit, self.opset)
-        return "" if newer is None else f"opset {self.opset}, which is kept, has no such {newer}"
+        opsets = [opset for opset in (self.opset, fixed_opset(graph.opset_imports)) if opset is not None]
+        newer = newer_in_edit(graph, edit, min(opsets)) if opsets else None
+        return "" if newer is None else f"opset {min(opsets)}, which is kept, has no such {newer}"
 
     def _removed_name(self, graph: Graph, edit: Edit) -> str | None:
         if not self.keep:
@@ -78,3 +84,33 @@ def _growth(graph: Graph, edit: Edit) -> int:
         for value in operands - read
         if value in graph.constants and all(user.name in removed for user in graph.users(value))
     )
+
+
+def _growth_to_come(graph: Graph, edit: Edit) -> int:
+    """If the edit computes a node that reads constants alone: the growth once all others are computed, mostly negative.
+
+    The parts of a weight are then there, and the weight is not.
+    """
+    if all(_bytes_computed(graph, graph.node(name)) is None for name in edit.remove):
+        return 0
+    computed = {node.name: bytes_ for node in graph.nodes if (bytes_ := _bytes_computed(graph, node)) is not None}
+    gone = {*edit.remove}
+    unread = (
+        tensor.nbytes
+        for value, tensor in graph.constants.items()
+        if (users := {user.name for user in graph.users(value)} - gone) and users <= computed.keys()
+    )
+    return sum(bytes_ for name, bytes_ in computed.items() if name not in gone) - sum(unread)
+
+
+def _bytes_computed(graph: Graph, node: Node) -> int | None:
+    """The bytes of the node's results if it reads constants alone; None if not, or if their size is unknown."""
+    if node.bodies or not node.operands or not all(value in graph.constants for value in node.operands):
+        return None
+    total = 0
+    for value in filter(None, node.outputs):
+        type_ = graph.tensor_type(value)
+        if type_ is None or type_.bytes is None or graph.is_output(value):
+            return None
+        total += type_.bytes
+    return total

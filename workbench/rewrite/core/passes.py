@@ -21,11 +21,11 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.rewrite.core.dead_code import dead_node_removals
 from workbench.rewrite.core.equal_constants import shared_constants
-from workbench.rewrite.core.exactness import EXACT, Exactness
+from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.greedy_driver import follow_rules
 from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
-from workbench.rewrite.core.packing import newly_prepacked
 from workbench.rewrite.core.pass_context import PassContext
+from workbench.rewrite.core.permission import why_not_allowed
 from workbench.rewrite.core.rule import Example, Refusal, Rewrite, Rule
 
 
@@ -81,6 +81,11 @@ class Pass:
         """The fields that are options, by the name of the option."""
         return {f.metadata.get("called", f.name): f for f in dataclasses.fields(cls) if "help" in f.metadata}
 
+    @property
+    def grows_freely(self) -> bool:
+        """Whether the user asked by an option that it acts whatever it costs, so that the file may grow by any size."""
+        return False
+
     def options(self) -> dict[str, Any]:
         return {name: getattr(self, field.name) for name, field in self.option_fields().items()}
 
@@ -129,17 +134,16 @@ class Pass:
         if not self.rules:
             if not self.exactness.runs_in(context.mode):
                 return iter(())
-            return self._with_cleanup(graph, context) if self.cleans_up else self.rewrites(graph, context)
+            return self.cleaned(graph, context) if self.cleans_up else self.rewrites(graph, context)
 
         def is_allowed(graph: Graph, proposed: Rewrite) -> bool:
-            if proposed in leave_out or (context.mode == EXACT and newly_prepacked(graph, proposed.edit)):
-                return False
-            return not context.limits.refusal(graph, proposed.edit)
+            return proposed not in leave_out and not why_not_allowed(graph, proposed, context, self.grows_freely)
 
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return follow_rules(rules, graph, self, is_allowed)
 
-    def _with_cleanup(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
+    def cleaned(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
+        """The rewrites of a pass that `cleans_up`, and returns its facts."""
         yield from dead_node_removals(graph)
         given = set(graph.constants)
         facts = yield from cast(Generator[Rewrite, None, object], self.rewrites(graph, context))

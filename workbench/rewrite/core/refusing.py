@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite.core.bodies import opened_body
-from workbench.rewrite.core.exactness import EXACT
 from workbench.rewrite.core.identity import RewriteId
-from workbench.rewrite.core.leave_out import LeftOutRewrites
-from workbench.rewrite.core.packing import newly_prepacked
+from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
-from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
+from workbench.rewrite.core.permission import why_not_allowed
+from workbench.rewrite.core.rule import NoMatch, Rule
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def _by_rules(
     for node in _chosen(graph, names):
         for rule in rules:
             if node.op in rule.operators or "*" in rule.operators:
-                yield RuleRefusal(rule.name, node.name, _sentence(rule, graph, node, pass_, context, left_out, path))
+                yield RuleRefusal(rule.name, node.name, sentence_at(rule, graph, node, pass_, context, left_out, path))
         for key, body in node.bodies.items():
             for refused in _by_rules(
                 pass_, opened_body(graph, body), context, None, left_out, f"{path}{node.name}/{key}/"
@@ -77,30 +76,23 @@ def _chosen(graph: Graph, names: Collection[str] | None) -> Iterable[Node]:
     return graph.nodes if names is None else filter(None, map(graph.find, names))
 
 
-def rewrite_or_refusal(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str) -> Rewrite | str:
-    """What the rule would do at the node, or why it does nothing there."""
+def sentence_at(
+    rule: Rule,
+    graph: Graph,
+    node: Node,
+    pass_: Pass,
+    context: PassContext,
+    left_out: LeftOutRewrites = NOTHING_LEFT_OUT,
+    path: str = "",
+) -> str:
+    """Why the rule does nothing at the node, or what it would do there. path: of the body that holds the node."""
     try:
-        rewrite = rule.match(graph, node, pass_)
+        proposed = rule.match(graph, node, pass_).proposed_by(rule, node)
     except NoMatch as no:
         return str(no)
     except Exception as error:  # a fault of the rule is shown among the refusals
         return f"the rule failed with {type(error).__name__}: {error}"
-    if not rule.exactness.runs_in(mode):
-        return f"would act here, but not in mode {mode}, since its results are {rule.results}"
-    return rewrite
-
-
-def _sentence(
-    rule: Rule, graph: Graph, node: Node, pass_: Pass, context: PassContext, left_out: LeftOutRewrites, path: str
-) -> str:
-    mode = context.mode
-    result = rewrite_or_refusal(rule, graph, node, pass_, mode)
-    if isinstance(result, str):
-        return result
     if left_out.names(rule.name, f"{path}{node.name}"):
-        return f"left out, since results differ with it: {result.sentence}"
-    packed = newly_prepacked(graph, result.edit) if mode == EXACT else None
-    if packed is not None:
-        return f"would act here, but in mode exact {packed} must keep its operand computed, or its last bit changes"
-    limit = context.limits.refusal(graph, result.edit)
-    return f"would act here, but {limit}" if limit else f"would act here: {result.sentence}"
+        return f"left out, since results differ with it: {proposed.sentence}"
+    why_not = why_not_allowed(graph, proposed, context, pass_.grows_freely)
+    return f"would act here, but {why_not}" if why_not else f"would act here: {proposed.sentence}"

@@ -48,6 +48,10 @@ class Rewrite:
         """The rule that identifies it, after the name of the inner pass."""
         return ".".join(filter(None, (self.inner_pass, "" if self.by is None else self.by.name)))
 
+    def proposed_by(self, rule: Rule, node: Node) -> Rewrite:
+        """The rewrite as the rule's proposal at the node."""
+        return replace(self, by=rule, exactness=rule.exactness, matched_at=node.name)
+
     def within(self, pass_name: str) -> Rewrite:
         """The rewrite as the pass of that name proposes it within another one."""
         return replace(self, inner_pass=".".join(filter(None, (pass_name, self.inner_pass))))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from workbench.ir import Graph, Node
 from workbench.ir.types import Dim, Shape
 from workbench.rewrite.core.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.core.exactness import Exactness
@@ -120,12 +121,18 @@ def _squares_in_both_forms(term: Term) -> Term:
 
 def _kind_constraints(kinds: Sequence[str], exactness: Exactness) -> tuple[Constraint, ...]:
     if kinds == ("integers",):
-        return (lambda match: require_integers(match.graph, element_operand(match.root), match.root),)
+        return (lambda match: _demand(require_integers, match),)
     if kinds == ("signed integers",):
-        return (lambda match: require_signed_integers(match.graph, element_operand(match.root), match.root),)
+        return (lambda match: _demand(require_signed_integers, match),)
     if kinds == ("floats",) or (not kinds and exactness is not Exactness.BIT_EXACT):
-        return (lambda match: require_floating(match.graph, element_operand(match.root), match.root),)
+        return (lambda match: _demand(require_floating, match),)
     return ()
+
+
+def _demand(require: Callable[[Graph, str, Node], None], match: Match) -> None:
+    """Raises NoMatch unless the operands of the last node are of this kind, or those of what a Not negates."""
+    node = match.nodes[0] if match.root.op == "Not" else match.root
+    require(match.graph, element_operand(node), node)
 
 
 def same_shape(first: str, second: str) -> Constraint:

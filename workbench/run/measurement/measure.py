@@ -22,7 +22,7 @@ from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.narrowed_io import INPUT_TYPE, loaded_type
 from workbench.ir.permuted_io import permutation_between
-from workbench.opsets.written import NEWEST
+from workbench.opsets.written import IN_MEMORY
 from workbench.run.inputs import Tensors, dims_of, fed_inputs, output_forms
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement, error_from_json
@@ -238,11 +238,11 @@ def _inputs_by_graph(variants: Mapping[str, Variant], inputs: Mapping[str, np.nd
 
 
 def _exported(graph: Graph, folder: Path, as_written: bool) -> Path:
-    """The exported file. as_written: at the opset of the original file; our executor needs the graph's own opset."""
+    """The exported file. as_written: at the opset of the original file; our executor needs the graph as it is."""
     from workbench.io.exporting import export_onnx
 
     model_folder = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
-    export_onnx(graph, model_folder / "model.onnx", check=False, opset=None if as_written else NEWEST)
+    export_onnx(graph, model_folder / "model.onnx", check=False, opset=None if as_written else IN_MEMORY)
     return model_folder / "model.onnx"
 
 

@@ -24,6 +24,7 @@ from workbench.ir import Graph
 from workbench.run.measurement.measurement_result import Measurement, measurement_from_json
 from workbench.run.measurement.timing_cache import cache_file
 from workbench.run.worker.failures import first_line
+from workbench.support.extras import adding
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
@@ -331,8 +332,9 @@ def _engine(location: URL) -> Engine:
         raise RecordsError("an option in the URL of the database for runs cannot be read; correct it") from None
     except ImportError as error:
         driver = error.name or drivername
+        how = f"{adding('postgresql')} adds it" if driver == "psycopg" else "install it"
         raise RecordsError(
-            f"the driver '{driver}' for a database of the kind '{drivername}' is not installed; install it, or set "
+            f"the driver '{driver}' for a database of the kind '{drivername}' is not installed; {how}, or set "
             f"{URL_VARIABLE} to another database"
         ) from None
 

@@ -16,6 +16,7 @@ from workbench.run.onnxruntime.placement import assigned_providers
 from workbench.run.onnxruntime.sessions import fresh_session, run_session, session_of
 from workbench.run.tasks.onnx_reference import reason_for_reference_evaluator, run_by_reference
 from workbench.run.tasks.tool_tasks import convert_by_tool, same_values
+from workbench.run.tasks.value_tasks import compare_values, record_values
 from workbench.run.torch.executor.opening import check_device, open_executor
 from workbench.run.torch.packaging import write_package
 from workbench.run.worker.failures import EVALUATOR, BackendError, TaskError, reason_of
@@ -107,4 +108,6 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], _Report], dict[str, Any]]] = {
     "placement": assigned_providers,
     "tool": convert_by_tool,
     "same_values": same_values,
+    "record_values": record_values,
+    "compare_values": compare_values,
 }

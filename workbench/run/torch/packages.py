@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from workbench.ir import DataType, Graph
-from workbench.opsets.written import NEWEST
+from workbench.opsets.written import IN_MEMORY
 from workbench.run.compare import Comparison, compare
 from workbench.run.inputs import fed_inputs, in_forms, output_forms
 from workbench.run.randomness import uses_random_numbers
@@ -151,7 +151,7 @@ def _check_package(graph: Graph, path: str | Path, device: str, dtype: str) -> N
 def _export(graph: Graph, model: Path) -> None:
     from workbench.io.exporting import export_onnx
 
-    export_onnx(graph, model, check=False, opset=NEWEST)
+    export_onnx(graph, model, check=False, opset=IN_MEMORY)
 
 
 def _copy_to(package: Path, path: str | Path) -> int:

@@ -1,6 +1,6 @@
 """Client of the worker processes, one per device; every failure becomes one sentence.
 
-Tensors are passed as .npz files in the client's folder.
+Tensors are passed as files in the client's folder.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from workbench.run.worker.tensors import load_tensors, save_tensors
 
 RUN_LIMIT_S = 600.0
 _WITHOUT_TURN = frozenset({"devices"})  # requests that run no model and so do not queue
-# Requests whose time does not matter; on the CPU a process for each kind answers them.
-_UNTIMED = frozenset({"outputs", "parts", "placement"})
+# Requests whose time does not matter, and the process that answers them on the CPU: it takes a second to start.
+_UNTIMED = {
+    "outputs": "outputs",
+    "record_values": "outputs",
+    "compare_values": "outputs",
+    "parts": "parts",
+    "placement": "placement",
+}
 
 
 @dataclass(frozen=True)
@@ -214,8 +220,9 @@ class Worker:
                 yield process
             return
         if kind in _UNTIMED and queue == "cpu":  # inspecting a model does not wait for measurements
-            with turn(f"{queue}-{kind}", on_wait):
-                yield self._process(kind)
+            name = _UNTIMED[kind]
+            with turn(f"{queue}-{name}", on_wait):
+                yield self._process(name)
             return
         with turn(queue, on_wait):
             yield self._process(queue)

@@ -26,6 +26,7 @@ _NEW_OPSET = re.compile(r"Opset (\d+) is under development.* domain (\S+) is til
 
 
 EVALUATOR = "evaluator"  # the stage of a failure in ONNX's own evaluator, which may be the evaluator's
+NODE_FAILED = " does not run: "  # between a node and the reason, if a run failed in it
 
 
 class TaskError(Exception):
@@ -108,7 +109,7 @@ def _brief(text: str) -> str:
     if node is not None:
         op, name, reason = node.groups()
         reason = _CONDITION.sub("", _SOURCE_PLACE.sub("", reason))
-        return f"{f'{op} {name!r}' if name else op} does not run: {shortened(reason, 400).replace('. ', '; ')}"
+        return f"{f'{op} {name!r}' if name else op}{NODE_FAILED}{shortened(reason, 400).replace('. ', '; ')}"
     return shortened(_SOURCE_PLACE.sub("", text), 400)
 
 

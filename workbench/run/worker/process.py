@@ -48,6 +48,10 @@ class RunError(UserError):
         self.stage = stage
 
 
+class TimeLimitError(RunError):
+    """The run took longer than its limit."""
+
+
 class CancelledError(RunError):
     """The user stopped the run."""
 
@@ -59,7 +63,7 @@ class CancelledError(RunError):
 class Limits:
     """What a job may take.
 
-    timeout_s:    wall time, including the start of the process.
+    timeout_s:    wall time of the job; the start of the process, where it has to start first, may take as long again.
     memory_bytes: resident memory of the process and its children, including
                   libraries (0.1 to 0.4 GB); None for no limit. It is checked
                   once a second (MEMORY_LOOK_S), so that a shorter peak may be
@@ -188,6 +192,7 @@ class WorkerProcess:
             answer = json.loads(line)
             if "ready" in answer:
                 self._is_ready = True
+                deadline = time.monotonic() + limits.timeout_s
             elif "progress" not in answer:
                 result: dict[str, Any] = answer
                 return result
@@ -245,7 +250,7 @@ def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
 
 def _refuse_more_time(limits: Limits, deadline: float) -> None:
     if time.monotonic() > deadline:
-        raise RunError(
+        raise TimeLimitError(
             f"The run took more than its limit of {limits.timeout_s:g} s and was stopped; "
             "bind smaller dimensions or allow more time.",
             "process",

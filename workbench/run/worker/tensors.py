@@ -1,49 +1,59 @@
-"""Tensors in .npz files, including element types that numpy's format does not have."""
+"""Tensors in files that only this program reads: a header as JSON, then their bytes as they are in memory.
+
+Values of a run are tens of megabytes: an .npz would compute a checksum of each, twice, and copy them. It has no element
+types that numpy lacks either, such as bfloat16.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import mmap
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import onnx_ir
 
-NAMES = "names"
+_ALIGNED = 64  # bytes, for vectors
 
 
 def save_tensors(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
     """Write the tensors, in order and under any name."""
-    arrays, notes = {}, []
-    for index, (name, tensor) in enumerate(tensors.items()):
+    arrays, entries, end = [], [], 0
+    for name, tensor in tensors.items():
         array = np.asarray(tensor)
         if array.dtype == object:  # ONNX Runtime's strings
             array = array.astype(str)
-        notes.append([name, array.dtype.name])
-        arrays[str(index)] = array.view(_plain(array.dtype)) if _is_foreign(array.dtype) else array
-    np.savez(path, **{NAMES: np.array(json.dumps(notes))}, **arrays)  # type: ignore[arg-type]
+        arrays.append(np.ascontiguousarray(array))
+        entries.append((name, array.dtype.name if array.dtype.isbuiltin == 2 else array.dtype.str, array.shape, end))
+        end += -(-array.nbytes // _ALIGNED) * _ALIGNED
+    header = json.dumps(entries).encode()
+    start = -(-(8 + len(header)) // _ALIGNED) * _ALIGNED
+    with open(path, "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for array, (*_, offset) in zip(arrays, entries, strict=True):
+            file.seek(start + offset)
+            file.write(array.reshape(-1).view(np.uint8).data if array.nbytes else b"")
+        file.truncate(start + end)
 
 
 def load_tensors(path: str | Path) -> dict[str, np.ndarray]:
-    """The tensors that `save_tensors` wrote."""
-    with np.load(path, allow_pickle=False) as arrays:
-        tensors = {}
-        for index, (name, dtype) in enumerate(json.loads(str(arrays[NAMES]))):
-            array = arrays[str(index)]
-            tensors[name] = array if array.dtype.name == dtype else array.view(_named(dtype))
-        return tensors
+    """The tensors that `save_tensors` wrote. They are read where they are used, and may be changed."""
+    with open(path, "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    size = int.from_bytes(data[:8], "little")
+    start = -(-(8 + size) // _ALIGNED) * _ALIGNED
+    tensors = {}
+    for name, dtype, shape, offset in json.loads(data[8 : 8 + size]):
+        kind = _foreign_types().get(dtype) or np.dtype(dtype)
+        tensors[name] = np.frombuffer(data, kind, math.prod(shape), start + offset).reshape(shape)
+    return tensors
 
 
-def _is_foreign(dtype: np.dtype) -> bool:
-    """Whether numpy writes elements of this type as untyped bytes, such as bfloat16 and float8."""
-    return dtype.isbuiltin == 2  # defined outside of numpy
-
-
-def _plain(dtype: np.dtype) -> np.dtype:
-    return np.dtype(f"u{dtype.itemsize}")
-
-
-def _named(name: str) -> np.dtype:
-    """The element type of that name, from those that ONNX has."""
-    results = {np.dtype(kind.numpy()).name: kind for kind in onnx_ir.DataType if kind != onnx_ir.DataType.UNDEFINED}
-    return np.dtype(results[name].numpy())
+@cache
+def _foreign_types() -> Mapping[str, np.dtype]:
+    """The element types that numpy lacks, by name, such as bfloat16 and float8."""
+    types = (np.dtype(kind.numpy()) for kind in onnx_ir.DataType if kind != onnx_ir.DataType.UNDEFINED)
+    return {dtype.name: dtype for dtype in types if dtype.isbuiltin == 2}

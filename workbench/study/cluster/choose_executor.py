@@ -17,6 +17,7 @@ from typing import Any
 from workbench.run.worker.failures import first_line
 from workbench.study.cluster.jobs import Executor, OnThisMachine
 from workbench.study.cluster.on_ray import ClusterError, OnRay
+from workbench.support.extras import adding
 from workbench.support.owned_folders import owned_folder
 
 OWN_RAY = "ray"
@@ -70,7 +71,7 @@ def _package() -> Any:
     try:
         ray = importlib.import_module("ray")
     except ImportError:
-        raise ClusterError("Ray is not installed: pip install 'graph-workbench[ray]'") from None
+        raise ClusterError(f"Ray is not installed; {adding('ray')} adds it") from None
     # Ray prints lost nodes to stdout, where tables and JSON go; our notes say the same. Ray's debugger sets this too.
     ray._private.worker._worker_logs_enabled = False
     return ray

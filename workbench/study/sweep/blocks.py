@@ -134,10 +134,10 @@ class BlockJob:
         graphs = bound(matrix, model, graphs, self.batch)
         first = next(iter(graphs.values()))
         given = {*matrix.given}
-        if self.batch is not None:
-            given.add(matrix.batch_dim or _batch_dim(first, model))
+        if self.batch is not None and (name := _batch_dim(matrix, first, model, self.batch)) is not None:
+            given.add(name)
         site.on_progress({"done": 0, "total": 1, "stage": "computing the reference in ONNX Runtime"})
-        verifier = Verifier(first, None, matrix.seed, worker=site.worker, given=given)
+        verifier = Verifier(first, None, matrix.seed, worker=site.worker, given=given, patient=True)
         with refused_sizes(model, {name: first.dims[name] for name in sorted(given & {*first.dims})}):
             inputs, reference = verifier.inputs, verifier.reference
         measurement = measure_models(
@@ -185,7 +185,9 @@ def bound(matrix: Matrix, model: str, graphs: Mapping[str, Graph], batch: int | 
     """Copies of the model's graphs whose batch dim has this size. Raises MatrixError."""
     if batch is None:
         return graphs
-    name = matrix.batch_dim or _batch_dim(next(iter(graphs.values())), model)
+    name = _batch_dim(matrix, next(iter(graphs.values())), model, batch)
+    if name is None:
+        return graphs
     results = {}
     for label, graph in graphs.items():
         copy = graph.copy()
@@ -195,12 +197,18 @@ def bound(matrix: Matrix, model: str, graphs: Mapping[str, Graph], batch: int | 
     return results
 
 
-def _batch_dim(graph: Graph, model: str) -> str:
+def _batch_dim(matrix: Matrix, graph: Graph, model: str, batch: int) -> str | None:
+    """The symbol that becomes `batch`; None if the model's fixed batch is just that. Raises MatrixError."""
+    if matrix.batch_dim is not None:
+        return matrix.batch_dim
     shape = graph.shape(graph.inputs[0]) if graph.inputs else None
     if shape and isinstance(shape[0], str):
         return shape[0]
+    if shape and shape[0] == batch:
+        return None
+    fixed = f"a fixed batch of {shape[0]:,}" if shape and isinstance(shape[0], int) else "no batch"
     others = f"; its other dimensions are {', '.join(symbols(graph))}" if symbols(graph) else ""
-    raise MatrixError(f"'{model}' has a fixed batch, so it cannot be measured at other sizes{others}.")
+    raise MatrixError(f"'{model}' has {fixed}, so it cannot be measured at {batch:,}{others}.")
 
 
 def variants_key(matrix: Matrix, model: str) -> Any:

@@ -50,7 +50,7 @@ class TuneJob:
         graph = load_torch(self.model, dims) if self.is_program else load_model(site.path_of(self.model), dims)
         declare(graph, parse_layouts(list(self.layouts)))
         inputs = None if self.inputs is None else read_inputs(str(site.path_of(self.inputs)), graph)
-        verifier = Verifier(graph, inputs, self.seed, worker=site.worker, given=dims)
+        verifier = Verifier(graph, inputs, self.seed, worker=site.worker, given=dims, patient=True)
         recipe = tune(
             graph,
             replace(self.request, device=site.device),

@@ -14,6 +14,7 @@ import streamlit as st
 from workbench.errors import UserError, counted
 from workbench.run.verdict_words import relative_error_text, verdict_label
 from workbench.study.compare_tools.comparing import ORIGINAL, Rival, RivalResult, all_rivals, compare_rivals, notes_on
+from workbench.support.extras import adding
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.reducing import Reduced, reduce_fault
 from workbench.ui.state.session import Opened, open_other, stop_checking, worker
@@ -72,7 +73,8 @@ def compare_tools_page(compare: Any) -> None:
 def _about() -> str:
     known = all_rivals()
     names = ", ".join(rival.name for rival in known if rival.call is not None and not rival.missing)
-    missing = "".join(f" {markdown_escaped(rival.name)}: {rival.missing}." for rival in known if rival.missing)
+    absent = ", ".join(rival.name for rival in known if rival.missing)
+    missing = f" {markdown_escaped(absent)}: not installed; {adding('rivals')} adds them." if absent else ""
     return (
         f"These run on your file, each in its own process: {markdown_escaped(names)}. Their results are compared with "
         f"your file, and their latencies are measured, interleaved.{missing}"

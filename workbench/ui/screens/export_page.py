@@ -38,7 +38,7 @@ from workbench.ui.widgets.pass_list import switch_on
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.units import in_units
-from workbench.verification.verifier import verify_end
+from workbench.verification.steps import verify_end
 
 _ONNX, _PACKAGE = "ONNX", "Compiled torch package (.pt2)"
 _CERTIFICATE = "certificate.json"

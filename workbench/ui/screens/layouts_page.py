@@ -47,8 +47,9 @@ _COLUMNS = {
     "transposes": st.column_config.NumberColumn(format="localized"),
     "elements": st.column_config.NumberColumn("elements moved", format="localized"),
     "bytes": st.column_config.NumberColumn("bytes moved", format="localized"),
+    "proof": st.column_config.TextColumn("what is proved"),
     "bound": st.column_config.TextColumn(
-        "bound (bytes)", help="No choice in the strategy's search space moves fewer bytes."
+        "bound (bytes)", help="No choice that the strategy searches moves fewer bytes; what is proved says which."
     ),
     "seconds": st.column_config.TextColumn("time (s)", alignment="right", help="Time that the strategy took."),
     "error": st.column_config.TextColumn("max relative error", help="Relative to ONNX Runtime on the original file."),
@@ -242,6 +243,7 @@ def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
         "elements": row["elements_moved"],
         "bytes": row["bytes_moved"],
         "bound": bound,
+        "proof": row["proof"],
         "seconds": "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
         "error": relative_error_text(row["max_rel_error"]),
         "verdict": verdict_label(row["verified"]),

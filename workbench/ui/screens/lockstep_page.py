@@ -10,6 +10,7 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.pipeline import running as pipeline
+from workbench.pipeline.run_limits import limits_of
 from workbench.registry.contexts import pass_context
 from workbench.rewrite import History
 from workbench.ui.state.address import sides_in_address, write_sides
@@ -134,7 +135,10 @@ def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
         return opened.history
     verifier = opened.verifier
     on_progress = lambda keys, _: report(keys, None)  # noqa: E731
-    context = pass_context(spec.target, verifier.worker, on_progress, mode=spec.mode, run_inputs=verifier.run_inputs)
+    limits = limits_of(opened.graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
+    context = pass_context(
+        spec.target, verifier.worker, on_progress, mode=spec.mode, run_inputs=verifier.run_inputs, limits=limits
+    )
     return pipeline.run_pipeline(
         opened.graph,
         spec.pipeline,

@@ -1,4 +1,4 @@
-"""The page Optimize: on the left the controls; on the right the gain, the steps, and the graph at a chosen step."""
+"""The page Optimize: on the left what changed, and the controls; on the right the gain, and the graph at a step."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification, controls
+from workbench.ui.widgets.digest_panel import digest_panel
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.graph_view import graph_view, moment
 from workbench.ui.widgets.panes import (
@@ -54,7 +55,6 @@ from workbench.ui.widgets.steps import (
     chosen_moment,
     is_whole,
     show_chosen_moment,
-    step_strip,
     step_table,
     stepped_to,
 )
@@ -62,7 +62,7 @@ from workbench.ui.widgets.verdicts import ALERT, LINE, is_watched, show_verdicts
 from workbench.ui.widgets.why_not import show_why_not
 
 _MIN_HEIGHT = 180  # pixels
-_GRAPH_HEIGHT = 580  # pixels below the card and the line of steps
+_GRAPH_HEIGHT = 616  # pixels below the card
 _VIEW_CHOICE_HEIGHT = 36  # pixels
 _LINE_LENGTH, _NEXT_LINE = 170, 19  # of a note beside the sidebar on a screen of 1366 pixels: characters; pixels
 _STEP_CHOICE_HEIGHT = 8  # pixels, in views that do not choose the step themselves
@@ -73,6 +73,7 @@ def optimize_page(fastest: Any = None, parts: Sequence[Any] = ()) -> None:
     opened = opened_here()
     if opened is None:
         return
+    changes = st.sidebar.container()
     spec = replace(controls(fastest, parts), left_out=opened.left_out)
     how = chosen_verification()
     header(opened)
@@ -88,10 +89,13 @@ def optimize_page(fastest: Any = None, parts: Sequence[Any] = ()) -> None:
     seen = seen_in(_view_key(opened))
     stepped_to(opened, history, seen)
     choose_default_step(opened, history)
-    _views(opened, history, opened.spec, is_watched(opened, history, checking), used_height)
+    with changes:
+        digest_panel(opened, history, opened.spec.profile)
+        _progress(opened, is_watched(opened, history, checking))
+    _views(opened, history, opened.spec, used_height)
     moment_shown = None if is_whole() else chosen_moment(opened, history)
     write_seen(moment_shown, node_in_address() if seen.moment is None else seen.id)
-    write_pipeline(spec.pipeline, spec.target, spec.mode, chosen_preset())
+    write_pipeline(spec.pipeline, spec.target, spec.mode, chosen_preset(), spec.grow, spec.keep)
     write_verification(how, EACH)
     write_left_out(opened.left_out)
 
@@ -157,22 +161,17 @@ def _notes(opened: Opened, history: History, how: str) -> int:
     return used_height + show_verdicts(opened, history, how)
 
 
-def _views(opened: Opened, history: History, spec: Spec, comparing: Checking | None, used_height: int) -> None:
-    """Draw the line of steps, with the progress of their verification, and one view of the chosen step.
+def _progress(opened: Opened, comparing: Checking | None) -> None:
+    """Draw the progress of the verification."""
+    with st.container(key="verification_progress"):
+        if comparing is None:
+            st.empty()  # at once in place of the progress
+        else:
+            watch(opened, comparing)
 
-    used_height: pixels above it.
-    """
-    with st.container(key="step_strip"):
-        # Always two columns: with another number of them Streamlit would mount the view below again.
-        widths = [99, 1] if comparing is None else [5, 3]
-        strip, progress = st.columns(widths, gap="xsmall", vertical_alignment="center")
-        with strip:
-            step_strip(opened, history)
-        with progress:
-            if comparing is None:
-                st.empty()  # at once in place of the progress, which would be a narrow column of letters until the end
-            else:
-                watch(opened, comparing)
+
+def _views(opened: Opened, history: History, spec: Spec, used_height: int) -> None:
+    """Draw one view of the chosen step. used_height: pixels above it."""
     height = max(_GRAPH_HEIGHT - used_height, _MIN_HEIGHT)
     if is_whole():
         whole = shown_whole(opened, history, spec)

@@ -1,6 +1,7 @@
 """The state of the view in the URL of the page, so that a link reproduces it.
 
-model, dims, input_layout, target, passes, option, mode: arguments of `workbench optimize`; the pages write them.
+model, dims, input_layout, target, passes, option, mode, grow, keep: arguments of `workbench optimize`; the pages write
+them.
 leave_out: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
 preset: the preset from which the list of passes started, and to which it is reset.
 verify: which steps are compared with the original; absent: each step.
@@ -27,13 +28,16 @@ from workbench.registry.pass_choice import DEFAULT_PRESET
 from workbench.registry.reading import shortest_text
 from workbench.rewrite import DEFAULT_MODE, LeftOut
 from workbench.rewrite.core.identity import read_rewrite_id
+from workbench.rewrite.core.limits import GROW
 from workbench.ui.state.folders import real_path
 
 _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
 _PRESET, _INPUT_LAYOUT, _LEAVE_OUT, _VERIFY = "preset", "input_layout", "leave_out", "verify"
+_GROW, _KEEP = "grow", "keep"
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
 _LEFT, _RIGHT = "left", "right"
 _COUNT = re.compile(r"[0-9]{1,9}")
+_FACTOR = re.compile(r"[1-9][0-9]{0,5}(\.[0-9]{1,6})?")
 _WRITTEN = "wanted_address"  # key in the session: what this run of the page wrote
 _UPLOADED = "upload:"  # prefix of the name of an uploaded model, which only its session has
 
@@ -83,13 +87,18 @@ def sample_at(path: str) -> Sample | None:
 
 @dataclass(frozen=True)
 class LinkedPipeline:
-    """The pipeline of a link as text, and settings. options: further "pass.option=value". target: a name, or ""."""
+    """The pipeline of a link as text, and settings. options: further "pass.option=value". target: a name, or "".
+
+    grow, keep: as in `Spec`.
+    """
 
     pipeline: str
     options: tuple[str, ...]
     target: str
     mode: str
     preset: str
+    grow: float = GROW
+    keep: tuple[str, ...] = ()
 
 
 def pipeline_in_address() -> LinkedPipeline | None:
@@ -99,7 +108,9 @@ def pipeline_in_address() -> LinkedPipeline | None:
         return None
     options, target = tuple(st.query_params.get_all(_OPTION)), st.query_params.get(_TARGET, "")
     mode, preset = st.query_params.get(_MODE, DEFAULT_MODE), st.query_params.get(_PRESET, DEFAULT_PRESET)
-    return LinkedPipeline(text, options, target, mode, preset)
+    grow = st.query_params.get(_GROW, "")
+    keep = tuple(st.query_params.get_all(_KEEP))
+    return LinkedPipeline(text, options, target, mode, preset, float(grow) if _FACTOR.fullmatch(grow) else GROW, keep)
 
 
 def left_out_in_address() -> tuple[LeftOut, ...]:
@@ -181,8 +192,12 @@ def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, s
     _write_all(_INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
 
 
-def write_pipeline(pipeline: Pipeline, target: str, mode: str, preset: str) -> None:
+def write_pipeline(
+    pipeline: Pipeline, target: str, mode: str, preset: str, grow: float = GROW, keep: Sequence[str] = ()
+) -> None:
     """Write the pipeline to the URL."""
+    _write(_GROW, "" if grow == GROW else f"{grow:g}")
+    _write_all(_KEEP, list(keep))
     _write(_PASSES, shortest_text(pipeline))
     _write(_TARGET, target)
     _write(_MODE, "" if mode == DEFAULT_MODE else mode)

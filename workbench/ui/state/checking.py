@@ -12,7 +12,8 @@ from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.work import Stopped
-from workbench.verification.verifier import Verifier, verify_end, verify_others
+from workbench.verification.steps import verify_end, verify_others
+from workbench.verification.verifier import Verifier
 
 EACH, END, OFF = HOW = ("each", "end", "off")
 AT_ONCE_S = 1.0  # how long a page waits for verdicts when it is first drawn

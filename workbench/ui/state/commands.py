@@ -9,6 +9,7 @@ from workbench.opsets.written import AS_NEEDED, FileForm
 from workbench.pipeline.command_text import command_text, program_arguments
 from workbench.registry.reading import shortest_text
 from workbench.rewrite import DEFAULT_MODE
+from workbench.rewrite.core.limits import GROW
 from workbench.ui.state.session import Opened, Spec
 
 
@@ -25,6 +26,8 @@ def command_of(
     arguments += ["--passes", shortest_text(spec.pipeline) or "''", "--target", spec.target]
     if spec.mode != DEFAULT_MODE:
         arguments += ["--mode", spec.mode]
+    arguments += [] if spec.grow == GROW else ["--grow", f"{spec.grow:g}"]
+    arguments += [word for name in spec.keep for word in ("--keep", name)]
     arguments += _model_arguments(opened)
     if spec.left_out and verified:
         arguments += ["--on-failure", "skip"]
@@ -72,6 +75,8 @@ def python_of(
     """The Python code that optimizes the model and writes the result."""
     dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
     options = f", mode={spec.mode!r}" if spec.mode != DEFAULT_MODE else ""
+    options += f", grow={spec.grow:g}" if spec.grow != GROW else ""
+    options += f", keep={list(spec.keep)!r}" if spec.keep else ""
     options += f", opset={form.opset!r}" if form.opset is not None else ""
     chosen = {name: value for name, value in form._asdict().items() if value is not None and value is not True}
     form_options = "".join(f", {name}={value!r}" for name, value in chosen.items())

@@ -21,6 +21,7 @@ from workbench.ir import to_text
 from workbench.layout.infer import declare
 from workbench.layout.profile import machine_target
 from workbench.pipeline.pipeline import Pipeline
+from workbench.pipeline.run_limits import limits_of
 from workbench.pipeline.running import run_pipeline
 from workbench.registry.contexts import pass_context
 from workbench.rewrite import DEFAULT_MODE, Exactness, Pass
@@ -62,7 +63,8 @@ def try_on_model(cls: type[Pass], request: Mapping[str, Any]) -> Iterator[_Answe
     graph = load_model(request["model"], request["dims"])
     declare(graph, request["layouts"])
     with Worker() as worker:
-        context = pass_context(machine_target(), worker, lambda *_: None, mode=mode)
+        limits = limits_of(graph, mode=mode)
+        context = pass_context(machine_target(), worker, lambda *_: None, mode=mode, limits=limits)
         yield {"progress": ["running", 0.3]}
         history = run_pipeline(graph, Pipeline((cls(),)), context)
         yield {"progress": ["asking what it refused", 0.5]}
@@ -70,7 +72,7 @@ def try_on_model(cls: type[Pass], request: Mapping[str, Any]) -> Iterator[_Answe
         yield {"progress": ["comparing with the original", 0.7]}
         inputs = read_inputs(Path(request["inputs"]), graph) if request["inputs"] else None
         verdict = Verifier(graph, inputs, request["seed"], worker, request["given"]).check(
-            history.graph, narrowed=history.is_narrowed()
+            history.graph, was_asked=history.is_narrowed(), numbers_only=history.is_for_numbers_only()
         )
     yield {
         "mode": mode,

@@ -35,7 +35,8 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     stop_checking(opened)
     planned = pipeline.without(spec.pipeline, spec.left_out)
     history = _shared_history(opened, spec)
-    history.left_out, history.limits = list(spec.left_out), limits_of(opened.graph, mode=spec.mode)
+    history.left_out = list(spec.left_out)
+    history.limits = limits_of(opened.graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
     try:
         for index in range(len(history) - 1, len(planned)):
             label, pass_ = planned[index]
@@ -105,9 +106,9 @@ def _passes_that_run(spec: Spec) -> list[Pass]:
     return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.left_out)]
 
 
-def _settings(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
+def _settings(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...], float, tuple[str, ...]]:
     """The settings that affect every step."""
-    return spec.profile, spec.mode, spec.left_out
+    return spec.profile, spec.mode, spec.left_out, spec.grow, spec.keep
 
 
 def _shared_history(opened: Opened, spec: Spec) -> History:

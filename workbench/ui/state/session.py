@@ -23,6 +23,7 @@ from workbench.layout.infer import declare
 from workbench.layout.profile import Profile, load_profile, machine_target
 from workbench.pipeline.pipeline import Pipeline
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut
+from workbench.rewrite.core.limits import GROW
 from workbench.run.inputs import bound_dims, bound_sizes
 from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.worker.client import Worker
@@ -43,6 +44,7 @@ from workbench.ui.state.overlay import Overlay
 from workbench.ui.state.session_restore import key_of, remember, restored
 from workbench.ui.state.uploads import path_from_here, save_uploads
 from workbench.ui.state.work import Jobs
+from workbench.verification.fitting_dims import fitted
 from workbench.verification.verifier import Verifier
 from workbench.view.matching import Correspondence, match_graphs, renamed
 
@@ -57,12 +59,17 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Spec:
-    """What to run: the pipeline, the target profile, the mode of exactness, rewrites to leave out."""
+    """What to run: the pipeline, the target profile, the mode of exactness, rewrites to leave out.
+
+    grow, keep: limits of rules, see `limits_of`.
+    """
 
     pipeline: Pipeline
     profile: Profile
     mode: str = DEFAULT_MODE
     left_out: tuple[LeftOut, ...] = ()
+    grow: float = GROW
+    keep: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:
@@ -122,7 +129,8 @@ class Opened:
     opened_with: the pipeline with which a sample or a lesson opened it.
     user_dim_names: symbolic dims that the user bound.
     toggled: groups of the graph that the user opened (True) or closed.
-    checking: the comparison of the history's steps. left_out: rewrites that the user left out.
+    checking: the comparison of the history's steps. left_out: rewrites that are left out. keeps_failing: whether the
+             user put one back, so that none is left out without being asked.
     overlay: the user's numbers for nodes.
     """
 
@@ -134,6 +142,7 @@ class Opened:
     spec: Spec | None = None
     checking: Checking | None = None
     left_out: tuple[LeftOut, ...] = ()
+    keeps_failing: bool = False
     gain: tuple[History, Any, Gain] | None = None  # see `workbench.ui.state.gains`
     gain_measured: tuple[History, Measurement] | None = None
     measured: Measurement | None = None
@@ -184,7 +193,8 @@ class Opened:
 
     @cached_property
     def summary(self) -> Summary:
-        return summarize(self.graph)
+        """Where its sizes do not fit, of dims with which it runs."""
+        return summarize(fitted(self.graph, self.verifier))
 
     def input_types(self, limit: int) -> dict[str, str]:
         """The types of the first `limit` inputs, by name, with the sizes of the last run, or else as bound."""

@@ -130,6 +130,11 @@ class Shown:
         self.show = {"id": id_, "frame": list(frame), "n": next(_NUMBERS)}
         self.packed = None
 
+    def show_framed(self, nodes: Sequence[str]) -> None:
+        """Open the groups around these nodes, and ask the browser to keep the nodes visible and readable."""
+        self.view.reveal(*nodes)
+        self.frame("", nodes)
+
     def step_into(self, request: Mapping[str, Any]) -> None:
         """Open the groups that contain the nodes of a rewrite."""
         rewrite = int(request["rewrite"])

@@ -15,6 +15,7 @@ from workbench.registry.pass_choice import DEFAULT_PRESET, as_pipeline, choose, 
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, preset
 from workbench.rewrite import DEFAULT_MODE
+from workbench.rewrite.core.limits import GROW
 from workbench.ui.state.address import LinkedPipeline, page_of_run, pipeline_in_address, verification_in_address
 from workbench.ui.state.checking import EACH, END, HOW, OFF
 from workbench.ui.state.goals import GOALS, goal_of
@@ -44,10 +45,10 @@ _MODES = {
     "fast": "Also rewrites that may change signed zeros, infinities or NaN, or lose digits.",
 }
 _VERIFICATION = {EACH: "each step", END: "only the end", OFF: "off"}
-_VERIFY = "verification"
+_VERIFY, _GROW, _KEEP = "verification", "grow", "keep"
 _STARTED = "pipeline_of_link_taken"
 _LINKED = "pipeline_wished"
-_SETTINGS = (PASS_ORDER, CHOSEN_PRESET, "strategy", "mode", "target")
+_SETTINGS = (PASS_ORDER, CHOSEN_PRESET, "strategy", "mode", "target", _GROW, _KEEP)
 
 
 def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
@@ -65,6 +66,7 @@ def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
             select.caption(about_profile(profile))
         with advanced:
             strategy, mode = _layout_choice(), _mode()
+            grow, keep = _limits()
             _verification_choice()
             order, options = pass_list(strategy)
         with st.container(horizontal=True, key="part_links"):
@@ -74,7 +76,9 @@ def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
     if strategy != NO_STRATEGY:
         layout = layout_strategy(strategy, options[library.find_strategy(strategy)().name])
     rounds = st.session_state.get(PASS_ROUNDS, {})
-    return Spec(pipeline_of(order, is_on, options, rounds, layout).with_layout(layout), profile, mode)
+    return Spec(
+        pipeline_of(order, is_on, options, rounds, layout).with_layout(layout), profile, mode, grow=grow, keep=keep
+    )
 
 
 def _layout_choice() -> str:
@@ -139,6 +143,27 @@ def _mode() -> str:
     return str(choice)
 
 
+def _limits() -> tuple[float, tuple[str, ...]]:
+    """Draw what rules must not do; returns how many times larger the file may become, and the names that stay."""
+    grow = st.number_input(
+        "The file may grow by the factor",
+        1.0,
+        value=GROW,
+        key=_GROW,
+        format="%g",
+        persist_state="session",
+        help="A rewrite whose constants would make the file larger is refused; options named force overrule it.",
+    )
+    names = st.text_area(
+        "Nodes and weights to keep",
+        key=_KEEP,
+        height=68,
+        persist_state="session",
+        help="One name a line: nodes that no rule removes, and weights that nodes keep reading.",
+    )
+    return float(grow), tuple(filter(None, map(str.strip, names.splitlines())))
+
+
 def chosen_verification() -> str:
     """Which steps are compared with the original: one of HOW."""
     result: str = st.session_state.get(_VERIFY, EACH)
@@ -196,6 +221,7 @@ def _apply_link() -> None:
         st.session_state[f"on_{key}"] = key in rows.keys
     st.session_state["target"] = linked.target
     st.session_state["mode"] = linked.mode if linked.mode in _MODES else DEFAULT_MODE
+    st.session_state[_GROW], st.session_state[_KEEP] = linked.grow, "\n".join(linked.keep)
     options_by_key = dict(rows.options)
     if rows.strategy is not None:
         options_by_key[rows.strategy.name] = rows.strategy.options()
@@ -242,7 +268,7 @@ def _restored_pipeline() -> LinkedPipeline | None:
     spec = current().spec
     if spec is None:
         return None
-    return LinkedPipeline(str(spec.pipeline), (), spec.target, spec.mode, DEFAULT_PRESET)
+    return LinkedPipeline(str(spec.pipeline), (), spec.target, spec.mode, DEFAULT_PRESET, spec.grow, spec.keep)
 
 
 def _with_missing(order: list[str], known_names: list[str]) -> list[str]:

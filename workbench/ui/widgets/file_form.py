@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import streamlit as st
 
+from workbench.ir.versioned import fixed_opset
 from workbench.opsets.lowering import newer_than
 from workbench.opsets.versions import OLDEST_OPSET
 from workbench.opsets.written import AS_NEEDED, INLINE, KEEP, NEWEST, FileForm, Opset, OpsetError, opset_limit
@@ -29,6 +30,8 @@ def chosen_form(opened: Opened) -> FileForm:
     }
     left, right = st.columns([2, 1])
     opsets: list[Opset] = [*labels, *range(graph_opset, OLDEST_OPSET - 1, -1)]
+    if fixed_opset(opened.graph.opset_imports) is not None:  # a call has no form at any other
+        labels, opsets = {None: f"{file_opset} (as in the file)"}, [None]
     opset = left.selectbox("Opset", opsets, format_func=lambda o: labels.get(o, str(o)), key=f"opset_{opened.number}")
     ir = right.selectbox(
         "File format (IR)",
@@ -66,7 +69,12 @@ def history_in_form(opened: Opened, history: History, spec: Spec, form: FileForm
         result = history_at_opset(history, spec.pipeline, form.opset, opened.verifier.run_inputs)
         if verified:
             report("comparing the file with the original", None)
-            verdict = opened.verifier.with_form(form).check(result.graph, result.is_exact, result.is_narrowed())
+            verdict = opened.verifier.with_form(form).check(
+                result.graph,
+                result.is_exact,
+                was_asked=result.is_narrowed(),
+                numbers_only=result.is_for_numbers_only(),
+            )
             if verdict.ok is False:
                 raise OpsetError(f"in this form, the file is not equal to the original: {verdict.sentence}")
         return result

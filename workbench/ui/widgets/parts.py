@@ -53,8 +53,28 @@ _STYLE = """<style>
 .st-key-part_links {gap: 0.2rem; margin-top: -0.5rem; flex-wrap: wrap;}
 .st-key-part_links > * {flex: 0 0 auto; width: auto; min-width: max-content;}
 .st-key-part_links a {padding: 0.1rem 0.5rem; min-height: 0;}
-.st-key-step_strip [data-testid="stButtonGroup"] {overflow-x: auto; scrollbar-width: thin;}
-.st-key-step_strip button {min-height: 1.7rem; padding: 0 0.55rem;}
+.st-key-digest {max-height: max(18rem, calc(100vh - 27rem)); overflow-y: auto; gap: 0.3rem; padding: 2px 2px 2px 0;}
+.st-key-digest button {min-height: 1.7rem; padding: 0 0.5rem;}
+.st-key-digest_places {gap: 0 0.4rem;}
+.st-key-digest_places p {font-size: 0.82rem;}
+[class*="st-key-kind_"] {position: relative; gap: 0; border-radius: 0.4rem;}
+[class*="st-key-kind_"] > [data-testid="stElementContainer"]:last-child
+  {position: absolute; inset: 0; width: 100%; height: 100%;}
+[class*="st-key-kind_"] [data-testid="stButton"], [class*="st-key-kind_"] button {width: 100%; height: 100%;}
+[class*="st-key-kind_"] button, [class*="st-key-kind_"] button:hover {background: transparent;}
+[class*="st-key-kind_"] button p {font-size: 0; color: transparent;}
+[class*="st-key-kind_chosen_"] button {border: 2px solid var(--st-primary-color, #7a5c12);}
+.wb-kind {padding: 0.25rem 0.5rem; font-size: 0.82rem; line-height: 1.35;}
+.wb-kind > div {display: flex; flex-wrap: wrap; gap: 0.1rem 0.35rem; align-items: baseline;}
+.wb-kind > div:first-child {flex-wrap: nowrap; justify-content: space-between;}
+.wb-kind b {font-weight: 600;}
+.wb-kind i {font-style: normal; font-size: 0.75rem; color: var(--wb-faint);}
+.wb-kind span {font-size: 0.75rem; color: var(--wb-faint);}
+.wb-kind em {font-style: normal; font-size: 0.72rem; color: #24262b; border: 1px solid #8a7d4a; border-radius: 3px;
+  padding: 0 0.25rem;}
+.wb-kind em.own {background: palegoldenrod;}
+.wb-kind em.target {background: peachpuff; border-width: 2px;}
+.wb-kind em.tensor {background: lightgrey; border-style: dotted;}
 .st-key-gain_card {flex-wrap: nowrap;}
 .st-key-gain_card > [data-testid="stElementContainer"]:has(.wb-card) {min-width: 0;}
 [data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) {position: relative;}
@@ -84,8 +104,8 @@ _CONTRAST = """<style>
 [data-testid="stWidgetLabel"] p {color: var(--wb-ink);}
 [data-testid="stCode"] .token {color: var(--wb-ink) !important;}
 [data-testid^="stBaseButton-primary"] p, [data-testid="stMultiSelect"] span[title] {color: var(--wb-on-primary);}
-.wb-card .better {color: light-dark(#1b6e20, #81c784);}
-.wb-card .worse {color: light-dark(#b3261e, #ff8a80);}
+.wb-card .better, .wb-kind .better {color: light-dark(#1b6e20, #81c784);}
+.wb-card .worse, .wb-kind .worse {color: light-dark(#b3261e, #ff8a80);}
 button kbd {color: inherit !important; opacity: 1 !important;}
 [data-testid^="stBaseButton-primary"] kbd {color: var(--wb-on-primary) !important;}
 </style>"""

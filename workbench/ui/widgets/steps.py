@@ -1,4 +1,4 @@
-"""The steps of a history in a line and in a table, and the choice of the moment to show."""
+"""The steps of a history in a list and in a table, and the choice of the moment to show."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from workbench.ui.widgets.tables import table
 STEP = "step"  # key in the session: the chosen step's number
 VIEW = "view"  # key in the session: which view of a step is drawn
 WHOLE = "whole"  # key in the session: whether the original and the result are shown instead of a step
-_STRIP, _ALL = "strip", -1  # the key of the strip of steps, and its first option
+_LIST = "step_list"  # key in the session: the step that is chosen in the list
 _MOMENT = "moment_"  # prefix of the keys of sliders
 _REPORTED = "moment_told"  # key in the session: the moment that the browser last reported or was asked to show
 _STEPPING = "is_stepping"  # key in the session: whether a run began to choose the browser's moment and did not finish
-_REWRITE = "rewrite_to_show"  # key in the session: a step, the number of its done rewrites, and a node to show
+_REWRITE = "rewrite_to_show"  # key in the session: a step, the number of its done rewrites, and a node to select
+_FRAMED = "*"  # in place of a node: the rewrite's nodes fill the pane, and none is selected
 _QUERY = "query_to_show"  # key in the session: see `show_query`
 _FIRST = ("#", "step", "rewrites", "nodes", "moved", "verdict")  # columns
 
@@ -64,28 +65,25 @@ def choose_default_step(opened: Opened, history: History) -> None:
         st.session_state["steps_of"] = (opened.number, opened.spec)  # last: see `stepped_to`
 
 
-def step_strip(opened: Opened, history: History) -> None:
-    """Draw the notable steps in one line, each with its change of the number of nodes.
+def step_list(opened: Opened, history: History) -> None:
+    """Draw the notable steps, each with its change of the number of nodes.
 
-    The first option shows the original and the result. The control of the view can choose any step.
+    The control of the view can choose any step.
     """
     shown = [index for index in shown_steps(history, st.session_state[STEP]) if index or not is_whole()]
-    st.session_state[_STRIP] = _ALL if is_whole() else st.session_state[STEP]
+    st.session_state[_LIST] = None if is_whole() else st.session_state[STEP]
 
     def choose() -> None:
-        chosen = st.session_state[_STRIP]
-        st.session_state[WHOLE] = chosen == _ALL
-        if chosen != _ALL:
-            st.session_state[STEP] = chosen
+        st.session_state[WHOLE] = False
+        st.session_state[STEP] = st.session_state[_LIST]
 
-    st.segmented_control(
+    st.radio(
         "Steps",
-        [_ALL, *shown],
-        key=_STRIP,
-        required=True,
-        wrap=False,
+        shown,
+        index=None,
+        key=_LIST,
         label_visibility="collapsed",
-        format_func=lambda index: "Original and result" if index == _ALL else _step_text(index, history),
+        format_func=lambda index: _step_text(index, history),
         on_change=choose,
     )
 
@@ -177,7 +175,11 @@ def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
         index, rewrites, node = requested
         st.session_state[_REPORTED] = moment
         shown.go_to(index, rewrites)
-        shown.reveal({"id": node or _node_of(history[index].rewrites[rewrites - 1])})
+        if node == _FRAMED:
+            rewrite = history[index].rewrites[rewrites - 1]
+            shown.show_framed([*rewrite.nodes, *(inserted.name for inserted in rewrite.edit.insert)])
+        else:
+            shown.reveal({"id": node or _node_of(history[index].rewrites[rewrites - 1])})
         return
     if moment is None or (st.session_state.get(_REPORTED) == moment and shown.at):
         return
@@ -200,8 +202,17 @@ def chosen_moment(opened: Opened, history: History) -> At | None:
     return at, None if done == total else done
 
 
+def rewrites_done(opened: Opened, history: History) -> tuple[int, int] | None:
+    """The chosen step, and how many of its rewrites are done; None without a choice."""
+    moment = chosen_moment(opened, history)
+    if moment is None:
+        return None
+    step, done = moment
+    return step, len(history[step].rewrites) if done is None else done
+
+
 def choose_step(opened: Opened, history: History) -> int:
-    """Draw the field for the step, with those that changed nothing, which the line of steps leaves out."""
+    """Draw the field for the step, with those that changed nothing, which the list of steps leaves out."""
     options: Any = {"key": STEP, "label_visibility": "collapsed", "width": 320, "persist_state": "session"}
     names = {index: f"{index}: {_step_text(index, history)}" for index in range(len(history))}
     return int(st.selectbox("Step shown", names, format_func=names.__getitem__, **options))
@@ -226,6 +237,12 @@ def go_to(opened: Opened, index: int, rewrites: int) -> None:
     _set(opened, index, rewrites)
     st.session_state[VIEW] = "Graph"
     st.session_state[_REWRITE] = (index, rewrites, "")
+
+
+def show_place(opened: Opened, index: int, rewrites: int) -> None:
+    """Show the graph after the first `rewrites` rewrites of a step, with what the last one changed in the pane."""
+    go_to(opened, index, rewrites)
+    st.session_state[_REWRITE] = (index, rewrites, _FRAMED)
 
 
 def show_query(query: str) -> None:

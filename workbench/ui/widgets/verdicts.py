@@ -12,6 +12,7 @@ from workbench.ui.state.gains import is_measured_now
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.parts import show_error
+from workbench.ui.widgets.pass_list import are_of_preset
 from workbench.ui.widgets.progress import time_left
 from workbench.ui.widgets.steps import go_to
 
@@ -25,6 +26,9 @@ def show_verdicts(opened: Opened, history: History, how: str) -> int:
     if how == OFF and history[-1].verdict is None:
         st.caption("Verification is off: the result is not compared with the original.")
         height += LINE
+    if history.failed is not None and _is_left_out_unasked(opened, history):
+        _leave_out(opened, history)
+        st.rerun()
     if history.failed is not None:
         _failure(opened, history)
         height += ALERT
@@ -112,6 +116,16 @@ def _failure(opened: Opened, history: History) -> None:
         )
 
 
+def _is_left_out_unasked(opened: Opened, history: History) -> bool:
+    """Whether the rewrite that broke it is left out at once, as the command does for a preset, and the rest kept.
+
+    Not in a list of passes that the user made, nor if one is wrong on purpose, nor after the user put one back.
+    """
+    if history.culprit is None or opened.keeps_failing or opened.spec is None or not are_of_preset():
+        return False
+    return not any(pass_.demonstration for pass_ in opened.spec.pipeline.passes)
+
+
 def _leave_out(opened: Opened, history: History) -> None:
     if history.culprit is not None:
         opened.left_out = (*opened.left_out, history.culprit)
@@ -128,4 +142,4 @@ def _left_out(opened: Opened) -> int:
 
 
 def _put_back(opened: Opened) -> None:
-    opened.left_out = ()
+    opened.left_out, opened.keeps_failing = (), True

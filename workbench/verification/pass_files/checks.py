@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from workbench.verification.pass_files.example_graphs import typed
 from workbench.verification.pass_files.example_runs import inexactness, outputs, random_inputs
 from workbench.verification.pass_files.mutants import mutants
 from workbench.verification.pass_files.numeric_faults import OriginalRun, numeric_fault, runs_of_original
+from workbench.verification.pass_files.pass_template import TEMPLATE_LAW, template_sentences
 from workbench.verification.pass_files.sampled_laws import sample_law
 
 _SEEDS = range(6)
@@ -86,7 +88,11 @@ def _declarations(cls: type[Pass]) -> PassCheck:
     """Title, docstrings, source, examples and refusals, which the documents are made of."""
     about = cls.__doc__ or ""
     has_own_text = bool(about) and not about.startswith(f"{cls.__name__}(")  # which `dataclass` writes otherwise
+    is_changed = any(rule.law != TEMPLATE_LAW for rule in cls.rules) or not cls.rules
+    texts = " ".join(f"{sys.modules[cls.__module__].__doc__} {about}".split())
+    left = [sentence for sentence in template_sentences() if sentence in texts] if is_changed else []
     faults = [
+        *([f"docstrings still say what `new-pass` wrote: {'; '.join(left)}"] if left else []),
         *(["the class has no title"] if not cls.title else []),
         *(["the class has no docstring that lists its cases"] if not has_own_text else []),
         *(["its docstring has no line 'Source: ...'"] if cls.rules and "Source:" not in about else []),

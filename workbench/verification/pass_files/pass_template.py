@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -10,6 +11,7 @@ from workbench.errors import UserError
 from workbench.support.files import write_text
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+TEMPLATE_LAW = "relu(relu(x)) == relu(x)"
 _TEXT = '''\
 """A Relu of a Relu equals the first."""
 
@@ -35,7 +37,7 @@ class CLASS(Pass):
     rules = (
         algebraic_rule(
             "second",
-            "relu(relu(x)) == relu(x)",
+            "LAW",
             "{root} changes nothing after {nodes[0]}; 1 node fewer",
             Example(
                 before="g (float[2] x) => (float[2] y) { a = Relu(x)  b = Relu(a)  y = Neg(b) }",
@@ -58,7 +60,16 @@ def new_pass_text(name: str) -> str:
     """The text of a file that holds one pass, of one rule with a law, an example and a refusal."""
     words = name.split("_")
     title = " ".join(filter(None, words)).capitalize()
-    return _TEXT.replace("CLASS", "".join(word.capitalize() for word in words)).replace("TITLE", title)
+    text = _TEXT.replace("CLASS", "".join(word.capitalize() for word in words)).replace("TITLE", title)
+    return text.replace("LAW", TEMPLATE_LAW)
+
+
+def template_sentences() -> list[str]:
+    """The sentences of the docstrings with which a new pass begins, which are about its rule."""
+    tree = ast.parse(_TEXT)
+    (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    texts = (ast.get_docstring(tree), ast.get_docstring(cls))
+    return [" ".join(part.split()) for text in texts for part in (text or "").split("\n\n")]
 
 
 def check_pass_name(name: str, taken: Collection[str]) -> None:

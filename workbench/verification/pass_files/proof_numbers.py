@@ -151,10 +151,13 @@ class _Reals(NumberKind):
         exp = z3.Function("exp", z3.RealSort(), z3.RealSort())
         self.facts.append(exp(x) > 0)
         self.facts += [z3.Implies(exp(x) == exp(other), x == other) for other in self.exponents]
+        self.facts.append(z3.Implies(x == 0, exp(x) == 1))
         self.exponents.append(x)
         if z3.is_sub(x):
             left, right = x.children()
             self.facts.append(exp(x) * self._exponential(right) == self._exponential(left))
+        if z3.is_app_of(x, z3.Z3_OP_UMINUS):
+            self.facts.append(exp(x) * self._exponential(x.arg(0)) == 1)
         if z3.is_add(x):
             self.facts.append(exp(x) == math.prod(self._exponential(part) for part in x.children()))
         return exp(x)

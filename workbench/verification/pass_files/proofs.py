@@ -11,7 +11,8 @@ zeros min and max give is not known, only that it is the same one every time. Si
 along them, are whole numbers from 0 that never overflow. Variables named p, q and r are booleans in
 any kind. `minus_zero(a, b)` says that one of them is -0.0; `widen` casts to twice the bits, `narrow`
 to half of them. Of exp is known that it is positive, never takes the same value twice and turns a
-difference into a quotient and a sum into a product; of log, that it undoes exp.
+difference into a quotient, a sum into a product and a change of sign into a reciprocal; of log, that it undoes exp.
+Numbers with which z3 finds such a law wrong are computed before that is believed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ import z3
 from workbench.rewrite import Exactness
 from workbench.rewrite.patterns.laws import KINDS, Law, read_laws
 from workbench.verification.pass_files.proof_numbers import NUMBER_KINDS, Booleans, NoProof, NumberKind
-from workbench.verification.pass_files.sampled_laws import kinds_asked
+from workbench.verification.pass_files.sampled_laws import differs_with, kinds_asked
 
 _SECONDS = 120  # of one proof; most take less than one
+_VAGUE = ("exp", "log", "sqrt")  # functions of which z3 knows little, so that it takes them for what they are not
+_MAX_MODELS = 3  # with such functions, that are computed
 _TRUTHS = frozenset("pqr")
 _ARITHMETIC = {
     ast.Add: "+",
@@ -111,6 +114,10 @@ def _compared(op: ast.cmpop, operands: list[z3.ExprRef], numbers: NumberKind) ->
 # ---- proofs ------------------------------------------------------------------------
 
 
+class _Undecided(Exception):
+    """z3 has no answer that can be believed; the message is the beginning of a sentence."""
+
+
 @dataclass(frozen=True)
 class Proof:
     """proved: the kinds of numbers for which it holds. wrong: a sentence, or "". missing: why there is no proof."""
@@ -143,6 +150,9 @@ def _proof(law: Law, exactness: Exactness) -> Proof:
             except NoProof as unknown:
                 lacking = f"z3 has no {unknown} for {kind}"
                 continue
+            except _Undecided as why:
+                lacking = f"{why} for {kind}"
+                continue
             if wrong:
                 return Proof(wrong=f"is wrong for {kind}{f' ({numbers.name})' if numbers.name else ''}: {wrong}")
             if kind not in proved:
@@ -169,7 +179,7 @@ def _require_taken(left: ast.AST, numbers: NumberKind) -> None:
 
 
 def _counterexample(law: Law, numbers: NumberKind) -> str:
-    """Values for which the law is wrong, or that this was not decided; "" where it is proved."""
+    """Values for which the law is wrong; "" where it is proved. Raises NoProof, or _Undecided."""
     trees = [ast.parse(side, mode="eval") for side in (*law.sides, law.condition or "True")]
     named = {part.id for tree in trees for part in ast.walk(tree) if isinstance(part, ast.Name)}
     if named <= _TRUTHS and not isinstance(numbers, Booleans):
@@ -181,14 +191,26 @@ def _counterexample(law: Law, numbers: NumberKind) -> str:
     solver.set("timeout", _SECONDS * 1000)
     solver.add(condition, *numbers.facts)
     solver.add(z3.Or(*[sides[0] != other for other in sides[1:]]))  # of floats too: NaN is NaN, 0.0 is not -0.0
-    answer = solver.check()
-    if answer == z3.unsat:
-        return ""
-    if answer != z3.sat:
-        return f"z3 did not decide it in {_SECONDS} seconds"
-    model = solver.model()
-    values = {str(name): _as_number(model[name], numbers) for name in model.decls() if name.arity() == 0}
-    return f"with {', '.join(f'{name} = {value}' for name, value in sorted(values.items()))}"
+    for _ in range(_MAX_MODELS):
+        answer = solver.check()
+        if answer == z3.unsat:
+            return ""
+        if answer != z3.sat:
+            raise _Undecided(f"z3 did not decide it in {_SECONDS} seconds")
+        model = solver.model()
+        found = {name: model[name] for name in model.decls() if name.arity() == 0}
+        is_sound = not any(name.arity() and str(name) in _VAGUE for name in model.decls())
+        if is_sound or differs_with(law, {str(name): _as_float(value) for name, value in found.items()}):
+            values = {str(name): _as_number(value, numbers) for name, value in found.items()}
+            return f"with {', '.join(f'{name} = {value}' for name, value in sorted(values.items()))}"
+        solver.add(z3.Or(*[name() != value for name, value in found.items()]))
+    raise _Undecided("z3 calls it wrong, but not with numbers with which it is")
+
+
+def _as_float(value: z3.ExprRef) -> float:
+    """A real number of a model, rounded."""
+    exact = value.approx(20) if isinstance(value, z3.AlgebraicNumRef) else value
+    return float(exact.as_fraction())
 
 
 def _as_number(value: z3.ExprRef, numbers: NumberKind) -> str:

@@ -107,6 +107,28 @@ def sample_law(text: str, exactness: Exactness) -> Sampled:
     return Sampled(kinds=tuple(dict.fromkeys(held)))
 
 
+def differs_with(law: Law, values: Mapping[str, float]) -> bool:
+    """Whether the sides of a law of reals differ with these numbers by more than rounding, or only one is defined.
+
+    False too where a side overflows, where the condition does not hold, or if it is not computed here.
+    """
+    trees = [ast.parse(side, mode="eval").body for side in (*law.sides, law.condition or "True")]
+    names = {part.id for tree in trees for part in ast.walk(tree) if isinstance(part, ast.Name)} - {*_FUNCTIONS}
+    wide = np.dtype(np.longdouble)  # in which exp overflows later
+    samples = _Samples({name: np.array([values.get(name, 0.0)], wide) for name in names}, wide)
+    try:
+        with np.errstate(all="ignore"):
+            left, *others, condition = samples.values(trees)
+            for side, right in enumerate(others, 1):
+                differs = ~_is_same(left, right, "reals") & ~samples.is_noise(trees[0], trees[side])
+                one_defined = (np.isnan(left) & np.isfinite(right)) | (np.isfinite(left) & np.isnan(right))
+                if bool((condition & (differs | one_defined)).all()):
+                    return True
+            return False
+    except _NotSampledError:
+        return False
+
+
 def _refuted(law: Law, kind: str, dtype: np.dtype[Any], pool: np.ndarray) -> str:
     """Numbers for which the sides differ, as the end of a sentence; "" if none was met. Raises _NotSampledError."""
     trees = [ast.parse(side, mode="eval").body for side in (*law.sides, law.condition or "True")]

@@ -18,7 +18,7 @@ export class Playbar {
     this.ticksShown = "";
     this.steps = makeSelect("Step (up and down arrow keys)", (step) => view.tick((clock) => clock.goToStep(Number(step))), "gw-steps");
     this.hide = makeToggle("Hide unchanged", "Hide passes without change", () => this.#toggleHiding());
-    this.play = makeToggle("Play", "Play (p)", () => this.togglePlaying());
+    this.play = makeToggle("Play", "Play (P)", () => this.togglePlaying());
     this.slider = make("input", {
       type: "range",
       class: "gw-slider",

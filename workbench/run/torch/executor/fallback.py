@@ -15,6 +15,7 @@ from workbench.ir import AttrRef, Graph, Node
 from workbench.ir.text import OPSET
 from workbench.ir.to_proto import to_proto
 from workbench.ir.types import TensorType
+from workbench.ir.versioned import opset_of_domain, plain_imports
 from workbench.ops.dtypes import to_tensor
 from workbench.ops.lazy import torch
 
@@ -28,9 +29,11 @@ class OneNodeModel:
 
     def __init__(self, node: Node, attributes: dict[str, Any], opsets: dict[str, int], reduced: Any = None) -> None:
         kept = {key: value for key, value in attributes.items() if not isinstance(value, AttrRef)}
+        own_form = opset_of_domain(node.domain)
+        node = node if own_form is None else node.replace(domain="")
         self._node = node.replace(attributes=kept, overload="")
-        self._opsets = {**opsets, node.domain: opsets.get(node.domain) or (OPSET if not node.domain else 1)}
-        self._opsets[""] = _oldest_of_the_same_form(node, opsets.get("", OPSET))
+        self._opsets = {**plain_imports(opsets), node.domain: opsets.get(node.domain) or 1}
+        self._opsets[""] = own_form or _oldest_of_the_same_form(node, opsets.get("", OPSET))
         self._reduced = reduced
         self._session = cache(self._new_session)
 

@@ -24,7 +24,6 @@ class StepCall:
 
     node: Node
     device: torch.device
-    opset: int
     attributes: dict[str, Any]
     numbers: Mapping[int, int]  # operands that are constant integers of rank 0, by index
     is_narrowed: bool = False  # the run computes in a narrower type than the model's

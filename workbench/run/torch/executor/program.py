@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir
-from onnx import defs
 
 from workbench.errors import UserError
-from workbench.io.signature_changes import is_valid_unchanged
 from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node, constant_shape
 from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import inverse
 from workbench.ir.text import OPSET
+from workbench.ir.versioned import opset_of_domain
 from workbench.ops.channels_last import parse_channels_last
 from workbench.ops.contract import contract_of
 from workbench.ops.dtypes import UnsupportedByTorch, constant_tensor
@@ -40,10 +39,6 @@ ABSENT = 0  # the register that holds None
 _SUB_BYTE_TYPES = (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, DataType.FLOAT4E2M1)
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 _TYPED_BY_OPERAND = {"QuantizeLinear": (2, "output_dtype"), "CastLike": (1, "to")}
-
-# Their contracts read the opset of the call.
-_FORMS_KNOWN = frozenset({"DFT", "GridSample", "RoiAlign", "Scan"})
-_MEANT_OTHERWISE = {"Resize": 13}  # has modes before that, whose names no later form knows
 
 
 class Program:
@@ -114,10 +109,8 @@ class Program:
         )
         attributes = self._attributes(node, on_cpu)
         device = lazy_torch.device("cpu") if on_cpu else self.setting.device
-        opset = self.setting.opsets.get(node.domain, OPSET)
-        call = StepCall(node, device, opset, attributes, self._numbers(node), self.setting.dtype is not None)
-        is_older = _is_of_older_form(node, self.setting.opsets.get("", OPSET))
-        contract = None if is_older else contract_of(node)
+        call = StepCall(node, device, attributes, self._numbers(node), self.setting.dtype is not None)
+        contract = contract_of(node)
         host = self._operands_on_host(node, on_cpu)
         registers = [
             self._constant(v, host[i], _weight_order(node, i)) if v in self.graph.constants else self._register(v)
@@ -142,8 +135,8 @@ class Program:
         elif function is not None:
             step.function = self._function_program(function, attributes)
             step.run = step.function.call
-        elif contract_of(node) is not None:
-            self._fall_back(step, "it has the form of an older opset")
+        elif (opset := opset_of_domain(node.domain)) is not None:
+            self._fall_back(step, f"it has the form of opset {opset}")
         else:
             self._fall_back(step, "the operator table does not know it")
         return step
@@ -370,13 +363,6 @@ def store(step: Instruction, results: Sequence[Any], registers: list[Any]) -> No
     registers[ABSENT] = None  # a result that nothing reads was put there
     for register in step.frees:
         registers[register] = None
-
-
-def _is_of_older_form(node: Node, opset: int) -> bool:
-    """Whether a model that could not be converted has a call whose form contracts do not know."""
-    if node.domain or opset >= OPSET or node.op_type in _FORMS_KNOWN or not defs.has(node.op_type, opset, ""):
-        return False
-    return opset < _MEANT_OTHERWISE.get(node.op_type, 0) or not is_valid_unchanged(node.op_type, opset, OPSET)
 
 
 def _unknown(call: StepCall, *operands: Any) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import onnx
 
 # Operators whose semantics changed while attributes and inputs did not.
 _CHANGED_SEMANTICS = {"GroupNormalization": 21, "RoiAlign": 16, "Split": 18, "Upsample": 10}
 
 
+@cache
 def is_valid_unchanged(op_type: str, old: int, new: int) -> bool:
     """Whether a call written for opset `old` is valid unchanged in opset `new`, and means the same there."""
     try:

@@ -1,0 +1,44 @@
+"""The packages that are mutated, each with the tests that are to notice it: quick ones, which call it most directly."""
+
+from tests.mutation.running import Subject
+
+SUBJECTS = {
+    "ir": Subject(
+        ("workbench/ir/*.py",),
+        ("graph", "ir", "messages", "graph_properties", "load", "networkx", "bodies"),
+    ),
+    "rewrite/core": Subject(
+        ("workbench/rewrite/core/*.py",),
+        (
+            *(
+                "rewrite_core",
+                "amplified_rounding",
+                "content",
+                "dead_code",
+                "bodies",
+                "limits",
+                "own_passes",
+                "provenance",
+            ),
+            "kernels_of_results",
+        ),
+    ),
+    "solvers": Subject(("workbench/solvers/*.py",), ("cut", "ilp", "binary_program", "path_cover")),
+    "metrics": Subject(("workbench/metrics/*.py",), ("metrics", "useless_transposes")),
+    "cuts": Subject(
+        (
+            "workbench/layout/problem/two_layouts.py",
+            "workbench/layout/strategies/cut_conversions.py",
+            "workbench/precision/problem.py",
+            "workbench/precision/joint/orders_and_types.py",
+        ),
+        ("cut_problems", "layout_optimal", "precision_with_layout"),
+    ),
+    "checker": Subject(
+        ("workbench/checker/*.py",),
+        (
+            *("checker_memory", "checker_numbers", "checker_bounds", "checker_certificates", "checker_runs"),
+            *("certificate_operators", "certificate_run"),
+        ),
+    ),
+}

@@ -1,0 +1,164 @@
+"""A proven minimum says over which choices, beside ONNX Runtime's own removal of Transposes (its basic level)."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, parser
+
+import passes
+from tests.conftest import ROOT
+from workbench import api
+from workbench.io import load_model
+from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
+from workbench.metrics.transpose_cost import count_transposes
+
+SEARCHES_ON = "other orders of axes, which optimal-any-order searches, may move less"
+HEADER = '<ir_version: 8, opset_import: ["": 17]>\n'
+# In the first a Transpose turns what is channels first further; in the second one before a reduction moves more than
+# one behind it.
+BEATEN = {
+    "turned further": (
+        """g (float[1,4,4,6] x) => (float[1,4,6,4] v5, float[1,12,4,4] v6, float[1,12,4,4] v7) {
+            v1 = Transpose <perm = [0, 3, 1, 2]> (x)
+            v2 = Mul (v1, v1)
+            v3 = Transpose <perm = [0, 2, 3, 1]> (v2)
+            v4 = Concat <axis = 3> (v3, v3)
+            v5 = Transpose <perm = [0, 3, 1, 2]> (v1)
+            v6 = Transpose <perm = [0, 3, 1, 2]> (v4)
+            v7 = Transpose <perm = [0, 3, 1, 2]> (v4)
+        }""",
+        {"optimal": 2_688, "optimal-any-order": 768},
+    ),
+    "before a reduction": (
+        """g (float[1,4,4,6] x, float[1,4,6,4] z) => (float[1,4,1,6] v8, float[1,4,6,1] v9) {
+            v1 = Transpose <perm = [0, 2, 3, 1]> (z)
+            v2 = Add (v1, v1)
+            v3 = Transpose <perm = [0, 3, 1, 2]> (v1)
+            v4 = Mul (v2, v2)
+            v5 = Relu (v3)
+            v6 = Transpose <perm = [0, 2, 3, 1]> (v4)
+            v7 = Add (v6, v6)
+            v8 = ReduceMean <axes = [2], keepdims = 1> (v7)
+            v9 = ReduceMean <axes = [3], keepdims = 1> (v5)
+        }""",
+        {"optimal": 768, "optimal-any-order": 96},
+    ),
+}
+
+
+def moved_by_onnx_runtime(path: Path) -> int:
+    """Bytes that Transposes move in what ONNX Runtime's basic optimizations leave."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(path.with_suffix(".basic.onnx"))
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return count_transposes(load_model(options.optimized_model_filepath)).bytes_moved
+
+
+def laid_out(path: Path, strategy: str):
+    """Bytes that the strategy's Transposes move, and its facts."""
+    history = api.optimize(load_model(path), preset="none", layout=strategy, target="cuda")
+    return count_transposes(history.graph).bytes_moved, layout_facts(layout_step(history))
+
+
+def random_transposes(seed: int) -> onnx.ModelProto:
+    """Images of 96 elements through Transposes, elementwise operators, Concats and reductions."""
+    draw = random.Random(seed)
+    shapes = {f"x{i}": draw.choice([(1, 4, 4, 6), (1, 4, 6, 4), (1, 6, 4, 4)]) for i in range(draw.randint(1, 2))}
+    inputs, nodes = list(shapes), []
+
+    def add(op: str, operands: list[str], shape: tuple[int, ...], **attributes: object) -> None:
+        name = f"v{len(nodes)}"
+        shapes[name] = shape
+        nodes.append(helper.make_node(op, operands, [name], **attributes))
+
+    for _ in range(draw.randint(4, 11)):
+        value = draw.choice(list(shapes)[-4:])
+        shape, axis = shapes[value], draw.choice([1, 2, 3])
+        kind = draw.choice(["Transpose", "Transpose", "Relu", "Add", "Concat", "ReduceMean"])
+        if kind == "Transpose":
+            perm = draw.choice([(0, 3, 1, 2), (0, 2, 3, 1)])
+            add(kind, [value], tuple(shape[i] for i in perm), perm=perm)
+        elif kind == "Add":
+            add(kind, [value, draw.choice([v for v, other in shapes.items() if other == shape])], shape)
+        elif kind == "Concat":
+            add(kind, [value, value], tuple(2 * d if i == axis else d for i, d in enumerate(shape)), axis=axis)
+        elif kind == "ReduceMean":
+            add(kind, [value], tuple(1 if i == axis else d for i, d in enumerate(shape)), axes=[axis], keepdims=1)
+        else:
+            add(kind, [value], shape)
+    read = {value for node in nodes for value in node.input}
+    infos = {value: helper.make_tensor_value_info(value, TensorProto.FLOAT, shape) for value, shape in shapes.items()}
+    ends = [infos[node.output[0]] for node in nodes if node.output[0] not in read]
+    graph = helper.make_graph(nodes, "g", [infos[value] for value in inputs if value in read], ends)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("name", BEATEN)
+def test_the_least_between_two_layouts_says_that_another_order_may_move_less(name, tmp_path):
+    text, moved = BEATEN[name]
+    path = tmp_path / "model.onnx"
+    onnx.save(parser.parse_model(HEADER + text), path)
+    assert moved["optimal-any-order"] <= moved_by_onnx_runtime(path) < moved["optimal"]
+    for strategy in ("optimal", "optimal-any-order"):
+        found, facts = laid_out(path, strategy)
+        assert found == moved[strategy] and facts.certified
+        assert facts.sentence.startswith(facts.over) and facts.over.startswith("no choice ")
+        assert facts.sentence.endswith(SEARCHES_ON) is (strategy == "optimal")
+
+
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)], ids=str)
+def test_onnx_runtime_moves_no_less_than_a_minimum_that_names_no_other_choices(seeds, tmp_path):
+    compared = 0
+    for seed in seeds:
+        path = tmp_path / f"{seed}.onnx"
+        onnx.save(random_transposes(seed), path)
+        least = moved_by_onnx_runtime(path)
+        for strategy in ("optimal", "optimal-any-order"):
+            moved, facts = laid_out(path, strategy)
+            assert facts.lower_bound is None or moved >= facts.lower_bound
+            if facts.lower_bound is not None and not facts.sentence.endswith(SEARCHES_ON):
+                compared += 1
+                assert moved <= least, (seed, strategy, facts.sentence)
+    assert compared > len(seeds)
+
+
+def test_the_count_and_the_time_of_other_orders_are_spoken_of_too(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(parser.parse_model(HEADER + BEATEN["turned further"][0]), path)
+    options = {"layout_optimal.weigh": "count"}
+    history = api.optimize(load_model(path), preset="none", layout="optimal", target="cuda", options=options)
+    sentence = layout_facts(layout_step(history)).sentence
+    assert sentence.endswith("other orders of axes, which optimal-any-order searches, may leave fewer")
+
+
+def test_every_title_says_of_what_the_minimum_is():
+    titles = [cls.title for cls in passes.all_passes().values() if "proven minimum" in cls.title]
+    assert len(titles) == 6
+    assert all(title.partition("proven minimum")[2].startswith((" of ", " with ")) for title in titles)
+
+
+def test_the_command_names_the_choices_beside_each_proof(done, tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(parser.parse_model(HEADER + BEATEN["turned further"][0]), path)
+    said = done("layouts", path, "--target", "cuda", "--no-verify")
+    for strategy in ("optimal", "optimal-any-order", "blocked"):
+        assert f"\n{strategy}: no choice " in said
+    assert "\noptimal: no choice between channels first and last for the operators that run in both" in said
+    rows = json.loads(done("layouts", path, "--target", "cuda", "--no-verify", "--json"))["strategies"]
+    assert rows["optimal"]["proof"].endswith(SEARCHES_ON)
+
+
+def test_a_result_below_the_bound_has_none():
+    """A Transpose of the weight goes too, which is no choice of the two layouts."""
+    history = api.optimize(load_model(ROOT / "sample_models" / "npu_three_inputs.onnx"), layout="optimal", target="npu")
+    facts = layout_facts(layout_step(history))
+    assert facts.lower_bound is None
+    assert facts.sentence == "not proven minimal: the graph moves less than the cheapest choice"

@@ -1,0 +1,156 @@
+"""What changed, by kind: the list beside the graph, whose entries lead to their places in it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from workbench.errors import counted
+from workbench.explanations.digest import SHORT, ChangeKind, Digest, Operators
+from workbench.explanations.digest_text import LEAST_BYTES, megabytes_text
+from workbench.explanations.gain import ms_text
+from workbench.layout.profile import Profile
+from workbench.rewrite import History
+from workbench.ui.state.gains import gain_here
+from workbench.ui.state.session import Opened
+from workbench.ui.widgets.panes import WHY_NOT
+from workbench.ui.widgets.steps import VIEW, WHOLE, is_whole, rewrites_done, show_place, step_list
+from workbench.view.node_style import OWN, PLAIN, TARGET, are_of_target, box_kind_of, coloured_kind
+
+_ORDER = "digest_order"  # key in the session
+_LARGEST, _BY_TIME, _BY_STEP = "Largest first", "By time", "By step"
+_CLASSES = {OWN: "own", TARGET: "target", PLAIN: "tensor"}  # by a layout's kind
+_MOST_OPERATORS = 6  # in a picture
+
+
+@dataclass(frozen=True)
+class Colours:
+    """How a picture colours layouts: as the graph does. is_own: whether the model has the target's layout itself."""
+
+    target: Profile
+    is_own: bool
+
+    def class_of(self, layout: str) -> str:
+        """The class in the style sheet."""
+        return _CLASSES[coloured_kind(box_kind_of(layout, self.target), self.is_own)]
+
+
+def digest_panel(opened: Opened, history: History, target: Profile) -> None:
+    """Draw the kinds of change, or the steps. target: by whose layouts operators are coloured."""
+    digest = gain_here(opened, history).digest
+    colours = Colours(target, are_of_target({box_kind_of(layout, target) for layout in digest.layouts}))
+    with st.container(key="digest"):
+        label = f"**The whole model** :small[{counted(digest.changes, 'change')}]"
+        st.button(
+            label,
+            key="show_whole",
+            width="stretch",
+            type="primary" if is_whole() else "secondary",
+            on_click=_show_whole,
+        )
+        is_timed = any(kind.ms is not None for kind in digest.kinds)
+        order = st.segmented_control(
+            "What changed",
+            [_LARGEST, *([_BY_TIME] if is_timed else []), _BY_STEP],
+            default=_LARGEST,
+            required=True,
+            key=_ORDER,
+            label_visibility="collapsed",
+            width="stretch",
+            persist_state="session",
+        )
+        if order == _BY_STEP:
+            step_list(opened, history)
+            return
+        _kinds(opened, history, digest.by_time() if order == _BY_TIME else digest, colours)
+
+
+def _show_whole() -> None:
+    st.session_state[WHOLE] = True
+
+
+def _kinds(opened: Opened, history: History, digest: Digest, colours: Colours) -> None:
+    if not digest.kinds:
+        st.caption("No pass changed anything.")
+    done = None if is_whole() else rewrites_done(opened, history)
+    for number, kind in enumerate(digest.kinds):
+        places = [(place.step, place.rewrite + 1) for place in kind.places]
+        at = places.index(done) if done in places else None
+        chosen = "chosen_" if at is not None else ""
+        with st.container(key=f"kind_{chosen}{number}"):
+            st.html(_card(kind, colours))
+            label = f"{kind.title}, {counted(len(places), 'time')}"
+            st.button(label, key=f"show_kind_{number}", on_click=show_place, args=(opened, *places[0]))
+        if at is not None:
+            _places(opened, kind, places, at)
+
+
+def _places(opened: Opened, kind: ChangeKind, places: list[tuple[int, int]], at: int) -> None:
+    """Draw the way through the places of a kind, and to the nodes that its step considered and left."""
+    with st.container(horizontal=True, vertical_alignment="center", key="digest_places"):
+        last = len(places) - 1
+        st.button(
+            "‹",
+            key="place_before",
+            shortcut="p",
+            disabled=not at,
+            on_click=show_place,
+            args=(opened, *places[max(at - 1, 0)]),
+        )
+        st.markdown(f"{at + 1:,} of {last + 1:,}")
+        st.button(
+            "›",
+            key="place_after",
+            shortcut="n",
+            disabled=at == last,
+            on_click=show_place,
+            args=(opened, *places[min(at + 1, last)]),
+        )
+    st.button("Why not elsewhere?", key="place_why_not", type="tertiary", on_click=_show_why_not)
+
+
+def _show_why_not() -> None:
+    st.session_state[VIEW] = WHY_NOT
+
+
+# ---- a kind as HTML ------------------------------------------------------------------------------
+
+
+def _card(kind: ChangeKind, colours: Colours) -> str:
+    becomes = f"{_picture(kind.before, colours)}<i>becomes</i>{_picture(kind.after, colours)}"
+    if not kind.before and not kind.after:
+        becomes = "<i>constants and types</i>"
+    return (
+        f'<div class="wb-kind"><div><b>{html.escape(kind.title)}</b><b class="times">×{len(kind.places):,}</b></div>'
+        f"<div>{becomes}</div><div>{''.join(f'<span>{text}</span>' for text in _numbers(kind))}</div></div>"
+    )
+
+
+def _numbers(kind: ChangeKind) -> Iterable[str]:
+    if kind.nodes:
+        sign, word = ("-", "better") if kind.nodes < 0 else ("+", "worse")
+        yield f'<span class="{word}">{sign}{counted(abs(kind.nodes), "node")}</span>'
+    if abs(kind.bytes) >= LEAST_BYTES:
+        yield f"{megabytes_text(kind.bytes)} MB written"
+    if kind.ms is not None:
+        yield f"{'+' if kind.ms > 0 else '-' if kind.ms else ''}{ms_text(abs(kind.ms))} ms"
+    if kind.exactness is not None:
+        yield SHORT[kind.exactness]
+
+
+def _picture(operators: tuple[Operators, ...], colours: Colours) -> str:
+    """The operators in their colours; the layout, where they have one, is their tip."""
+    if not operators:
+        return "<i>nothing</i>"
+    chips = [_chip(one, colours) for one in operators[:_MOST_OPERATORS]]
+    more = len(operators) - len(chips)
+    return "".join([*chips, *([f"<i>{more} more</i>"] if more else [])])
+
+
+def _chip(one: Operators, colours: Colours) -> str:
+    name = one.op.removeprefix("workbench.")
+    text = name if one.number == 1 else f"{one.number} {name}"
+    return f'<em class="{colours.class_of(one.layout)}" title="{html.escape(one.layout)}">{html.escape(text)}</em>'
