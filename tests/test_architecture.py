@@ -65,7 +65,19 @@ ROOMS["cli"] = {*ROOMS} - {"passes"}
 ROOMS["ui"] = {*ROOMS} - {"passes", "cli"}
 EVERYWHERE = {"errors", "support"}
 ENTRANCES = {"__init__", "__main__"}
-LATE = {"egglog", "ray", "torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
+LATE = {
+    "egglog",
+    "networkx",
+    "ray",
+    "torch",
+    "onnxruntime",
+    "plotly",
+    "pandas",
+    "streamlit",
+    "highspy",
+    "sqlalchemy",
+    "psycopg",
+}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/charts/variants.py"}
 

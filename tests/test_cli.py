@@ -66,7 +66,7 @@ def test_optimizing_loads_no_runtime(tmp_path):
         "import sys; from workbench.__main__ import main\n"
         f"for model in {models}:\n"
         f"    assert main(['optimize', model, '-o', r'{tmp_path / 'out.onnx'}', '--no-verify']) == 0, model\n"
-        "print(sorted({'torch', 'onnxruntime', 'onnx.reference', 'psutil', 'sqlite3'} & set(sys.modules)))"
+        "print(sorted({'torch', 'onnxruntime', 'onnx.reference', 'psutil', 'sqlite3', 'networkx'} & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert len(models) > 5 and ended.stdout.splitlines()[-1] == "[]", ended.stderr

@@ -560,7 +560,7 @@ def test_operators_are_timed_on_this_machine_in_both_types(tmp_path, run):
         *("optimize", ROOT / "sample_models" / "ppocr_cls_v2.onnx", "-o", output, *arguments),
         *("--option", "precision_optimal.device=cpu", "--certificate", certificate),
     )
-    assert code == 0 and "as operators and Casts were timed on" in said
+    assert code == 0 and "as operators and Casts were timed on" in said, said
     [facts] = [step["precision"] for step in json.loads(report.read_text())["steps"] if "precision" in step]
     assert facts["times"] and facts["bound_ns"] > 0 and facts["certified"]
     assert all(row["us"] > 0 and row["other_us"] > 0 for row in facts["times"])

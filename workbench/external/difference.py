@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import quoted
 from workbench.external.tool_call import ToolError
@@ -22,6 +20,9 @@ from workbench.ir import Constant, Edit, EditError, Graph, Node
 from workbench.ir.attribute_defaults import defaults_at
 from workbench.rewrite.core.content import attribute_key, elements_key
 from workbench.rewrite.patterns.schemas import opset_of_node
+
+if TYPE_CHECKING:
+    import networkx
 
 _MAX_NAMED = 3  # names in a sentence
 _BEFORE, _AFTER = "before", "after"  # the graph to which a node belongs
@@ -152,18 +153,20 @@ def _with_names(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def _changes(before: Graph, after: _Renamed, shared: Collection[str]) -> Iterator[Change]:
+    import networkx  # imported late: the import is slow, and few commands compare two graphs
+
     unchanged = _unchanged(before, after)
     kept = {*unchanged.values()}
     removed = {node.name: node for node in before.nodes if node.name not in unchanged}
     inserted = {i: node for i, node in enumerate(after.nodes) if i not in kept}
     folded = [v for v in after.constants if before.producer(v) is not None and v in shared]
     outside = {"", *shared, *before.constants, *after.constants}
-    exchanges = nx.Graph((("value", value), ("constant", value)) for value in folded)
+    exchanges = networkx.Graph((("value", value), ("constant", value)) for value in folded)
     for name, node in removed.items():
         _join(exchanges, (_BEFORE, name), node, outside)
     for index, node in inserted.items():
         _join(exchanges, (_AFTER, index), node, outside)
-    for component in nx.connected_components(exchanges):
+    for component in networkx.connected_components(exchanges):
         removed_nodes = [removed[key] for kind, key in component if kind == _BEFORE]
         constants = [key for kind, key in component if kind == "constant"]
         if removed_nodes or constants:  # else nothing reads what the new nodes compute
@@ -172,7 +175,7 @@ def _changes(before: Graph, after: _Renamed, shared: Collection[str]) -> Iterato
             )
 
 
-def _join(exchanges: nx.Graph, key: tuple[str, Any], node: Node, outside: Collection[str]) -> None:
+def _join(exchanges: networkx.Graph, key: tuple[str, Any], node: Node, outside: Collection[str]) -> None:
     """Join the node with its results, and with operands that only one graph has."""
     exchanges.add_node(key)
     exchanges.add_edges_from((key, ("value", value)) for value in node.outputs if value)
