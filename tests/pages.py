@@ -27,7 +27,7 @@ manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.sca
 STRATEGIES = tuple(library.compared_strategies())
 
 
-_ELSEWHERE = {"export": "None", "workshop": "None"}  # the page to which it may lead
+_ELSEWHERE = dict.fromkeys(("export", "workshop", "compare_tools", "tune", "extract"), "None")
 
 
 def page(name: str, opened: Opened | None = None) -> AppTest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import pytest
 
 from tests.browser import running_app, settle, watched_page
 from tests.conftest import ROOT
+from workbench.cli.main import ALIASES, COMMANDS
 from workbench.errors import UserError
 from workbench.io.samples import FOLDER
 from workbench.ui.state.folders import FOLDERS_VARIABLE, check_may_open
@@ -75,6 +77,10 @@ FOREIGN_ORIGINS = [
 ]
 
 
+MAIN = (ROOT / "workbench" / "ui" / "main.py").read_text(encoding="utf-8")
+PAGES = {"", *re.findall(r'(?:url_path=|"[A-Z][a-z ]+", )"([a-z]+)"', MAIN)}
+
+
 @pytest.mark.parametrize(
     ("typed", "led"),
     {"/open?step=1": "/?step=1", "/measure": "/run", "/learn?lesson=fusion": "/lessons?lesson=fusion"}.items(),
@@ -82,6 +88,13 @@ FOREIGN_ORIGINS = [
 def test_the_title_of_a_page_is_an_address_too(app, typed, led):
     with urllib.request.urlopen(f"{app[0]}{typed}", timeout=30) as page:
         assert page.url == f"{app[0]}{led}" and page.status == 200
+
+
+def test_the_name_of_every_command_leads_to_a_page(app):
+    for name in (*COMMANDS, *ALIASES):
+        with urllib.request.urlopen(f"{app[0]}/{name}?model=m.onnx", timeout=30) as page:
+            led = urlsplit(page.url)
+        assert led.path.removeprefix("/") in PAGES and led.query == "model=m.onnx", name
 
 
 @pytest.mark.parametrize("host", OWN_HOSTS)

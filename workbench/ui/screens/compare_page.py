@@ -14,11 +14,12 @@ from workbench.ui.state.address import other_in_address, write_other
 from workbench.ui.state.commands import against_command_of, command_of
 from workbench.ui.state.graph_views import shown_pair, shown_whole
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.session import Opened, OtherModel, Spec, open_other
+from workbench.ui.state.session import Opened, OtherModel, Spec, open_other, open_other_in_address, refuse
 from workbench.ui.state.snapshots import moment_of_files, moment_of_whole
-from workbench.ui.state.uploads import save_uploads
+from workbench.ui.state.uploads import keep_upload, save_upload
 from workbench.ui.widgets.graph_view import graph_view
-from workbench.ui.widgets.parts import header, opened_here, opening, warnings
+from workbench.ui.widgets.linked_pipeline import optimized_here
+from workbench.ui.widgets.parts import header, opening, warnings
 from workbench.ui.widgets.tables import table
 
 _COLUMNS = {
@@ -34,14 +35,14 @@ _CLOSED = "other_closed"  # key in the session: the number of the open model who
 
 def compare_page(optimize: Any = None) -> None:
     """Draw the page. optimize: the page Optimize, which makes the result."""
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     top, whole, upload, path, command = st.columns([5, 2, 2, 2, 2], vertical_alignment="center")
     with top:
         header(opened)
     if opened.other is None and other_in_address() and st.session_state.get(_CLOSED) != opened.number:
-        opening(partial(open_other, opened, other_in_address()), "Comparing")
+        opening(partial(open_other_in_address, opened, other_in_address()), "Comparing")
     _choose_other(opened, upload, path)
     other, history, spec = opened.other, opened.history, opened.spec
     if other is not None and history is not None:
@@ -53,7 +54,7 @@ def compare_page(optimize: Any = None) -> None:
             text = against_command_of(opened)
         st.code(text, language="bash", wrap_lines=True)
     if other is not None:
-        write_other("" if other.folder else other.path)
+        write_other(other.address)
         _compared(opened, other)
         return
     write_other("")
@@ -78,8 +79,10 @@ def _choose_other(opened: Opened, upload: Any, path: Any) -> None:
             key=f"other_{opened.number}_{number}",
         )
         if st.form_submit_button("Compare") and files:
-            folder, models = save_uploads(files)
-            if opening(partial(open_other, opened, str(models[0]), folder), "Comparing"):
+            other = save_upload(files)
+            if opening(partial(open_other, opened, str(other.models[0]), other.folder, other.key), "Comparing"):
+                if fault := keep_upload(other):
+                    refuse(fault)
                 st.rerun()
     with (
         path.popover("Path of another", width="stretch", key=f"other_path_{number}"),

@@ -20,8 +20,9 @@ from workbench.ui.state.reducing import Reduced, reduce_fault
 from workbench.ui.state.session import Opened, open_other, stop_checking, worker
 from workbench.ui.state.work import Job, Report, forget_cancel
 from workbench.ui.widgets.downloads import as_download
+from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.numbers import ratio_interval, say_failures
-from workbench.ui.widgets.parts import header, opened_here, opening, show_error
+from workbench.ui.widgets.parts import header, opening, show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.ui.widgets.tables import table
 
@@ -48,7 +49,7 @@ _COLUMNS = {
 
 def compare_tools_page(compare: Any) -> None:
     """compare: the page on which a result is compared with the open model."""
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     top, start = st.columns([10, 2], vertical_alignment="center")
@@ -193,7 +194,7 @@ def _compare(opened: Opened, result: RivalResult, compare: Any) -> None:
     if result.file is None or result.rival.name == ORIGINAL:
         return
     title = f"{opened.title} by {result.rival.name}"
-    if opening(partial(open_other, opened, str(result.file), opened.rivals_folder, title), "Comparing"):
+    if opening(partial(open_other, opened, str(result.file), opened.rivals_folder, title=title), "Comparing"):
         st.switch_page(compare)
 
 

@@ -33,7 +33,8 @@ from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.file_form import chosen_form, history_in_form
 from workbench.ui.widgets.gain_card import gain_card
-from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.linked_pipeline import optimized_here
+from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.pass_list import switch_on
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
@@ -52,7 +53,7 @@ _VERIFY_REQUESTED = (
 
 def export_page(optimize: Any) -> None:
     """optimize: the page on which the passes run again when dims are fixed."""
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)
@@ -80,7 +81,7 @@ def export_page(optimize: Any) -> None:
             report_button(opened, history, spec)
     with right:
         shown_spec = spec or Spec(Pipeline(), opened.profile)
-        output = _file_name(opened)
+        output = _file_name(opened, history)
         st.caption("The same as a command")
         command = command_of(opened, shown_spec, output, verified=how != OFF, form=form)
         command += f" --certificate {_CERTIFICATE}" if certified else ""
@@ -200,8 +201,10 @@ def _may_certify(opened: Opened, history: History | None) -> bool:
     return history is not None and history.failed is None and file.is_file() and kind_of(file) != TORCH
 
 
-def _file_name(opened: Opened, history: History | None = None) -> str:
-    return f"{Path(opened.path).stem}.{'FAILED' if _failed(history) else 'opt'}.onnx"
+def _file_name(opened: Opened, history: History | None) -> str:
+    """The name of the exported file, which says what it is."""
+    what = "as-loaded" if history is None else "FAILED" if _failed(history) else "opt"
+    return f"{Path(opened.path).stem}.{what}.onnx"
 
 
 def _key(opened: Opened, history: History | None, chosen: _Chosen) -> tuple[Any, ...]:

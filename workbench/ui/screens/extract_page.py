@@ -18,7 +18,8 @@ from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.work import Job, forget_cancel
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.graph_view import graph_view, selection
-from workbench.ui.widgets.parts import header, opened_here, opening, show_error
+from workbench.ui.widgets.linked_pipeline import optimized_here
+from workbench.ui.widgets.parts import header, opening, show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.view.scopes import MAIN
 
@@ -28,7 +29,7 @@ _CANCELLED, _ONLY_THIS = "It was cancelled.", "Only this"
 
 def extract_page(optimize: Any) -> None:
     """optimize: the page on which an opened part is optimized."""
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)

@@ -27,8 +27,9 @@ from workbench.ui.state.snapshots import moment_of_pair
 from workbench.ui.state.strategies import cached_layouts, layouts_of, stopped_comparison
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
+from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.numbers import ratio_interval, say_failures
-from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.profiles import choose_profile
 from workbench.ui.widgets.progress import finished, run_with_progress
 from workbench.ui.widgets.tables import table
@@ -65,7 +66,7 @@ _COLUMNS = {
 
 
 def layouts_page() -> None:
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)

@@ -33,6 +33,7 @@ from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.record_files import record_file
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
+from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.numbers import (
     above_table,
     download_button,
@@ -41,7 +42,7 @@ from workbench.ui.widgets.numbers import (
     say_failures,
     show_table,
 )
-from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.progress import finished
 
 _RECORDS = "matrices"
@@ -50,7 +51,7 @@ _FORGET = "Finished blocks are not measured again; forget them to have Measure r
 
 
 def matrix_page() -> None:
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)

@@ -25,8 +25,9 @@ from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view, selection
+from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.numbers import above_table, download_button, show_table, shown_csv
-from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
 
@@ -45,7 +46,7 @@ class _Choice:
 
 
 def memory_page() -> None:
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)

@@ -9,17 +9,19 @@ from itertools import groupby
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.explanations.summary import Summary
 from workbench.io.samples import Sample, samples
 from workbench.layout.declared import declared_layouts, layouts_of_rank
 from workbench.layout.infer import TENSOR
 from workbench.lessons import shipped_lessons
+from workbench.ui.server.origin_guard import listens_beyond_this_machine
 from workbench.ui.state.address import address_of
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.model_inputs import declare_layouts, use_inputs
 from workbench.ui.state.session import Opened, current, open_model, worker
+from workbench.ui.state.uploads import LIMIT_BYTES, forget_uploads, kept_uploads
 from workbench.ui.state.work import was_cancelled
 from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
 from workbench.ui.widgets.file_drop import open_files
@@ -89,11 +91,26 @@ def _choose(optimize: Page | None, pages: Mapping[str, Page]) -> None:
             st.session_state[_UPLOADS] += 1
             open_files(files)
             st.rerun()
+        _kept_uploads()
     with path, st.form("path_form", border=False):
         entered = st.text_input("Path of a model on this machine", key="path")
         if st.form_submit_button("Open path"):
             forget_samples_settings()
             opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
+
+
+def _kept_uploads() -> None:
+    """Say what is kept of earlier uploads, with a button that removes it where one person uses the app."""
+    kept = kept_uploads()
+    limit = in_units(LIMIT_BYTES, "B")
+    text = f"Uploads are kept on this machine, up to {limit}, so that links to them open in any tab"
+    if not kept.number:
+        st.caption(f"{text}.")
+        return
+    said, button = st.columns([5, 2], vertical_alignment="center")
+    said.caption(f"{text}: {counted(kept.number, 'upload')}, {in_units(kept.bytes, 'B')}.")
+    if not listens_beyond_this_machine():
+        button.button("Remove them", key="forget_uploads", width="stretch", on_click=forget_uploads)
 
 
 def _cards(
@@ -223,7 +240,10 @@ def _dims_form(opened: Opened) -> None:
             values[name] = int(field)
         if press.form_submit_button("Bind") and values != dict(opened.graph.dims):
             source = opened.graph.source or opened.path
-            if opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path)):
+            reopen = partial(
+                open_model, source, opened.title, values, opened.folder, opened.path, upload_key=opened.upload_key
+            )
+            if opening(reopen):
                 st.session_state[_BOUND] = current().number
                 st.rerun()
     if st.session_state.get(_BOUND) == opened.number:

@@ -11,26 +11,21 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.external.tool_pass import ToolFacts
 from workbench.rewrite import History
-from workbench.ui.state.address import (
-    node_in_address,
-    write_left_out,
-    write_pipeline,
-    write_seen,
-    write_verification,
-)
-from workbench.ui.state.checking import EACH, OFF, Checking
+from workbench.ui.state.address import node_in_address, write_seen
+from workbench.ui.state.checking import OFF, Checking
 from workbench.ui.state.commands import command_of
 from workbench.ui.state.graph_views import shown_history, shown_whole
-from workbench.ui.state.histories import checking_of, history_of
+from workbench.ui.state.histories import checking_of
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.session import Opened, Spec, worker
+from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.snapshots import moment_of
-from workbench.ui.state.work import Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.controls import chosen_verification, controls
+from workbench.ui.state.work import forget_cancel, was_cancelled
+from workbench.ui.widgets.controls import chosen_verification, controls, write_settings
 from workbench.ui.widgets.digest_panel import digest_panel
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.graph_view import graph_view, moment
+from workbench.ui.widgets.linked_pipeline import PIPELINE, run_pipeline
 from workbench.ui.widgets.panes import (
     GRAPH,
     STEP_TABLE,
@@ -42,8 +37,6 @@ from workbench.ui.widgets.panes import (
     views_of,
 )
 from workbench.ui.widgets.parts import header, opened_here, say_changed_dims, show_error
-from workbench.ui.widgets.pass_list import chosen_preset
-from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (
     STEP,
@@ -95,9 +88,7 @@ def optimize_page(fastest: Any = None, parts: Sequence[Any] = ()) -> None:
     _views(opened, history, opened.spec, used_height)
     moment_shown = None if is_whole() else chosen_moment(opened, history)
     write_seen(moment_shown, node_in_address() if seen.moment is None else seen.id)
-    write_pipeline(spec.pipeline, spec.target, spec.mode, chosen_preset(), spec.grow, spec.keep)
-    write_verification(how, EACH)
-    write_left_out(opened.left_out)
+    write_settings(opened, spec)
 
 
 def _commands(opened: Opened, history: History, spec: Spec, how: str) -> None:
@@ -117,11 +108,7 @@ def _view_key(opened: Opened) -> str:
 
 def _history(opened: Opened, spec: Spec) -> History | None:
     """The history of the pipeline; if the user cancelled it, of the finished passes. None on an error."""
-    if (
-        opened.spec != spec
-        and was_cancelled(opened.jobs, "pipeline")
-        and st.session_state.get("cancelled_spec") == spec
-    ):
+    if opened.spec != spec and was_cancelled(opened.jobs, PIPELINE) and st.session_state.get("cancelled_spec") == spec:
         done = 0 if opened.spec is None else len(opened.spec.pipeline.passes)
         text, button = st.columns([6, 1], vertical_alignment="center")
         text.info(
@@ -129,19 +116,15 @@ def _history(opened: Opened, spec: Spec) -> History | None:
             "Change a setting, or run the rest.",
             icon=":material/block:",
         )
-        arguments = (opened.jobs, "pipeline")
+        arguments = (opened.jobs, PIPELINE)
         button.button("Run the rest", type="primary", width="stretch", on_click=forget_cancel, args=arguments)
         return opened.history
-    forget_cancel(opened.jobs, "pipeline")
+    forget_cancel(opened.jobs, PIPELINE)
     st.session_state["cancelled_spec"] = spec
-
-    def work(report: Report) -> History:
-        return history_of(opened, spec, report)
-
     if opened.history is not None and opened.spec == spec:
         return opened.history
     try:
-        return run_with_progress(opened.jobs, "pipeline", "Pipeline", work, worker(), request=spec)
+        return run_pipeline(opened, spec)
     except UserError as error:
         show_error(error)
         return None

@@ -24,8 +24,9 @@ from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report
 from workbench.ui.widgets.graph_view import graph_view
+from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.numbers import download_button, shown_csv
-from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.ui.widgets.tables import table
 from workbench.view.own_numbers import Column, NodeNumbers
@@ -48,7 +49,7 @@ _COLUMNS = {
 
 
 def precision_page() -> None:
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)

@@ -21,7 +21,8 @@ from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.gain_card import gain_card
-from workbench.ui.widgets.parts import header, opened_here, say_changed_dims, show_error
+from workbench.ui.widgets.linked_pipeline import optimized_here
+from workbench.ui.widgets.parts import header, say_changed_dims, show_error
 from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.published_figures import published_figures
 from workbench.ui.widgets.run_results import results
@@ -32,7 +33,7 @@ _DEFAULT_BACKENDS = {"cpu": ["onnxruntime", "torch"], "cuda": ["cuda-graphs", "t
 
 def run_page(optimize: Any = None) -> None:
     """Draw the page. optimize: the page Optimize, to which bars of the waterfall lead."""
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     top = st.empty()

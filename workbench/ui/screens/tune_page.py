@@ -27,8 +27,9 @@ from workbench.ui.state.record_files import record_file
 from workbench.ui.state.session import Opened, stop_checking, worker
 from workbench.ui.state.work import Job, Report, forget_cancel
 from workbench.ui.widgets.controls import begin_from
+from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.numbers import show_table
-from workbench.ui.widgets.parts import header, opened_here, show_error
+from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.progress import result_if_any
 
 _JOB, _RECORDS, _RECIPE = "tune", "tunings", "recipe.toml"
@@ -37,7 +38,7 @@ _FIRST = ("candidate", "result", "measured in", "median (ms)", "min (ms)", "rati
 
 def tune_page(optimize: Any) -> None:
     """Draw the page. optimize: the page Optimize, which can show the best pipeline rewrite by rewrite."""
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)

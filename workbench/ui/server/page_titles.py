@@ -1,4 +1,4 @@
-"""Redirects: the title of a page is an address of it, too."""
+"""Redirects: the title of a page is an address of it, too, and so is the name of the command that does the same."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from collections.abc import Mapping
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_ADDRESS_OF: Mapping[str, str] = {"open": "", "measure": "run", "learn": "lessons"}  # Streamlit's default page has none
+_NAMES: Mapping[str, tuple[str, ...]] = {  # by the address of the page
+    "": ("open", "inspect", "app"),
+    "optimize": ("passes", "explain", "groups", "report"),
+    "workshop": ("new-pass", "test-pass"),
+    "run": ("measure", "bench"),
+    "rivals": ("compare-tools", "reduce"),
+    "export": ("package", "check"),
+    "compare": ("verify",),
+    "lanes": ("streams",),
+    "lessons": ("learn", "lesson"),
+}
+_ADDRESS_OF = {name: address for address, names in _NAMES.items() for name in names}
 
 
 class PageTitles:
-    """ASGI middleware: a request for a title that is not the address of its page is answered with that address."""
+    """ASGI middleware: a request for a name that is not the address of its page is answered with that address."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

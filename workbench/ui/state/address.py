@@ -1,7 +1,7 @@
 """The state of the view in the URL of the page, so that a link reproduces it.
 
 model, dims, input_layout, target, passes, option, mode, grow, keep: arguments of `workbench optimize`; the pages write
-them.
+them. An upload is "upload:KEY/NAME", see `uploads.py`.
 leave_out: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
 preset: the preset from which the list of passes started, and to which it is reset.
 verify: which steps are compared with the original; absent: each step.
@@ -39,36 +39,38 @@ _LEFT, _RIGHT = "left", "right"
 _COUNT = re.compile(r"[0-9]{1,9}")
 _FACTOR = re.compile(r"[1-9][0-9]{0,5}(\.[0-9]{1,6})?")
 _WRITTEN = "wanted_address"  # key in the session: what this run of the page wrote
-_UPLOADED = "upload:"  # prefix of the name of an uploaded model, which only its session has
+_UPLOADED = "upload:"  # prefix of the address of an uploaded model
 
 Moment = tuple[int, int | None]  # a step, and the number of its rewrites that are done; None: all at once
 
 
 @dataclass(frozen=True)
 class LinkedModel:
-    """The model that a link names, with the sizes of symbolic dims and the layouts of inputs that it declares."""
+    """The model that a link names, with the sizes of symbolic dims and the layouts of inputs that it declares.
+
+    path: of its file; of an upload the name. upload_key: "" for a file of this machine.
+    """
 
     path: str
+    upload_key: str
     title: str
     dims: Mapping[str, int]
     layouts: Mapping[str, str]
 
 
 def model_in_address() -> LinkedModel | None:
-    """The model of the link; None without one. Raises UserError for an upload, which a link cannot open."""
-    path = st.query_params.get(_MODEL)
-    if not path:
+    """The model of the link; None without one. Raises UserError for a part of a model, which only its session has."""
+    address = st.query_params.get(_MODEL)
+    if not address:
         return None
-    if path.startswith(_UPLOADED):
-        name = path.removeprefix(_UPLOADED)
-        raise UserError(f"the link is to '{name}', which was uploaded in another session; upload the file here")
-    name, sample = path.rpartition("/")[2], sample_at(path)
+    key, path = file_of_address(address)
+    name, sample = path.rpartition("/")[2], None if key else sample_at(path)
     dims, layouts = parse_dims(st.query_params.get(_DIMS, "")), parse_layouts(st.query_params.get_all(_INPUT_LAYOUT))
-    return LinkedModel(path, name if sample is None else sample.title, dims, layouts)
+    return LinkedModel(path, key, name if sample is None else sample.title, dims, layouts)
 
 
 def model_key_in_address() -> tuple[str, dict[str, int]] | None:
-    """The name of the link's model, which may be an upload, and the sizes of its dims; None if it has none."""
+    """The address of the link's model, which may be an upload, and the sizes of its dims; None if it has none."""
     path = st.query_params.get(_MODEL)
     try:
         return None if not path else (path, dict(parse_dims(st.query_params.get(_DIMS, ""))))
@@ -76,8 +78,21 @@ def model_key_in_address() -> tuple[str, dict[str, int]] | None:
         return None
 
 
-def address_of_model(path: str, uploaded: bool) -> str:
-    return f"{_UPLOADED}{path}" if uploaded else path
+def address_of_file(path: str, is_uploaded: bool, upload_key: str) -> str:
+    """The text in an address for a file; that of a part of a model, which has no key, opens in its session only."""
+    if not is_uploaded:
+        return path
+    return f"{_UPLOADED}{upload_key}/{path}" if upload_key else f"{_UPLOADED}{path}"
+
+
+def file_of_address(address: str) -> tuple[str, str]:
+    """(the key of the upload, or ""; the path, of an upload the name). Raises UserError for a part of a model."""
+    if not address.startswith(_UPLOADED):
+        return "", address
+    key, _, name = address.removeprefix(_UPLOADED).rpartition("/")
+    if not key:
+        raise UserError(f"the link is to '{name}', which only the session that made it has; upload the file here")
+    return key, name
 
 
 def sample_at(path: str) -> Sample | None:
@@ -154,13 +169,13 @@ def node_in_address() -> str:
 
 
 def other_in_address() -> str:
-    """The path of the other file on Compare, or ""."""
+    """The address of the other file on Compare, or ""; see `file_of_address`."""
     return st.query_params.get(_OTHER, "")
 
 
-def write_other(path: str) -> None:
-    """Write the path of the other file to the URL; "" for an upload."""
-    _write(_OTHER, path)
+def write_other(address: str) -> None:
+    """Write the address of the other file to the URL; "" without one."""
+    _write(_OTHER, address)
 
 
 def sides_in_address() -> tuple[str, str]:
@@ -185,9 +200,9 @@ def write_target(target: str) -> None:
     _write(_TARGET, target)
 
 
-def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, str], uploaded: bool) -> None:
+def write_open_model(address: str, dims: Mapping[str, int], layouts: Mapping[str, str]) -> None:
     """Write the open model, its dims and the declared layouts of its inputs to the URL."""
-    _write(_MODEL, address_of_model(path, uploaded))
+    _write(_MODEL, address)
     _write(_DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
     _write_all(_INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
 

@@ -31,7 +31,8 @@ from workbench.study.compare_tools.comparing import RivalResult
 from workbench.study.sweep.blocks import Block
 from workbench.study.tuning.recipe import Recipe
 from workbench.ui.state.address import (
-    address_of_model,
+    address_of_file,
+    file_of_address,
     left_out_in_address,
     model_in_address,
     model_key_in_address,
@@ -42,7 +43,7 @@ from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.overlay import Overlay
 from workbench.ui.state.session_restore import key_of, remember, restored
-from workbench.ui.state.uploads import path_from_here, save_uploads
+from workbench.ui.state.uploads import Upload, keep_upload, kept_upload, path_from_here, save_upload
 from workbench.ui.state.work import Jobs
 from workbench.verification.fitting_dims import fitted
 from workbench.verification.verifier import Verifier
@@ -90,7 +91,7 @@ class OtherModel:
     """The model that the open one is compared with.
 
     renamed_graph: the graph with nodes named as their counterparts in the open model.
-    folder: the folder of an upload; None for a file opened by path.
+    folder, upload_key: of an upload; None and "" for a file opened by path.
     """
 
     title: str
@@ -99,7 +100,14 @@ class OtherModel:
     renamed_graph: Graph
     correspondence: Correspondence
     folder: tempfile.TemporaryDirectory[str] | None = None
+    upload_key: str = ""
     number: int = field(default_factory=lambda: next(_NUMBERS))
+
+    @property
+    def address(self) -> str:
+        """The file in the address of the page."""
+        path = self.path if self.folder is None else Path(self.path).name
+        return address_of_file(path, self.folder is not None, self.upload_key)
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,7 @@ class Opened:
 
     path:    as on the command line. title: its name on screen.
     number:  unique among all opened models; part of the keys of widgets that belong to one model.
+    folder, upload_key: of an upload; a part of another model has a folder and no key.
     inputs:  name of the user's .npz file, "" if inputs are generated from `seed`.
     compared_layouts: by the name of the target profile, see `workbench.ui.state.strategies`.
     moments: the graphs before and after a step or a part of its rewrites, see `workbench.ui.state.snapshots`.
@@ -159,6 +168,7 @@ class Opened:
     extracted: Any = None  # see `workbench.ui.state.extracting`, the part that was cut out
     put_back: Any = None  # and the whole with the open part
     folder: tempfile.TemporaryDirectory[str] | None = None
+    upload_key: str = ""
     user_dim_names: tuple[str, ...] = ()
     inputs: str = ""
     seed: int = 0
@@ -182,9 +192,9 @@ class Opened:
         return load_profile(machine_target()) if self.spec is None else self.spec.profile
 
     @property
-    def uploaded(self) -> bool:
-        """Whether the model was uploaded, so that only this session has it."""
-        return self.folder is not None
+    def address(self) -> str:
+        """The file in the address of the page."""
+        return address_of_file(self.path, self.folder is not None, self.upload_key)
 
     @property
     def user_dims(self) -> dict[str, int]:
@@ -276,7 +286,7 @@ def _restore() -> bool:
 
 
 def _remember(opened: Opened) -> None:
-    for dropped in remember(key_of(address_of_model(opened.path, opened.uploaded), opened.user_dims), opened):
+    for dropped in remember(key_of(opened.address, opened.user_dims), opened):
         dropped.jobs.stop_all()
 
 
@@ -285,8 +295,11 @@ def _open_link() -> str | None:
     try:
         linked = model_in_address()
         if linked is not None:
-            sample = sample_at(linked.path)
-            open_model(linked.path, linked.title, linked.dims, opened_with=None if sample is None else sample.shows)
+            if linked.upload_key:
+                _open_upload(kept_upload(linked.upload_key, linked.path), linked.dims)
+            else:
+                sample = sample_at(linked.path)
+                open_model(linked.path, linked.title, linked.dims, opened_with=None if sample is None else sample.shows)
             st.session_state[_KEY].left_out = left_out_in_address()
             declare(st.session_state[_KEY].graph, linked.layouts)
     except UserError as error:
@@ -301,12 +314,13 @@ def open_model(
     folder: tempfile.TemporaryDirectory[str] | None = None,
     shown_path: str | None = None,
     opened_with: Shows | None = None,
+    upload_key: str = "",
 ) -> None:
     """Load a file and make it the session's model. On an error (UserError) the open model stays open.
 
     folder:     the folder of an upload; None for a file of this machine that may be opened (`folders.py`).
     shown_path: the path to show, if it differs.
-    opened_with: see `Opened`.
+    opened_with, upload_key: see `Opened`.
     """
     if folder is None:
         check_may_open(path)
@@ -320,8 +334,9 @@ def open_model(
     if _KEY in st.session_state:
         stop_work(st.session_state[_KEY])
     st.session_state[_KEY] = Opened(
-        title, shown, graph, verifier, folder=upload_folder, user_dim_names=user_dim_names, opened_with=opened_with
-    )
+        title, shown, graph, verifier, folder=upload_folder, upload_key=upload_key, user_dim_names=user_dim_names,
+        opened_with=opened_with,
+    )  # fmt: skip
     _remember(st.session_state[_KEY])
     forget_refusal()
 
@@ -331,26 +346,48 @@ def open_uploads(files: Sequence[Any]) -> None:
 
     A second model goes beside it on Compare; a message says so, and which further ones are not opened.
     """
-    folder, (model, *others) = save_uploads(files)
-    open_model(str(model), model.name, folder=folder, shown_path=model.name)
+    upload = save_upload(files)
+    model, *others = upload.models
+    _open_upload(upload)
+    if fault := keep_upload(upload):
+        refuse(fault)
     if not others:
         return
     message = f"One model opens at a time: '{model.name}' is open"
     second, *rest = (path.name for path in others)
     try:
-        open_other(current(), str(others[0]), folder)
+        open_other(current(), str(others[0]), upload.folder, upload.key)
         message += f", and '{second}' is beside it on Compare"
     except UserError as error:
         message += f". '{second}' does not open beside it: {error}"
     refuse(message + (f". Open the others one by one: {', '.join(rest)}." if rest else "."))
 
 
-def open_other(
-    opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None, title: str = ""
-) -> None:
-    """Compare the open model with another one. folder: of an upload. title: on screen; default: the file's name.
+def _open_upload(upload: Upload, dims: Mapping[str, int] | None = None) -> None:
+    model = upload.models[0]
+    open_model(str(model), model.name, dims, upload.folder, shown_path=model.name, upload_key=upload.key)
 
-    On an error (UserError) the previous other model stays.
+
+def open_other_in_address(opened: Opened, address: str) -> None:
+    """Compare the open model with the one of an address, see `file_of_address`. Raises UserError."""
+    key, path = file_of_address(address)
+    if key:
+        upload = kept_upload(key, path)
+        open_other(opened, str(upload.models[0]), upload.folder, key)
+    else:
+        open_other(opened, path)
+
+
+def open_other(
+    opened: Opened,
+    path: str,
+    folder: tempfile.TemporaryDirectory[str] | None = None,
+    upload_key: str = "",
+    title: str = "",
+) -> None:
+    """Compare the open model with another one. title: on screen; default: the file's name.
+
+    folder, upload_key: of an upload. On an error (UserError) the previous other model stays.
     """
     if folder is None:
         check_may_open(path)
@@ -363,6 +400,7 @@ def open_other(
         renamed(graph, correspondence.pairs, opened.graph),
         correspondence,
         folder,
+        upload_key,
     )
 
 

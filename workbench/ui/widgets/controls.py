@@ -16,7 +16,15 @@ from workbench.registry.pass_registry import library
 from workbench.registry.reading import LEGACY_REPEAT, layout_strategy, preset
 from workbench.rewrite import DEFAULT_MODE
 from workbench.rewrite.core.limits import GROW
-from workbench.ui.state.address import LinkedPipeline, page_of_run, pipeline_in_address, verification_in_address
+from workbench.ui.state.address import (
+    LinkedPipeline,
+    page_of_run,
+    pipeline_in_address,
+    verification_in_address,
+    write_left_out,
+    write_pipeline,
+    write_verification,
+)
 from workbench.ui.state.checking import EACH, END, HOW, OFF
 from workbench.ui.state.goals import GOALS, goal_of
 from workbench.ui.state.markdown import markdown_escaped
@@ -168,6 +176,25 @@ def chosen_verification() -> str:
     """Which steps are compared with the original: one of HOW."""
     result: str = st.session_state.get(_VERIFY, EACH)
     return result
+
+
+def linked_spec(opened: Opened) -> Spec | None:
+    """The pipeline of the link with its settings, to which the controls are set; None without one."""
+    linked = pipeline_in_address()
+    if linked is None:
+        return None
+    _apply_link()
+    known, _ = profiles()
+    profile = known[linked.target if linked.target in known else machine_target()]
+    mode = linked.mode if linked.mode in _MODES else DEFAULT_MODE
+    return Spec(_linked_pipeline(linked), profile, mode, opened.left_out, linked.grow, linked.keep)
+
+
+def write_settings(opened: Opened, spec: Spec) -> None:
+    """Write the pipeline with its settings to the URL."""
+    write_pipeline(spec.pipeline, spec.target, spec.mode, chosen_preset(), spec.grow, spec.keep)
+    write_verification(chosen_verification(), EACH)
+    write_left_out(opened.left_out)
 
 
 def begin_from_link() -> None:

@@ -139,7 +139,7 @@ def opened_here() -> Opened | None:
             with message:
                 show_error(fault)
             button.button("Close", on_click=forget_refusal, key="close_refusal", width="stretch")
-    write_open_model(opened.path, opened.user_dims, declared_layouts(opened.graph), opened.uploaded)
+    write_open_model(opened.address, opened.user_dims, declared_layouts(opened.graph))
     address_bar("model")  # at once, since the page may be reloaded before the rest is drawn
     return opened
 

@@ -106,13 +106,19 @@ export function savePng(view) {
   });
 }
 
+/** Where a link opens a model that has no path. @param {string} model */
+function whereItOpens(model) {
+  if (!model.startsWith("upload:")) return "";
+  return model.includes("/") ? "; it opens on this machine, which keeps the upload" : "; it opens in this tab only";
+}
+
 /** Copies an address that opens the view in its present state. @param {View} view */
 export async function copyLink(view) {
   view.outside.address(view.selectionSync.addressState);
   try {
     await navigator.clipboard.writeText(window.location.href);
-    const isUpload = new URL(window.location.href).searchParams.get("model")?.startsWith("upload:");
-    view.say(isUpload ? "The link is copied; it opens in this session only, which has the uploaded file" : "The link is copied");
+    const model = new URL(window.location.href).searchParams.get("model") ?? "";
+    view.say(`The link is copied${whereItOpens(model)}`);
   } catch { // without a secure connection a browser has no clipboard
     view.say("This browser does not allow copying here; copy the address from the address bar");
   }
