@@ -88,7 +88,7 @@ def test_the_card_says_what_its_measurement_waits_for_and_it_can_be_cancelled():
     while "waiting for its turn" not in card(at):
         fine(at.run())
     assert "1 job before it on cpu: Tuning something (" in card(at)
-    fine(at.button(key="cancel_gain").click().run())
+    fine(at.button(key="cancel_latency").click().run())
     assert "not measured" in card(at) and gains.JOB not in opened.jobs.by_key
     ended.set()
     opened.jobs.by_key["tune"].wait()
@@ -108,7 +108,7 @@ def test_the_card_says_that_it_waits_for_the_comparison_of_the_result(monkeypatc
     at = optimize()
     opened = at.session_state["opened"]
     assert "waiting" in card(at) and "for the verification (" in card(at)
-    fine(at.button(key="cancel_gain").click().run())
+    fine(at.button(key="cancel_latency").click().run())
     assert "not measured" in card(at) and opened.checking.is_done and gains.JOB not in opened.jobs.by_key
     begin.set()
 

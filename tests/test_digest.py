@@ -49,7 +49,7 @@ def test_kinds_have_one_rule_and_one_result_and_the_largest_comes_first(history)
     sizes = [max(abs(kind.nodes), len(kind.places)) for kind in digest.kinds]
     assert sizes == sorted(sizes, reverse=True)
     for kind in digest.kinds:
-        rewrites = [history[step].rewrites[number] for step, number, _ in kind.places]
+        rewrites = [history[place.step].rewrites[place.rewrite] for place in kind.places]
         assert {"" if r.rule is None else r.rule.name for r in rewrites} == {kind.rule}
         after = {tuple(sorted(node.op for node in r.edit.insert)) for r in rewrites}
         assert after == {tuple(sorted(op for op, number, _ in kind.after for _ in range(number)))}

@@ -63,3 +63,16 @@ test("a shorter history keeps the place as far as it exists", () => {
   at.setSteps([]);
   assert.deepEqual([at.step, at.t, at.last], [0, 0, 0]);
 });
+
+test("two graphs with nothing between them have one moment, to which every way leads", () => {
+  const at = new Clock();
+  at.setSteps([{ title: "original", first: 0, rewrites: 0 }, { title: "result", first: 0, rewrites: 1 }], true);
+  const ways = [
+    () => at.move(-1), () => at.move(1), () => at.moveStep(-1), () => at.goToMoment(at.first), () => at.goToStep(0),
+    () => at.goToRewrite(0, 0), () => at.choose(THIS_REWRITE), () => at.goToLastChange(),
+  ];
+  for (const way of ways) {
+    way();
+    assert.deepEqual([at.step, at.moments, at.compare], [1, [0, 1], WHOLE_STEP], String(way));
+  }
+});

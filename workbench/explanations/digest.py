@@ -32,11 +32,16 @@ _MAX_OPERATORS = 5  # in a text; a picture has all
 
 
 class ChangePlace(NamedTuple):
-    """Where a change is: the step's index, and the rewrite's within it. sentence: of the rewrite."""
+    """Where a change is: the step's index, and the rewrite's within it. sentence: of the rewrite.
+
+    removed, inserted: the names of nodes.
+    """
 
     step: int
     rewrite: int
     sentence: str
+    removed: tuple[str, ...]
+    inserted: tuple[str, ...]
 
 
 class Operators(NamedTuple):
@@ -124,7 +129,7 @@ def change_digest(history: History) -> Digest:
     changes = (
         _Change(
             _key(step, rewrite),
-            ChangePlace(index, number, rewrite.sentence),
+            _place(index, number, rewrite.sentence, rewrite.edit),
             rewrite.edit,
             rewrite.exactness,
             _title(step, rewrite),
@@ -142,10 +147,14 @@ def digest_of_difference(before: Graph, after: Graph) -> Digest:
     """
     edits = (change.edit for change in difference(before, after, None).changes)
     changes = (
-        _Change(_Key(("", ""), "", True), ChangePlace(0, number, ""), edit, None, "")
+        _Change(_Key(("", ""), "", True), _place(0, number, "", edit), edit, None, "")
         for number, edit in enumerate(edits)
     )
     return _digest(before, changes)
+
+
+def _place(step: int, number: int, sentence: str, edit: Edit) -> ChangePlace:
+    return ChangePlace(step, number, sentence, tuple(edit.remove), tuple(node.name for node in edit.insert))
 
 
 class _Change(NamedTuple):

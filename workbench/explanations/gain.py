@@ -18,8 +18,11 @@ from workbench.explanations.time_changes import (
     changes_by_operator,
     changes_by_pass,
 )
+from workbench.ir import Graph
+from workbench.metrics import measurements_of
 from workbench.opsets.written import at_written_opset
 from workbench.rewrite import History
+from workbench.rewrite.core.history import StepVerdict
 from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
 from workbench.run.verdict_words import error_text, verdict_word
 
@@ -106,9 +109,33 @@ def gain_of(history: History, measurement: Measurement | None = None) -> Gain:
     )
 
 
+def figures_of_files(
+    before: Graph, after: Graph, verdict: StepVerdict | None, measurement: Measurement | None
+) -> tuple[Figure, ...]:
+    """One file beside another. verdict, measurement: None before they are known; the labels are BEFORE and AFTER."""
+    counts = [
+        _counts_figure("nodes", len(before), len(after)),
+        _counts_figure("transposes", *(measurements_of(graph)["transposes"] or 0 for graph in (before, after))),
+    ]
+    first, last = (sum(constant.nbytes for constant in graph.constants.values()) for graph in (before, after))
+    weights = Figure(
+        "weights", f"{first / 1e6:,.2f} → {last / 1e6:,.2f} MB", "", None if first == last else last < first
+    )
+    ran = {} if measurement is None else measurement.ran
+    if BEFORE in ran and AFTER in ran:
+        times = [latency_figure(ran[BEFORE], ran[AFTER]), memory_figure(ran[BEFORE], ran[AFTER])]
+    else:
+        failures = {} if measurement is None else measurement.failures
+        times = [Figure("latency", "not measured", "; ".join(f"{label}: {why}" for label, why in failures.items()))]
+    return (*counts, weights, *times, _verdict_figure(verdict))
+
+
 def nodes_figure(history: History) -> Figure:
-    first, last = history[0].before["nodes"] or 0, history[-1].after["nodes"] or 0
-    return Figure("nodes", f"{first:,} → {last:,}", better=None if first == last else last < first)
+    return _counts_figure("nodes", history[0].before["nodes"] or 0, history[-1].after["nodes"] or 0)
+
+
+def _counts_figure(label: str, first: int, last: int) -> Figure:
+    return Figure(label, f"{first:,} → {last:,}", better=None if first == last else last < first)
 
 
 def latency_figure(before: MeasuredVariant, after: MeasuredVariant) -> Figure:
@@ -147,6 +174,12 @@ def error_figure(history: History, after: MeasuredVariant | None = None) -> Figu
         if error is None:
             return Figure("result", "not compared")
         return Figure("result", f"error {error:.1e}", "relative to ONNX Runtime on the original")
+    return _verdict_figure(verdict)
+
+
+def _verdict_figure(verdict: StepVerdict | None) -> Figure:
+    if verdict is None:
+        return Figure("result", "not compared")
     if verdict.ok is None:
         return Figure("result", "not verified", better=False)
     if not verdict.ok:

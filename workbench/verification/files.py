@@ -33,12 +33,18 @@ def verify_files(
     The tolerance is that of the narrower element types of the two, since a file may be a conversion of the other.
     Raises MismatchError if their inputs or outputs differ in name or element type.
     """
-    _require_same_values("input", a, b, a.inputs, b.inputs)
-    _require_same_values("output", a, b, a.outputs, b.outputs)
     with Verifier(a, inputs, seed, given=given, runs=runs) as verifier:
-        if b.source is None:
-            return verifier.check(b, narrowed=True)
-        return verifier.check_file(b, Path(b.source), narrowed=True)
+        return compare_files(verifier, b)
+
+
+def compare_files(verifier: Verifier, other: Graph) -> Verdict:
+    """Compare a model, run from its file, with the verifier's. Raises MismatchError as `verify_files`."""
+    original = verifier.original
+    _require_same_values("input", original, other, original.inputs, other.inputs)
+    _require_same_values("output", original, other, original.outputs, other.outputs)
+    if other.source is None:
+        return verifier.check(other, narrowed=True)
+    return verifier.check_file(other, Path(other.source), narrowed=True)
 
 
 def _require_same_values(kind: str, a: Graph, b: Graph, names_a: tuple[str, ...], names_b: tuple[str, ...]) -> None:

@@ -1,4 +1,7 @@
-"""The page Compare: the original beside the result, or the open model beside another file, with their differences."""
+"""The page Compare: the original beside the result, or the open model beside another file.
+
+A card says what differs in numbers, the list on the left what differs in kind, and the graph where.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,26 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.ir import Graph
-from workbench.metrics import measurements_of
+from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.ui.state.address import other_in_address, write_other
 from workbench.ui.state.commands import against_command_of, command_of
 from workbench.ui.state.graph_views import shown_pair, shown_whole
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, OtherModel, Spec, open_other, open_other_in_address, refuse
-from workbench.ui.state.snapshots import moment_of_files, moment_of_whole
+from workbench.ui.state.shown_view import Shown
+from workbench.ui.state.snapshots import difference_digest, moment_of_files, moment_of_whole
 from workbench.ui.state.uploads import keep_upload, save_upload
+from workbench.ui.widgets.controls import chosen_verification
+from workbench.ui.widgets.digest_panel import changes_panel, difference_panel
+from workbench.ui.widgets.files_card import files_card
+from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.parts import header, opening, warnings
 from workbench.ui.widgets.tables import table
 
-_COLUMNS = {
-    "file": st.column_config.TextColumn(width=420),
-    **{
-        name: st.column_config.NumberColumn(format="localized")
-        for name in ("nodes", "corresponding", "only here", "transposes", "elements moved")
-    },
-}
-_GRAPH_HEIGHT = 570  # pixels on a screen of 768 pixels
+_GRAPH_HEIGHT = 530  # pixels on a screen of 768 pixels
 _CLOSED = "other_closed"  # key in the session: the number of the open model whose other file the user closed
 
 
@@ -59,7 +59,7 @@ def compare_page(optimize: Any = None) -> None:
         return
     write_other("")
     if history is not None and spec is not None:
-        _original_and_result(opened, history, spec)
+        _original_and_result(opened, history, spec, optimize)
         return
     st.caption("Optimize the open model to see its result beside it. Or upload another model, or enter its path.")
     if optimize is not None:
@@ -98,22 +98,43 @@ def _close_other(opened: Opened) -> None:
     st.session_state[_CLOSED] = opened.number
 
 
-def _original_and_result(opened: Opened, history: History, spec: Spec) -> None:
+def _original_and_result(opened: Opened, history: History, spec: Spec, optimize: Any) -> None:
+    gain_card(opened, history, chosen_verification())
     changes = moment_of_whole(opened, history).changes
     lost, new = len(changes.removed), len(changes.added)
     kept = len(history.initial) - lost
-    rows = [_row("original", history.initial, kept, lost), _row("result", history.graph, kept, new)]
-    _counts(f"{kept:,} nodes in both, {lost:,} only in the original, {new:,} only in the result", rows)
+    st.caption(f"{kept:,} nodes in both, {lost:,} only in the original, {new:,} only in the result.")
+    with st.sidebar:
+        is_chosen = changes_panel(opened, history, spec.profile)
+    if is_chosen and optimize is not None:
+        st.switch_page(optimize)
     graph_view(f"compared_{opened.number}", shown_whole(opened, history, spec), _GRAPH_HEIGHT)
 
 
-def _counts(sentence: str, rows: list[dict[str, Any]]) -> Any:
-    """Draw a sentence and the table behind a button; returns their row."""
-    row = st.container(horizontal=True, vertical_alignment="center", key="compare_counts")
-    row.caption(markdown_escaped(f"{sentence}."), width="content")
-    with row.popover("Counts"):
-        table(rows, _COLUMNS)
-    return row
+def _compared(opened: Opened, other: OtherModel) -> None:
+    warnings(other.graph.warnings)
+    matched = other.correspondence
+    row = files_card(opened, other)
+    st.caption(markdown_escaped(f"{matched.sentence}."))
+    _unmatched(row, opened, other)
+    titles = (opened.title, other.title)
+    moment = moment_of_files(opened, other)
+    shown = shown_pair(opened, (other.number,), moment, titles, matched.sentence, opened.profile)
+    with st.sidebar:
+        _difference(opened, other, shown)
+    graph_view(f"files_{other.number}", shown, _GRAPH_HEIGHT)
+
+
+def _difference(opened: Opened, other: OtherModel, shown: Shown) -> None:
+    """Draw the kinds of difference; the place that was chosen is shown in the graph."""
+    try:
+        digest = difference_digest(opened, other)
+    except UserError as error:  # they have other inputs or outputs
+        st.caption(markdown_escaped(f"The differences are not listed by kind: {error}."))
+        return
+    place = difference_panel(digest, opened.profile, other.number)
+    if place is not None:
+        shown.show_framed([*place.removed, *(other.shown_names[node] for node in place.inserted)])
 
 
 def _unmatched(row: Any, opened: Opened, other: OtherModel) -> None:
@@ -129,29 +150,3 @@ def _unmatched(row: Any, opened: Opened, other: OtherModel) -> None:
     if rows:
         with row.popover(f"Unmatched nodes ({len(rows):,})"):
             table(rows)
-
-
-def _row(title: str, graph: Graph, corresponding: int, only_here: int) -> dict[str, Any]:
-    measures = measurements_of(graph)
-    return {
-        "file": title,
-        "nodes": len(graph),
-        "corresponding": corresponding,
-        "only here": only_here,
-        "transposes": measures["transposes"],
-        "elements moved": measures["elements_moved"],
-    }
-
-
-def _compared(opened: Opened, other: OtherModel) -> None:
-    warnings(other.graph.warnings)
-    matched = other.correspondence
-    rows = [
-        _row(opened.title, opened.graph, len(matched.pairs), len(matched.only_a)),
-        _row(other.title, other.graph, len(matched.pairs), len(matched.only_b)),
-    ]
-    _unmatched(_counts(matched.sentence, rows), opened, other)
-    titles = (opened.title, other.title)
-    moment = moment_of_files(opened, other)
-    shown = shown_pair(opened, (other.number,), moment, titles, matched.sentence, opened.profile)
-    graph_view(f"files_{other.number}", shown, _GRAPH_HEIGHT)

@@ -1,22 +1,24 @@
-"""The gain of the open model's pipeline, measured in the background; for small models, automatically."""
+"""The gain of the open model's pipeline or of another file, measured in the background."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from threading import Event
 
 from workbench.explanations.gain import AFTER, BEFORE, Gain, gain_of
+from workbench.ir import Graph
 from workbench.layout.profile import machine_target
 from workbench.rewrite import History
 from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.ui.server.origin_guard import listens_beyond_this_machine
 from workbench.ui.state.record_runs import measure_here
-from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.session import Opened, OtherModel, worker
 from workbench.ui.state.work import Job, Report, was_cancelled
 
-JOB = "gain"
+JOB, FILES_JOB = "gain", "gain_of_files"  # keys of jobs
 MEASURE_VARIABLE = "WORKBENCH_MEASURE"  # environment variable; "asked": nothing is measured before the user requests it
 _ON_REQUEST = "asked"
 _MAX_FLOPS = 20e9  # the most FLOPs of one run, which takes some seconds on one core
@@ -59,21 +61,36 @@ def is_measured_automatically(opened: Opened, history: History) -> bool:
 
 
 def measure_gain(opened: Opened, history: History) -> None:
-    """Measure the original and the result in the background, in ONNX Runtime, or as CUDA graphs on a GPU."""
+    """Measure the original and the result in the background."""
+
+    def take(measurement: Measurement) -> None:
+        opened.gain_measured, opened.gain = (history, measurement), None
+
+    opened.jobs.start(JOB, _measuring(opened, history.initial, history.graph, take, id(history)))
+
+
+def measure_files(opened: Opened, other: OtherModel) -> None:
+    """Measure the open model and the other one in the background."""
+
+    def take(measurement: Measurement) -> None:
+        other.measured = measurement
+
+    opened.jobs.start(FILES_JOB, _measuring(opened, opened.graph, other.graph, take, other.number))
+
+
+def _measuring(
+    opened: Opened, before: Graph, after: Graph, take: Callable[[Measurement], None], request: int
+) -> Job[None]:
+    """A job that measures two graphs in ONNX Runtime, or as CUDA graphs on a GPU, and hands over the result."""
     device, backend = ("cuda", "cuda-graphs") if machine_target() == "cuda" else ("cpu", "onnxruntime")
-    variants = {
-        BEFORE: Variant(history.initial, backend, step=BEFORE),
-        AFTER: Variant(history.graph, backend, step=AFTER),
-    }
+    variants = {BEFORE: Variant(before, backend, step=BEFORE), AFTER: Variant(after, backend, step=AFTER)}
     finish = _Deadline()
 
     def work(report: Report) -> None:
         finish.begin(_SECONDS)
-        measurement = measure_here(opened, variants, device, report, finish)
-        opened.gain_measured, opened.gain = (history, measurement), None
+        take(measure_here(opened, variants, device, report, finish))
 
-    job = Job(work, worker(), device, f"Measuring {opened.title}", request=id(history), finish=finish)
-    opened.jobs.start(JOB, job)
+    return Job(work, worker(), device, f"Measuring {opened.title}", request=request, finish=finish)
 
 
 class _Deadline(Event):

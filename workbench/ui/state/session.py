@@ -24,6 +24,7 @@ from workbench.layout.profile import Profile, load_profile, machine_target
 from workbench.pipeline.pipeline import Pipeline
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut
 from workbench.rewrite.core.limits import GROW
+from workbench.run.compare import Verdict
 from workbench.run.inputs import bound_dims, bound_sizes
 from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.worker.client import Worker
@@ -92,6 +93,7 @@ class OtherModel:
 
     renamed_graph: the graph with nodes named as their counterparts in the open model.
     folder, upload_key: of an upload; None and "" for a file opened by path.
+    measured, verdict: of the open model and this one; None before they are known.
     """
 
     title: str
@@ -101,7 +103,15 @@ class OtherModel:
     correspondence: Correspondence
     folder: tempfile.TemporaryDirectory[str] | None = None
     upload_key: str = ""
+    measured: Measurement | None = None
+    verdict: Verdict | None = None
     number: int = field(default_factory=lambda: next(_NUMBERS))
+
+    @cached_property
+    def shown_names(self) -> dict[str, str]:
+        """The names of nodes in `renamed_graph`, by those in `graph`."""
+        names = ([node.name for node in graph.nodes] for graph in (self.graph, self.renamed_graph))
+        return dict(zip(*names, strict=True))
 
     @property
     def address(self) -> str:

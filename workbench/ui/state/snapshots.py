@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from workbench.explanations.digest import Digest, digest_of_difference
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import Graph, graph_text
 from workbench.layout.infer import infer_layouts
@@ -71,6 +72,16 @@ def moment_of_pair(opened: Opened, compared: ComparedLayouts, first: str, second
     """The results of two strategies, one as the graph before and the other as the graph after."""
     graphs = compared.results[first].history.graph, compared.results[second].history.graph
     result: Snapshot = opened.moments.get((compared.profile.name, first, second), lambda: Snapshot(*graphs))
+    return result
+
+
+def difference_digest(opened: Opened, other: OtherModel) -> Digest:
+    """The kinds of difference between the open model and the other one; cached. Raises ToolError if they have other
+    inputs or outputs.
+    """
+    result: Digest = opened.moments.get(
+        ("difference", other.number), lambda: digest_of_difference(opened.graph, other.graph)
+    )
     return result
 
 

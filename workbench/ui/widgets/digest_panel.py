@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
 from workbench.errors import counted
-from workbench.explanations.digest import SHORT, ChangeKind, Digest, Operators
+from workbench.explanations.digest import SHORT, ChangeKind, ChangePlace, Digest, Operators
 from workbench.explanations.digest_text import LEAST_BYTES, megabytes_text
 from workbench.explanations.gain import ms_text
 from workbench.layout.profile import Profile
@@ -21,6 +22,8 @@ from workbench.ui.widgets.steps import VIEW, WHOLE, is_whole, rewrites_done, sho
 from workbench.view.node_style import OWN, PLAIN, TARGET, are_of_target, box_kind_of, coloured_kind
 
 _ORDER = "digest_order"  # key in the session
+_CHOSEN = "difference_chosen"  # key in the session: the pair of files, and the number of the place in their difference
+_IS_NEW = "place_is_new"  # key in the session: whether a place was chosen since the page was drawn
 _LARGEST, _BY_TIME, _BY_STEP = "Largest first", "By time", "By step"
 _CLASSES = {OWN: "own", TARGET: "target", PLAIN: "tensor"}  # by a layout's kind
 _MOST_OPERATORS = 6  # in a picture
@@ -41,7 +44,7 @@ class Colours:
 def digest_panel(opened: Opened, history: History, target: Profile) -> None:
     """Draw the kinds of change, or the steps. target: by whose layouts operators are coloured."""
     digest = gain_here(opened, history).digest
-    colours = Colours(target, are_of_target({box_kind_of(layout, target) for layout in digest.layouts}))
+    colours = _colours(digest, target)
     with st.container(key="digest"):
         label = f"**The whole model** :small[{counted(digest.changes, 'change')}]"
         st.button(
@@ -65,17 +68,69 @@ def digest_panel(opened: Opened, history: History, target: Profile) -> None:
         if order == _BY_STEP:
             step_list(opened, history)
             return
-        _kinds(opened, history, digest.by_time() if order == _BY_TIME else digest, colours)
+        if not digest.kinds:
+            st.caption("No pass changed anything.")
+        done = None if is_whole() else rewrites_done(opened, history)
+        show = partial(show_place, opened)
+        _kinds(digest.by_time() if order == _BY_TIME else digest, colours, done, show, explains=True)
+
+
+def changes_panel(opened: Opened, history: History, target: Profile) -> bool:
+    """Draw the kinds of change on a page that has no steps; returns whether a place was chosen, for Optimize to show.
+
+    target: as in `digest_panel`.
+    """
+    digest = gain_here(opened, history).digest
+    with st.container(key="digest"):
+        st.markdown(f"**What changed** :small[{counted(digest.changes, 'change')}]")
+        if not digest.kinds:
+            st.caption("No pass changed anything.")
+        _kinds(digest, _colours(digest, target), None, partial(_choose_place, opened), explains=False)
+    return bool(st.session_state.pop(_IS_NEW, False))
+
+
+def _choose_place(opened: Opened, step: int, rewrites: int) -> None:
+    show_place(opened, step, rewrites)
+    st.session_state[_IS_NEW] = True
+
+
+def _colours(digest: Digest, target: Profile) -> Colours:
+    return Colours(target, are_of_target({box_kind_of(layout, target) for layout in digest.layouts}))
+
+
+def difference_panel(digest: Digest, target: Profile, number: int) -> ChangePlace | None:
+    """Draw the kinds of difference between two files; returns the place that was chosen now, or None.
+
+    number: of the pair of files. target: as in `digest_panel`.
+    """
+    pair, chosen = st.session_state.get(_CHOSEN, (number, None))
+    with st.container(key="digest"):
+        st.markdown(f"**What differs** :small[{counted(digest.changes, 'change')}]")
+        if not digest.kinds:
+            st.caption("Both files have the same nodes.")
+        done = (0, chosen) if pair == number and chosen is not None else None
+        _kinds(digest, _colours(digest, target), done, partial(_choose_difference, number), explains=False)
+    if done is None or not st.session_state.pop(_IS_NEW, False):
+        return None
+    places = (place for kind in digest.kinds for place in kind.places)
+    return next((place for place in places if place.rewrite + 1 == chosen), None)
+
+
+def _choose_difference(number: int, _: int, rewrites: int) -> None:
+    st.session_state[_CHOSEN], st.session_state[_IS_NEW] = (number, rewrites), True
 
 
 def _show_whole() -> None:
     st.session_state[WHOLE] = True
 
 
-def _kinds(opened: Opened, history: History, digest: Digest, colours: Colours) -> None:
-    if not digest.kinds:
-        st.caption("No pass changed anything.")
-    done = None if is_whole() else rewrites_done(opened, history)
+def _kinds(
+    digest: Digest, colours: Colours, done: tuple[int, int] | None, show: Callable[[int, int], None], *, explains: bool
+) -> None:
+    """Draw the kinds. done: the step on screen and how many of its rewrites are done; show: shows such a place.
+
+    explains: whether there is an explanation of why a place was left.
+    """
     for number, kind in enumerate(digest.kinds):
         places = [(place.step, place.rewrite + 1) for place in kind.places]
         at = places.index(done) if done in places else None
@@ -83,13 +138,15 @@ def _kinds(opened: Opened, history: History, digest: Digest, colours: Colours) -
         with st.container(key=f"kind_{chosen}{number}"):
             st.html(_card(kind, colours))
             label = f"{kind.title}, {counted(len(places), 'time')}"
-            st.button(label, key=f"show_kind_{number}", on_click=show_place, args=(opened, *places[0]))
+            st.button(label, key=f"show_kind_{number}", on_click=show, args=places[0])
         if at is not None:
-            _places(opened, kind, places, at)
+            _places(places, at, show)
+            if explains:
+                st.button("Why not elsewhere?", key="place_why_not", type="tertiary", on_click=_show_why_not)
 
 
-def _places(opened: Opened, kind: ChangeKind, places: list[tuple[int, int]], at: int) -> None:
-    """Draw the way through the places of a kind, and to the nodes that its step considered and left."""
+def _places(places: list[tuple[int, int]], at: int, show: Callable[[int, int], None]) -> None:
+    """Draw the way through the places of a kind."""
     with st.container(horizontal=True, vertical_alignment="center", key="digest_places"):
         last = len(places) - 1
         st.button(
@@ -97,8 +154,8 @@ def _places(opened: Opened, kind: ChangeKind, places: list[tuple[int, int]], at:
             key="place_before",
             shortcut="p",
             disabled=not at,
-            on_click=show_place,
-            args=(opened, *places[max(at - 1, 0)]),
+            on_click=show,
+            args=places[max(at - 1, 0)],
         )
         st.markdown(f"{at + 1:,} of {last + 1:,}")
         st.button(
@@ -106,10 +163,9 @@ def _places(opened: Opened, kind: ChangeKind, places: list[tuple[int, int]], at:
             key="place_after",
             shortcut="n",
             disabled=at == last,
-            on_click=show_place,
-            args=(opened, *places[min(at + 1, last)]),
+            on_click=show,
+            args=places[min(at + 1, last)],
         )
-    st.button("Why not elsewhere?", key="place_why_not", type="tertiary", on_click=_show_why_not)
 
 
 def _show_why_not() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,18 @@ from workbench.ui.state.session import Opened
 from workbench.ui.state.work import Job, forget_cancel
 from workbench.ui.widgets.progress import cancel_job, time_left
 
-_LATENCY = "latency"  # the label of its figure
+LATENCY = "latency"  # the label of its figure
 _LOOK_EVERY_S = 1.5  # a browser on this machine disturbs the measurement
 
 
 @dataclass(frozen=True)
-class _Waiting:
-    """What the card waits for. state: in a word, and how far it is. cancel: ends it; is_done: whether it has ended."""
+class Waiting:
+    """What a card waits for.
 
+    label: of the figure. state: in a word, and how far it is. cancel: ends it; is_done: whether it has ended.
+    """
+
+    label: str
     state: Callable[[], tuple[str, str]]
     cancel: Callable[[], None]
     is_done: Callable[[], bool]
@@ -39,7 +43,7 @@ def gain_card(opened: Opened, history: History, how: str) -> Any:
     how: one of HOW: which steps are compared with the original. The comparison of the last one comes before the
          measurement, that of the others after it.
     """
-    _take_result(opened)
+    take_ended(opened, JOB)
     running = opened.jobs.by_key.get(JOB)
     if running is not None and running.request != id(history):
         opened.jobs.stop(JOB)
@@ -52,11 +56,11 @@ def gain_card(opened: Opened, history: History, how: str) -> Any:
     row = st.container(horizontal=True, vertical_alignment="center", key="gain_card")
     with row:
         if waiting is not None:
-            _watch(opened, history, waiting)
+            watch_card(lambda: gain_here(opened, history).figures, waiting)
             return row
         is_measured = measured_gain(opened, history) is not None
-        figures = list(gain_here(opened, history).figures)
-        st.html(_html(figures if is_measured else _with_latency(figures, "not measured")))
+        figures = gain_here(opened, history).figures
+        st.html(card(figures if is_measured else with_value(figures, LATENCY, "not measured")))
         if history.failed is None:
             label = "Measure again" if is_measured else "Measure gain"
             about = "Measures the original beside the result, interleaved, for some seconds."
@@ -64,11 +68,12 @@ def gain_card(opened: Opened, history: History, how: str) -> Any:
     return row
 
 
-def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is_ready: bool) -> _Waiting | None:
+def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is_ready: bool) -> Waiting | None:
     """What the card waits for: its measurement, or first the comparison with the original; None for nothing."""
     if running is not None:
-        return _Waiting(
-            lambda: _progress(running),
+        return Waiting(
+            LATENCY,
+            lambda: measuring_state(running),
             lambda: cancel_job(opened.jobs, JOB),
             lambda: running.is_done(within_s=0),
         )
@@ -77,14 +82,15 @@ def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is
         return None
     if checking.history is not history or not is_measured_automatically(opened, history):
         return None
-    return _Waiting(
+    return Waiting(
+        LATENCY,
         lambda: ("waiting", f"for the verification ({time.monotonic() - checking.started:,.0f} s)"),
         checking.stop,
         lambda: checking.is_done or history[-1].verdict is not None,
     )
 
 
-def _progress(job: Job[None]) -> tuple[str, str]:
+def measuring_state(job: Job[None]) -> tuple[str, str]:
     """ "waiting", "waiting for its turn, 1 job before it on cpu: Tuning x (12 s)" """
     message, share = job.last_report
     now = time.monotonic()
@@ -94,10 +100,12 @@ def _progress(job: Job[None]) -> tuple[str, str]:
     return word, f"{message} ({now - job.queued_at:,.0f} s{left})"
 
 
-def _with_latency(figures: list[Figure], value: str, detail: str = "") -> list[Figure]:
-    """The figures with these words in place of the latency."""
-    first, *others = (figure for figure in figures if figure.label != _LATENCY)
-    return [first, Figure(_LATENCY, value, detail), *others]
+def with_value(figures: Sequence[Figure], label: str, value: str, detail: str = "") -> list[Figure]:
+    """The figures with these words in place of one of them, which comes second if it is not there."""
+    told = Figure(label, value, detail)
+    if label in (figure.label for figure in figures):
+        return [told if figure.label == label else figure for figure in figures]
+    return [figures[0], told, *figures[1:]]
 
 
 def _start(opened: Opened, history: History) -> None:
@@ -105,31 +113,31 @@ def _start(opened: Opened, history: History) -> None:
     measure_gain(opened, history)
 
 
-def _take_result(opened: Opened) -> None:
-    """Remove the job of a measurement that has ended; one that failed is not repeated automatically."""
-    job = opened.jobs.by_key.get(JOB)
+def take_ended(opened: Opened, key: str) -> None:
+    """Remove the job of that key if it has ended; one that failed is said, and not repeated automatically."""
+    job = opened.jobs.by_key.get(key)
     if job is None or not job.is_done(within_s=0):
         return
-    del opened.jobs.by_key[JOB]
+    del opened.jobs.by_key[key]
     try:
         job.result()
     except UserError as error:
-        opened.jobs.cancelled.add(JOB)
-        st.caption(markdown_escaped(f"The gain was not measured: {error}"))
+        opened.jobs.cancelled.add(key)
+        st.caption(markdown_escaped(f"{job.title} failed: {error}"))
 
 
 @st.fragment(run_every=_LOOK_EVERY_S)
-def _watch(opened: Opened, history: History, waiting: _Waiting) -> None:
-    """Draw the card with what it waits for and how far that is; the page runs again when that has ended."""
+def watch_card(figures: Callable[[], Sequence[Figure]], waiting: Waiting) -> None:
+    """Draw a card with what it waits for and how far that is; the page runs again when that has ended."""
     if waiting.is_done():
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        figures = list(gain_here(opened, history).figures)
-        st.html(_html(_with_latency(figures, *waiting.state())))
-        st.button("Cancel", key="cancel_gain", on_click=waiting.cancel)
+        st.html(card(with_value(figures(), waiting.label, *waiting.state())))
+        st.button("Cancel", key=f"cancel_{waiting.label}", on_click=waiting.cancel)
 
 
-def _html(figures: list[Figure]) -> str:
+def card(figures: Sequence[Figure]) -> str:
+    """The figures side by side, as HTML."""
     return f'<div class="wb-card" role="group" aria-label="What was gained">{"".join(map(_cell, figures))}</div>'
 
 

@@ -268,4 +268,5 @@ def go_to_node(opened: Opened, history: History, index: int, node: str) -> None:
 def _set(opened: Opened, index: int, rewrites: int) -> None:
     st.session_state[WHOLE] = False
     st.session_state[STEP] = index
+    st.session_state["steps_of"] = (opened.number, opened.spec)  # also if Optimize was not drawn yet
     st.session_state[_moment_key(opened, index)] = rewrites

@@ -14,6 +14,7 @@ export class Clock {
     this.compare = WHOLE_STEP;
     this.chosen = false; // the user chose `compare` in this step
     this.hideUnchanged = true;
+    this.isPair = false; // two graphs with nothing between them: their only moment is the last
   }
 
   get current() {
@@ -39,15 +40,17 @@ export class Clock {
   }
 
   /** Another history; the step and the moment stay, as far as they exist in it. @param {Step[]} steps */
-  setSteps(steps) {
+  setSteps(steps, isPair = false) {
+    this.isPair = isPair;
     this.steps = steps.length ? steps : [{ title: "", first: 0, rewrites: 0 }];
     this.step = Math.min(this.step, this.steps.length - 1);
     this.t = Math.min(Math.max(this.t, this.first), this.last);
+    if (isPair) this.goToStep(this.steps.length - 1);
   }
 
   /** To a whole step: its last moment, compared with its first. @param {number} step */
   goToStep(step) {
-    this.step = Math.min(Math.max(step, 0), this.steps.length - 1);
+    this.step = this.isPair ? this.steps.length - 1 : Math.min(Math.max(step, 0), this.steps.length - 1);
     this.t = this.last;
     this.compare = WHOLE_STEP;
     this.chosen = false;
@@ -67,6 +70,7 @@ export class Clock {
 
   /** To a moment of this step, compared with the rewrite before, unless the user chose otherwise. @param {number} t */
   goToMoment(t) {
+    if (this.isPair) return;
     this.t = Math.min(Math.max(t, this.first), this.last);
     if (!this.chosen) this.compare = THIS_REWRITE;
   }
@@ -78,6 +82,7 @@ export class Clock {
 
   /** One rewrite forward (1) or back (-1), also into another step; returns whether it moved. @param {number} by */
   move(by) {
+    if (this.isPair) return false;
     if (this.t + by >= this.first && this.t + by <= this.last) {
       this.goToMoment(this.t + by);
       return true;
@@ -91,6 +96,7 @@ export class Clock {
 
   /** One step forward (1) or back (-1); returns whether it moved. @param {number} by */
   moveStep(by) {
+    if (this.isPair) return false;
     const step = this.#neighbour(by, (other, index) => this.shows(index));
     if (step === this.step) return false;
     this.goToStep(step);
@@ -110,6 +116,7 @@ export class Clock {
 
   /** @param {string} compare */
   choose(compare) {
+    if (this.isPair) return;
     this.compare = compare;
     this.chosen = true;
   }

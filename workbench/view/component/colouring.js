@@ -98,15 +98,23 @@ export function legendOf(colouring, scene, theme) {
   }
 }
 
+/** The layouts that are drawn as the model's, each once. @param {Look[]} looks */
+function layoutsOf(looks) {
+  return [...new Set(looks.filter((look) => look.l === OWN_LAYOUT && look.x).map((look) => look.x))];
+}
+
 /** The entries of the legend for the layouts of CNN values. @param {Scene} scene @param {Theme} theme */
 function layoutEntries(scene, theme) {
   const target = scene.target ? ` (${scene.target})` : "";
   const own = { fill: theme.fills[0], line: theme.borders[0], border: "thin" };
   if (scene.own) return [{ ...own, text: `CNN, the model's layout, which is the target's${target}` }];
-  const layouts = [...new Set(scene.looks.filter((look) => look.l === OWN_LAYOUT && look.x).map((look) => look.x))];
+  const layouts = layoutsOf(scene.looks);
+  const modelLooks = scene.boxes.flatMap((box) => box.v.filter(([born, , look]) => born === 0 && look >= 0).map(([, , look]) => scene.looks[look]));
+  const modelLayouts = new Set(layoutsOf(modelLooks));
+  const areOfModel = layouts.every((layout) => modelLayouts.has(layout));
   const names = layouts.length && layouts.length <= MAX_LAYOUTS ? ` (${layouts.join(", ")})` : "";
   return [
-    { ...own, text: `CNN, the model's layout${names}` },
+    { ...own, text: `CNN, ${areOfModel ? "the model's layout" : "not the target's layout"}${names}` },
     { fill: theme.fills[1], line: theme.borders[1], border: "thick", text: `CNN, the target's layout${target}` },
   ];
 }

@@ -161,7 +161,7 @@ export class View {
     const showsWhole = this.stage.camera.fits && !this.opening.anchor; // it goes on to
     const isFirst = !this.hasScene;
     this.scene = scene;
-    this.clock.setSteps(scene.steps);
+    this.clock.setSteps(scene.steps, Boolean(scene.pair));
     // Without a box in common, it is another model.
     if (!isFirst && !anchor) this.isPlaced = false;
     if (!this.isPlaced) this.clock.goToLastChange();
