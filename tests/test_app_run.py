@@ -205,8 +205,9 @@ def test_export_without_optimizing_says_so():
 
 
 def test_what_failed_verification_is_exported_only_when_that_is_confirmed_and_under_a_name_that_tells():
-    at = page("optimize", opened_sample("npu_reshape_add")).run()
-    at.radio(key="strategy").set_value("wrong-on-purpose").run()
+    at = page("optimize", opened_sample("npu_reshape_add"))
+    at.session_state["strategy"] = "wrong-on-purpose"
+    at.run()
     wrong = at.session_state["opened"]
     assert wrong.history.failed is not None
     at = page("export", wrong).run()

@@ -19,8 +19,8 @@ from workbench.ui.widgets.steps import STEP
 OF_FUSION = {sample.file.stem: sample for sample in samples() if sample.group == "Fusion"}
 SHOWN = {
     "conv_and_maximum": ("Conv 'conv2' (out-elementwise-fusable) joins its post-dominator Max 'y'", 2),
-    "resnet_module": ("Conv 'conv2' to Relu 'y', 2 nodes, become workbench.ConvRelu of", 2),
-    "fixed_combinations": ("Conv 'conv1' to Relu 'relu1', 2 nodes, become workbench.ConvRelu of 'x'", 6),
+    "resnet_module": ("2 nodes, from Conv 'conv2' to Relu 'y', become workbench.ConvRelu of", 2),
+    "fixed_combinations": ("2 nodes, from Conv 'conv1' to Relu 'relu1', become workbench.ConvRelu of 'x'", 6),
     "kernel_of_one_element": (
         "2 kernels, Conv 'one' (enlarged from [1, 1] to [3, 3]) and Conv 'nine', become one kernel with 8",
         3,

@@ -58,7 +58,7 @@ def history(exported):
 
 def program_rows(history, name, **more):
     found = inspect_element(history, len(history) - 1, None, name, **more)
-    return next((section["rows"] for section in found["sections"] if section["title"] == "In the torch program"), [])
+    return next((section["rows"] for section in found["sections"] if section["title"] == "In the source program"), [])
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_the_result_beside_the_original_says_what_made_each_node(history):
     found = inspect_element(start(history.graph, CUDA), 0, None, conv.name, loaded=history.initial)
     sections = {section["title"]: section for section in found["sections"]}
     assert ["pass", "layout_greedy"] in sections["What made it"]["rows"]
-    assert sections["In the torch program"]["rows"] == program_rows(history, conv.name)
+    assert sections["In the source program"]["rows"] == program_rows(history, conv.name)
     assert sections["Where it came from"]["text"] == "A rewrite made or changed it."
 
 

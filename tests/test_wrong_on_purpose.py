@@ -75,11 +75,23 @@ def test_what_would_change_shape_is_restored(line, stays):
     assert ("Transpose" in [node.op for node in graph.nodes[1:]]) == stays
 
 
-def test_the_app_shows_it_failing():
+def wrong_page():
+    """Optimize with the strategy, as a link or a lesson opens it."""
+    at = page("optimize", opened_sample("npu_reshape_add"))
+    at.session_state["strategy"] = NAME
+    return at.run()
+
+
+def test_the_app_does_not_offer_it_among_the_strategies():
     at = page("optimize", opened_sample("npu_reshape_add")).run()
-    radio = at.radio(key="strategy")
-    assert f"{NAME} (demonstration)" in radio.options
-    radio.set_value(NAME).run()
+    assert not [option for option in at.radio(key="strategy").options if NAME in option]
+    at = page("lockstep", opened_sample("npu_reshape_add")).run()
+    assert not [option for option in at.selectbox(key="lockstep_left").options if NAME in option]
+
+
+def test_the_app_shows_it_failing():
+    at = wrong_page()
+    assert f"{NAME} (demonstration)" in at.radio(key="strategy").options
     assert not compared(at).exception
     assert steps(at)[-1]["verdict"] == "NOT EQUAL"
     assert "Rewrite 2 of 2 broke it" in at.error[0].value.replace("\\", "")
@@ -92,8 +104,7 @@ def test_the_app_shows_it_failing():
 
 
 def test_the_app_leaves_it_out_and_goes_on():
-    at = page("optimize", opened_sample("npu_reshape_add")).run()
-    at.radio(key="strategy").set_value(NAME).run()
+    at = wrong_page()
     compared(at).button(key="leave_out").click().run()
     assert verdicts(at) == {"equal"}
     assert not at.exception and not at.error

@@ -57,7 +57,7 @@ class SaturateAlgebra(Pass):
             }""",
             after="g (float[3] x, float[3] z) => (float[3] y) { y = Mul(x, z) }",
             sentences=(
-                "3 operators, Mul 'Mul_a' to Div 'Div_y', become 1: no smaller expression under these 94 rules "
+                "3 operators, from Mul 'Mul_a' to Div 'Div_y', become 1: no smaller expression under these 94 rules "
                 "(saturated after 6 rounds, 29 e-nodes)",
             ),
             mode="fast",
@@ -97,7 +97,7 @@ class SaturateAlgebra(Pass):
 
 def _sentence(finding: Finding) -> str:
     facts = finding.facts
-    region = f"{facts.operators} operators, {facts.first} to {facts.last},"
+    region = f"{facts.operators} operators, from {facts.first} to {facts.last},"
     if facts.smallest == facts.operators and finding.elements is not None:
         before, after = finding.elements
         return f"{region} compute {after:,} elements instead of {before:,}; {facts.proof}"

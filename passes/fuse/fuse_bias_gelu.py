@@ -15,7 +15,7 @@ from workbench.rewrite.patterns.schemas import later_opset
 from workbench.rewrite.patterns.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32
 
 _SENTENCE = (
-    "{nodes[0]} to {root}, {count} nodes, become one pass over '{a}', which adds '{bias}' along axis {axis} and "
+    "{count} nodes, from {nodes[0]} to {root}, become one pass over '{a}', which adds '{bias}' along axis {axis} and "
     "computes Gelu; {fewer} fewer"
 )
 
@@ -96,7 +96,8 @@ class FuseBiasGelu(Pass):
                         y = workbench.fused_bias_add_gelu<axis=2, approximate="tanh">(x, b)
                     }""",
                 sentences=(
-                    "Add 'Add_s' to Gelu 'Gelu_y', 2 nodes, become one pass over 'x', which adds 'b' along axis 2 and "
+                    "2 nodes, from Add 'Add_s' to Gelu 'Gelu_y', become one pass over 'x', which adds 'b' along "
+                    "axis 2 and "
                     "computes Gelu; 1 node fewer",
                 ),
             ),
@@ -138,7 +139,8 @@ class FuseBiasGelu(Pass):
                         y = workbench.fused_bias_add_gelu<axis=1, approximate="none">(x, b)
                     }""",
                 sentences=(
-                    "Add 'Add_s' to Mul 'Mul_y', 6 nodes, become one pass over 'x', which adds 'b' along axis 1 and "
+                    "6 nodes, from Add 'Add_s' to Mul 'Mul_y', become one pass over 'x', which adds 'b' along axis "
+                    "1 and "
                     "computes Gelu; 5 nodes fewer",
                 ),
             ),
@@ -183,7 +185,8 @@ class FuseBiasGelu(Pass):
                         y = workbench.fused_bias_add_gelu<axis=1, approximate="tanh">(x, b)
                     }""",
                 sentences=(
-                    "Add 'Add_v' to Mul 'Mul_y', 10 nodes, become one pass over 'x', which adds 'b' along axis 1 and "
+                    "10 nodes, from Add 'Add_v' to Mul 'Mul_y', become one pass over 'x', which adds 'b' along "
+                    "axis 1 and "
                     "computes Gelu; 9 nodes fewer",
                 ),
             ),

@@ -23,7 +23,7 @@ from workbench.rewrite.patterns.standard import is_float32
 
 _FORMS = ("", "_NHWC", "_NHWC_OHWI", "_NHWC_HWIO", "_NHWC_HWOI")  # the layouts of images, and the orders of weights
 _SENTENCE = (
-    "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which stores the result of the convolution once, "
+    "{count} nodes, from {nodes[0]} to {root}, become {new} of '{x}', which stores the result of the convolution once, "
     "activated; {fewer} fewer"
 )
 _HEADER = '<ir_version: 11, opset_import: ["": 23, "workbench": 1]>'
@@ -76,7 +76,7 @@ def _rule(
                     y = workbench.{op}<pads=[1,1,1,1]{numbers}>(x, w, b, z)
                 }}""",
             sentences=(
-                f"Conv 'Conv_c' to {last} '{last}_y', {matched} nodes, become workbench.{op} of 'x', "
+                f"{matched} nodes, from Conv 'Conv_c' to {last} '{last}_y', become workbench.{op} of 'x', "
                 f"which stores the result of the convolution once, activated; {matched - 1} nodes fewer",
             ),
         ),
@@ -211,7 +211,7 @@ class FuseConv(Pass):
                     y = workbench.ConvRelu_NHWC_HWOI(x, w)
                 }}""",
             sentences=(
-                "workbench.Conv_NHWC_HWOI 'Conv_NHWC_HWOI_c' to Relu 'Relu_y', 2 nodes, become "
+                "2 nodes, from workbench.Conv_NHWC_HWOI 'Conv_NHWC_HWOI_c' to Relu 'Relu_y', become "
                 "workbench.ConvRelu_NHWC_HWOI of 'x', which stores the result of the convolution once, activated; 1 "
                 "node fewer",
             ),

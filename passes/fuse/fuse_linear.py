@@ -11,7 +11,7 @@ from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32
 
 _SENTENCE = (
-    "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which stores the product once, with its bias and "
+    "{count} nodes, from {nodes[0]} to {root}, become {new} of '{x}', which stores the product once, with its bias and "
     "activated; {fewer} fewer"
 )
 _HEADER = '<ir_version: 11, opset_import: ["": 23, "workbench": 1]>'
@@ -53,8 +53,8 @@ def _rule(
                     y = workbench.MatMulAdd{name}{attributes}(x, w, b)
                 }}""",
             sentences=(
-                f"MatMul 'MatMul_p' to {last} '{last}_y', {matched} nodes, become workbench.MatMulAdd{name} of 'x', "
-                f"which stores the product once, with its bias and activated; {matched - 1} nodes fewer",
+                f"{matched} nodes, from MatMul 'MatMul_p' to {last} '{last}_y', become workbench.MatMulAdd{name} of "
+                f"'x', which stores the product once, with its bias and activated; {matched - 1} nodes fewer",
             ),
         ),
         refusals,
@@ -189,7 +189,8 @@ class FuseLinear(Pass):
                     y = workbench.GemmRelu<transA=1, transB=1, alpha=0.5>(x, w, b)
                 }}""",
             sentences=(
-                "Gemm 'Gemm_p' to Relu 'Relu_y', 2 nodes, become workbench.GemmRelu of 'x', which stores the product "
+                "2 nodes, from Gemm 'Gemm_p' to Relu 'Relu_y', become workbench.GemmRelu of 'x', which stores the "
+                "product "
                 "once, with its bias and activated; 1 node fewer",
             ),
         ),

@@ -67,7 +67,7 @@ class FuseMinimum(Pass):
                     m = Mul(s, z)
                     r = ReduceSum<keepdims=0>(m, a)
                 }""",
-            sentences=("3 operators, Sqrt 'Sqrt_s' to ReduceSum 'ReduceSum_r', become group_1",),
+            sentences=("3 operators, from Sqrt 'Sqrt_s' to ReduceSum 'ReduceSum_r', become group_1",),
         ),
         Example(
             title="With wider rules an operator may follow a reduction",
@@ -87,7 +87,7 @@ class FuseMinimum(Pass):
                     r = ReduceSum<keepdims=0>(m, a)
                     y = Neg(r)
                 }""",
-            sentences=("3 operators, Mul 'Mul_m' to Neg 'Neg_y', become group_1",),
+            sentences=("3 operators, from Mul 'Mul_m' to Neg 'Neg_y', become group_1",),
             options={"rules": "wider"},
         ),
         Example(
@@ -107,7 +107,7 @@ class FuseMinimum(Pass):
                     y = Neg(s)
                     z = Abs(s)
                 }""",
-            sentences=("3 operators, Sqrt 'Sqrt_s' to Abs 'Abs_z', become group_1",),
+            sentences=("3 operators, from Sqrt 'Sqrt_s' to Abs 'Abs_z', become group_1",),
             options={"rules": "several"},
         ),
     )
@@ -128,7 +128,7 @@ class FuseMinimum(Pass):
             if len(members) > 1:
                 nodes = [unfused_graph.nodes[i] for i in members]
                 remove = tuple(node.name for node in nodes)
-                sentence = f"{len(nodes)} operators, {nodes[0]} to {nodes[-1]}, become {names[key]}"
+                sentence = f"{len(nodes)} operators, from {nodes[0]} to {nodes[-1]}, become {names[key]}"
                 yield Rewrite(call_edit(graph, unfused_graph, nodes, names[key], remove), sentence, remove)
         grouped_traffic = traffic(values, group)
         certified = None if bound is None else grouped_traffic == bound

@@ -12,7 +12,8 @@ from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32
 
 _SENTENCE = (
-    "{nodes[0]} to {root}, {count} nodes, become {new} of '{x}', which adds '{residual}' and normalizes in one pass; "
+    "{count} nodes, from {nodes[0]} to {root}, become {new} of '{x}', which adds '{residual}' and normalizes in "
+    "one pass; "
     "{fewer} fewer"
 )
 _HEADER = '<ir_version: 11, opset_import: ["": 23, "workbench": 1]>'
@@ -96,7 +97,7 @@ class FuseSkipLayerNorm(Pass):
                         y = workbench.BiasAddLayerNormalization<axis=-1, epsilon=0.001>(x, b, z, w, v)
                     }}""",
                 sentences=(
-                    "Add 'Add_a' to LayerNormalization 'LayerNormalization_y', 3 nodes, become "
+                    "3 nodes, from Add 'Add_a' to LayerNormalization 'LayerNormalization_y', become "
                     "workbench.BiasAddLayerNormalization of 'x', which adds 'z' and normalizes in one pass; 2 nodes "
                     "fewer",
                 ),
@@ -136,7 +137,7 @@ class FuseSkipLayerNorm(Pass):
                         t = Mul(s, y)
                     }}""",
                 sentences=(
-                    "Add 'Add_s' to RMSNormalization 'RMSNormalization_y', 2 nodes, become "
+                    "2 nodes, from Add 'Add_s' to RMSNormalization 'RMSNormalization_y', become "
                     "workbench.AddRMSNormalizationWithSum of 'x', which adds 'z' and normalizes in one pass; 1 node "
                     "fewer",
                 ),

@@ -48,7 +48,7 @@ def match_parallel(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     weights = [constant_weights(graph, each) for each in merged]
     counts = [constant_shape(weight)[output_axis(node)] for weight in weights]
     edit = merge_edit(graph, merged, node, weights)
-    return Rewrite(edit, merge_sentence(graph, merged, counts, f"{node} to {merged[-1]}"), edit.remove)
+    return Rewrite(edit, merge_sentence(graph, merged, counts, f"from {node} to {merged[-1]}"), edit.remove)
 
 
 _PAIR = """g (float[1,2,4,4] x) => (float[1,3,4,4] y, float[1,1,4,4] z) <{weights}> {{
@@ -98,7 +98,7 @@ class MergeParallel(Pass):
                     q, k = Split<axis=-1>(q_merged, MatMul_q_sizes)
                 }""",
                 sentences=(
-                    "2 kernels, MatMul 'MatMul_q' to MatMul 'MatMul_k', become one kernel with 3 (1 + 2) output "
+                    "2 kernels, from MatMul 'MatMul_q' to MatMul 'MatMul_k', become one kernel with 3 (1 + 2) output "
                     "channels, followed by a Split; 2 reads of 'x' become 1, 16 bytes less",
                 ),
             ),
@@ -163,7 +163,7 @@ class MergeParallel(Pass):
                 y, z = Split<axis=1>(y_merged, Conv_y_sizes)
             }""",
             sentences=(
-                "2 kernels, Conv 'Conv_y' to Conv 'Conv_z', become one kernel with 3 (2 + 1) output channels, "
+                "2 kernels, from Conv 'Conv_y' to Conv 'Conv_z', become one kernel with 3 (2 + 1) output channels, "
                 "followed by a Split; 2 reads of 'x' become 1, 32 bytes less",
             ),
         ),

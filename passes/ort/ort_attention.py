@@ -36,7 +36,8 @@ _RESULT = """
 """
 _ATTENTION = "com.microsoft.Attention(x, weights, bias, None, None, {mask}, num_heads=heads, scale=factor)"
 _SENTENCE = (
-    "self-attention of '{x}', {nodes[0]} to {root} ({count} nodes) becomes one kernel of ONNX Runtime, {new}; {fewer} "
+    "self-attention of '{x}', {count} nodes, from {nodes[0]} to {root}, becomes one kernel of ONNX Runtime, {new}; "
+    "{fewer} "
     "fewer"
 )
 _LETTERS = "qkv"
@@ -160,7 +161,8 @@ def _example(
             {after}
         }}""",
         sentences=(
-            "self-attention of 'x', MatMul 'MatMul_a' to Reshape 'Reshape_y' (17 nodes) becomes one kernel of ONNX "
+            "self-attention of 'x', 17 nodes, from MatMul 'MatMul_a' to Reshape 'Reshape_y', becomes one kernel of "
+            "ONNX "
             "Runtime, "
             f"com.microsoft.Attention; {fewer} nodes fewer",
         ),

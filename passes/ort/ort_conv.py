@@ -10,7 +10,7 @@ from workbench.rewrite.patterns.graph_rules import graph_rule
 from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.standard import is_float32
 
-_SENTENCE = "{nodes[0]} to {root} ({count} nodes) become one kernel of ONNX Runtime, {new} of '{x}'; {fewer} fewer"
+_SENTENCE = "{count} nodes, from {nodes[0]} to {root}, become one kernel of ONNX Runtime, {new} of '{x}'; {fewer} fewer"
 
 
 def is_image(match: Match) -> None:
@@ -34,9 +34,8 @@ def _rule(op: str) -> Rule:
                 y = com.microsoft.FusedConv<pads=[1,1,1,1], activation="{op}">(x, w)
             }}""",
             sentences=(
-                f"Conv 'Conv_c' to {op} '{op}_y' (2 nodes) become one kernel of ONNX Runtime, com.microsoft.FusedConv "
-                "of"
-                " 'x'; 1 node fewer",
+                f"2 nodes, from Conv 'Conv_c' to {op} '{op}_y', become one kernel of ONNX Runtime, "
+                "com.microsoft.FusedConv of 'x'; 1 node fewer",
             ),
         ),
         refusals=(
@@ -88,7 +87,7 @@ class OrtConv(Pass):
                     y = com.microsoft.FusedConv<pads=[1,1,1,1], activation="Relu">(x, w, b, z)
                 }""",
                 sentences=(
-                    "Conv 'Conv_c' to Relu 'Relu_y' (3 nodes) become one kernel of ONNX Runtime, "
+                    "3 nodes, from Conv 'Conv_c' to Relu 'Relu_y', become one kernel of ONNX Runtime, "
                     "com.microsoft.FusedConv"
                     " of 'x'; 2 nodes fewer",
                 ),

@@ -96,7 +96,8 @@ class OrtDynamicMatmul(Pass):
                     y = com.microsoft.DynamicQuantizeMatMul(x, b, sb, zb, c)
                 }""",
                 sentences=(
-                    "DynamicQuantizeLinear 'DynamicQuantizeLinear_a' to Add 'Add_y' (6 nodes) become one kernel of ONNX"
+                    "6 nodes, from DynamicQuantizeLinear 'DynamicQuantizeLinear_a' to Add 'Add_y', become one "
+                    "kernel of ONNX"
                     " Runtime on integers, com.microsoft.DynamicQuantizeMatMul of 'x'; 5 nodes fewer",
                 ),
             ),
@@ -136,7 +137,7 @@ class OrtDynamicMatmul(Pass):
                     y = com.microsoft.MatMulIntegerToFloat(a, b, sa, sb, za)
                 }""",
                 sentences=(
-                    "MatMulInteger 'MatMulInteger_i' to Mul 'Mul_y' (4 nodes) become one kernel of ONNX Runtime on"
+                    "4 nodes, from MatMulInteger 'MatMulInteger_i' to Mul 'Mul_y', become one kernel of ONNX Runtime on"
                     " integers, com.microsoft.MatMulIntegerToFloat of 'a'; 3 nodes fewer",
                 ),
             ),
@@ -186,7 +187,7 @@ class OrtDynamicMatmul(Pass):
                 y = Add(p, c)
             }""",
             sentences=(
-                "Mul 'Mul_u' to Mul 'Mul_p' (4 nodes) become one kernel of ONNX Runtime on integers,"
+                "4 nodes, from Mul 'Mul_u' to Mul 'Mul_p', become one kernel of ONNX Runtime on integers,"
                 " com.microsoft.MatMulIntegerToFloat of 'a'; 3 nodes fewer",
             ),
         ),

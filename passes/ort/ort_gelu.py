@@ -138,7 +138,9 @@ class OrtGelu(Pass):
                     y = Mul(d, half)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = com.microsoft.Gelu(x) }",
-                sentences=("Div 'Div_a' to Mul 'Mul_y', 5 nodes, compute com.microsoft.Gelu of 'x'; 4 nodes fewer",),
+                sentences=(
+                    "5 nodes, from Div 'Div_a' to Mul 'Mul_y', compute com.microsoft.Gelu of 'x'; 4 nodes fewer",
+                ),
             ),
             refusals=(
                 Refusal(
@@ -173,7 +175,7 @@ class OrtGelu(Pass):
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = com.microsoft.FastGelu(x) }",
                 sentences=(
-                    "Mul 'Mul_a' to Mul 'Mul_y', 9 nodes, compute com.microsoft.FastGelu of 'x'; 8 nodes fewer",
+                    "9 nodes, from Mul 'Mul_a' to Mul 'Mul_y', compute com.microsoft.FastGelu of 'x'; 8 nodes fewer",
                 ),
             ),
             refusals=(
@@ -194,7 +196,7 @@ class OrtGelu(Pass):
             "doubled",
             GELU_BY_ERF.replace("0.5 * ", ""),
             "y = Mul(com.microsoft.Gelu(x), 2.0)",
-            "{nodes[0]} to {root}, {count} nodes, compute com.microsoft.Gelu of '{x}', doubled; {fewer} fewer",
+            "{count} nodes, from {nodes[0]} to {root}, compute com.microsoft.Gelu of '{x}', doubled; {fewer} fewer",
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y) <float r = {1.41421356}, float one = {1}> {
                     a = Div(x, r)
@@ -207,7 +209,8 @@ class OrtGelu(Pass):
                     y = Mul(y_gelu, y_number)
                 }""",
                 sentences=(
-                    "Div 'Div_a' to Mul 'Mul_y', 4 nodes, compute com.microsoft.Gelu of 'x', doubled; 2 nodes fewer",
+                    "4 nodes, from Div 'Div_a' to Mul 'Mul_y', compute com.microsoft.Gelu of 'x', doubled; 2 nodes "
+                    "fewer",
                 ),
             ),
             refusals=(

@@ -40,7 +40,7 @@ def match_quantized_concat(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     dead_dequantizers = [conversion for conversion in dead_dequantizers if not graph.is_output(conversion.outputs[0])]
     matched = (*unique, concat, node)
     sentence = (
-        f"{matched[0]} to {node} ({len(matched)} nodes) become one kernel of ONNX Runtime on integers,"
+        f"{len(matched)} nodes, from {matched[0]} to {node}, become one kernel of ONNX Runtime on integers,"
         f" com.microsoft.QLinearConcat of {len(dequantizers)} values;"
         f" {counted(len(dead_dequantizers) + 1, 'node')} fewer"
     )
@@ -101,7 +101,8 @@ class OrtQlinearConcat(Pass):
                     y = com.microsoft.QLinearConcat<axis=1>(sy, zy, a, sa, za, b, sb, e_zero)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (4 nodes) become one"
+                    "4 nodes, from DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', "
+                    "become one"
                     " kernel of ONNX Runtime on integers, com.microsoft.QLinearConcat of 2 values; 3 nodes fewer",
                 ),
             ),

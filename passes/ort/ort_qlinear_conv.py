@@ -75,7 +75,8 @@ class OrtQlinearConv(Pass):
                     y = QLinearConv<pads=[1,1,1,1]>(x, xs, xz, w, ws, wz, ys, yz, b)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y' (5 nodes) become one"
+                    "5 nodes, from DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y', "
+                    "become one"
                     " kernel of ONNX Runtime on integers, QLinearConv of 'x'; 4 nodes fewer",
                 ),
             ),

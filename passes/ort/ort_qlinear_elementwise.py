@@ -46,7 +46,7 @@ def _binary_rule(op: str) -> Rule:
                 y = com.microsoft.QLinear{op}(a, sa, za, b, sb, zb, sy, zy)
             }}""",
             sentences=(
-                "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (4 nodes) become one"
+                "4 nodes, from DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', become one"
                 f" {kernel}; 3 nodes fewer",
             ),
         ),
@@ -101,7 +101,7 @@ def _unary_rule(name: str, op: str, attributes_before: str, attributes_after: st
                 y = {new}{text_after}(x, sx, zx, sy, zy)
             }}""",
             sentences=(
-                "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (3 nodes) become one "
+                "3 nodes, from DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', become one "
                 "kernel of"
                 f" ONNX Runtime on integers, {new} of 'x'; 2 nodes fewer",
             ),
@@ -166,7 +166,7 @@ class OrtQlinearElementwise(Pass):
                 y = com.microsoft.QLinearMul(x, s, z, x, s, z, t, z)
             }""",
             sentences=(
-                "DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y' (3 nodes) become one "
+                "3 nodes, from DequantizeLinear 'DequantizeLinear_a' to QuantizeLinear 'QuantizeLinear_y', become one "
                 "kernel of"
                 " ONNX Runtime on integers, com.microsoft.QLinearMul of 'x'; 2 nodes fewer",
             ),

@@ -106,7 +106,8 @@ class OrtQlinearMatmul(Pass):
                     y = QLinearMatMul(a, sa, za, b, sb, y_right_zero, sy, zy)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (4 nodes) become one"
+                    "4 nodes, from DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', "
+                    "become one"
                     " kernel of ONNX Runtime on integers, QLinearMatMul of 'a'; 3 nodes fewer",
                 ),
             ),
@@ -174,7 +175,8 @@ class OrtQlinearMatmul(Pass):
                     y = com.microsoft.QGemm<alpha=1.0, transA=0, transB=1>(a, sa, za, b, sb, zb, c, sy, zy)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (5 nodes) become one"
+                    "5 nodes, from DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', "
+                    "become one"
                     " kernel of ONNX Runtime on integers, com.microsoft.QGemm of 'a'; 4 nodes fewer",
                 ),
             ),
@@ -221,7 +223,8 @@ class OrtQlinearMatmul(Pass):
                     p = com.microsoft.MatMulIntegerToFloat(a, b, sa, sb, za, zb)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to MatMul 'MatMul_p' (3 nodes) become one kernel of ONNX"
+                    "3 nodes, from DequantizeLinear 'DequantizeLinear_d' to MatMul 'MatMul_p', become one kernel "
+                    "of ONNX"
                     " Runtime on integers, com.microsoft.MatMulIntegerToFloat of 'a'; 2 nodes fewer",
                 ),
             ),
@@ -259,7 +262,8 @@ class OrtQlinearMatmul(Pass):
                     p = com.microsoft.QGemm<alpha=1.0, transA=0, transB=0>(a, sa, za, b, sb, zb)
                 }""",
                 sentences=(
-                    "DequantizeLinear 'DequantizeLinear_d' to Gemm 'Gemm_p' (3 nodes) become one kernel of ONNX Runtime"
+                    "3 nodes, from DequantizeLinear 'DequantizeLinear_d' to Gemm 'Gemm_p', become one kernel of "
+                    "ONNX Runtime"
                     " on integers, com.microsoft.QGemm of 'a'; 2 nodes fewer",
                 ),
             ),

@@ -52,7 +52,7 @@ def _rule(
                 y = {new}{example_attributes_after}(x, sx, zx, sy, zy)
             }}""",
             sentences=(
-                "DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y' (3 nodes) become one "
+                "3 nodes, from DequantizeLinear 'DequantizeLinear_d' to QuantizeLinear 'QuantizeLinear_y', become one "
                 "kernel of"
                 f" ONNX Runtime on integers, {new} of 'x'; 2 nodes fewer",
             ),

@@ -64,7 +64,7 @@ class RecomposeActivations(Pass):
                     y = Div(c, six)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = HardSwish(x) }",
-                sentences=("Add 'Add_a' to Div 'Div_y', 4 nodes, compute HardSwish of 'x'; 3 nodes fewer",),
+                sentences=("4 nodes, from Add 'Add_a' to Div 'Div_y', compute HardSwish of 'x'; 3 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -99,7 +99,7 @@ class RecomposeActivations(Pass):
                     y = Div(d, m)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = HardSigmoid<alpha=0.25, beta=0.5>(x) }",
-                sentences=("Mul 'Mul_a' to Div 'Div_y', 4 nodes, compute HardSigmoid of 'x'; 3 nodes fewer",),
+                sentences=("4 nodes, from Mul 'Mul_a' to Div 'Div_y', compute HardSigmoid of 'x'; 3 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -135,7 +135,7 @@ class RecomposeActivations(Pass):
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = HardSwish(x) }",
                 sentences=(
-                    "HardSigmoid 'HardSigmoid_a' to Mul 'Mul_y', 2 nodes, compute HardSwish of 'x'; 1 node fewer",
+                    "2 nodes, from HardSigmoid 'HardSigmoid_a' to Mul 'Mul_y', compute HardSwish of 'x'; 1 node fewer",
                 ),
             ),
             refusals=(
@@ -161,7 +161,7 @@ class RecomposeActivations(Pass):
                 after="""<ir_version: 10, opset_import: ["": 24]> g (float[N,3] x) => (float[N,3] y) {
                     y = Swish<alpha=1.0>(x)
                 }""",
-                sentences=("Sigmoid 'Sigmoid_a' to Mul 'Mul_y', 2 nodes, compute Swish of 'x'; 1 node fewer",),
+                sentences=("2 nodes, from Sigmoid 'Sigmoid_a' to Mul 'Mul_y', compute Swish of 'x'; 1 node fewer",),
             ),
             refusals=(
                 Refusal(

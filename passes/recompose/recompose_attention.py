@@ -147,7 +147,7 @@ class RecomposeAttention(Pass):
                 y = Attention<scale=0.5>(q, k, v, causal)
             }""",
             sentences=(
-                "Transpose 'Transpose_t' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 nodes fewer",
+                "6 nodes, from Transpose 'Transpose_t' to MatMul 'MatMul_y', compute Attention of 'q'; 5 nodes fewer",
             ),
         ),
     )
@@ -171,7 +171,7 @@ class RecomposeAttention(Pass):
                 after="""g (float[2,1,3,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,3,5] y) {
                     y = Attention<scale=0.25>(q, k, v)
                 }""",
-                sentences=("Mul 'Mul_a' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 nodes fewer",),
+                sentences=("6 nodes, from Mul 'Mul_a' to MatMul 'MatMul_y', compute Attention of 'q'; 5 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -291,7 +291,8 @@ class RecomposeAttention(Pass):
                     y = Attention<scale=0.5>(q, y_transpose, v)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_t' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 3 nodes fewer",
+                    "5 nodes, from Transpose 'Transpose_t' to MatMul 'MatMul_y', compute Attention of 'q'; 3 nodes "
+                    "fewer",
                 ),
             ),
             refusals=(
@@ -330,7 +331,8 @@ class RecomposeAttention(Pass):
                     y = Attention<scale=1.0>(q, y_reshape, v)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_f' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 2 nodes fewer",
+                    "5 nodes, from Transpose 'Transpose_f' to MatMul 'MatMul_y', compute Attention of 'q'; 2 nodes "
+                    "fewer",
                 ),
             ),
             refusals=(

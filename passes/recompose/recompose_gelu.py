@@ -46,7 +46,7 @@ class RecomposeGelu(Pass):
                     y = Mul(d, half)
                 }""",
                 after='g (float[N,3] x) => (float[N,3] y) { y = Gelu<approximate="none">(x) }',
-                sentences=("Div 'Div_a' to Mul 'Mul_y', 5 nodes, compute Gelu of 'x'; 4 nodes fewer",),
+                sentences=("5 nodes, from Div 'Div_a' to Mul 'Mul_y', compute Gelu of 'x'; 4 nodes fewer",),
             ),
             refusals=(
                 Refusal(
@@ -115,7 +115,7 @@ class RecomposeGelu(Pass):
                     y = Mul(x, i)
                 }""",
                 after='g (float[N,3] x) => (float[N,3] y) { y = Gelu<approximate="tanh">(x) }',
-                sentences=("Mul 'Mul_a' to Mul 'Mul_y', 9 nodes, compute Gelu of 'x'; 8 nodes fewer",),
+                sentences=("9 nodes, from Mul 'Mul_a' to Mul 'Mul_y', compute Gelu of 'x'; 8 nodes fewer",),
             ),
             refusals=(
                 Refusal(

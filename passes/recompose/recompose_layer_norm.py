@@ -127,7 +127,8 @@ class RecomposeLayerNorm(Pass):
                     y = LayerNormalization<axis=-1, epsilon=0.5>(x, s, b)
                 }""",
                 sentences=(
-                    "ReduceMean 'ReduceMean_m' to Add 'Add_y', 9 nodes, compute LayerNormalization of 'x'; 8 nodes "
+                    "9 nodes, from ReduceMean 'ReduceMean_m' to Add 'Add_y', compute LayerNormalization of 'x'; 8 "
+                    "nodes "
                     "fewer",
                 ),
             ),
@@ -208,7 +209,8 @@ class RecomposeLayerNorm(Pass):
                     y = LayerNormalization<axis=-1, epsilon=0.5>(x, y_factors)
                 }""",
                 sentences=(
-                    "ReduceMean 'ReduceMean_m' to Mul 'Mul_y', 8 nodes, compute LayerNormalization of 'x'; 7 nodes "
+                    "8 nodes, from ReduceMean 'ReduceMean_m' to Mul 'Mul_y', compute LayerNormalization of 'x'; 7 "
+                    "nodes "
                     "fewer",
                 ),
                 mode="fast",
@@ -248,7 +250,7 @@ class RecomposeLayerNorm(Pass):
                 after="""g (float[N,3] x) => (float[N,3] y) <float[3] s = {1, 2, -1}> {
                     y = RMSNormalization<axis=-1, epsilon=0.5>(x, s)
                 }""",
-                sentences=("Pow 'Pow_p' to Mul 'Mul_y', 7 nodes, compute RMSNormalization of 'x'; 6 nodes fewer",),
+                sentences=("7 nodes, from Pow 'Pow_p' to Mul 'Mul_y', compute RMSNormalization of 'x'; 6 nodes fewer",),
             ),
             refusals=(
                 Refusal(

@@ -115,7 +115,8 @@ class RecomposeNorms(Pass):
                 y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_factors, y_shifts)
             }""",
             sentences=(
-                "Reshape 'Reshape_g' to Reshape 'Reshape_y', 3 nodes, compute GroupNormalization of 'x'; 2 nodes fewer",
+                "3 nodes, from Reshape 'Reshape_g' to Reshape 'Reshape_y', compute GroupNormalization of 'x'; 2 "
+                "nodes fewer",
             ),
             mode="fast",
         ),
@@ -146,7 +147,8 @@ class RecomposeNorms(Pass):
                     y = InstanceNormalization<epsilon=0.5>(x, y_factors, y_shifts)
                 }""",
                 sentences=(
-                    "ReduceMean 'ReduceMean_m' to Add 'Add_y', 9 nodes, compute InstanceNormalization of 'x'; 8 nodes "
+                    "9 nodes, from ReduceMean 'ReduceMean_m' to Add 'Add_y', compute InstanceNormalization of 'x'; "
+                    "8 nodes "
                     "fewer",
                 ),
             ),
@@ -208,7 +210,8 @@ class RecomposeNorms(Pass):
                     y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_factors, y_shifts)
                 }""",
                 sentences=(
-                    "Reshape 'Reshape_g' to Add 'Add_y', 6 nodes, compute GroupNormalization of 'x'; 5 nodes fewer",
+                    "6 nodes, from Reshape 'Reshape_g' to Add 'Add_y', compute GroupNormalization of 'x'; 5 nodes "
+                    "fewer",
                 ),
                 mode="fast",
             ),

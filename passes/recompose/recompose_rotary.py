@@ -193,7 +193,7 @@ class RecomposeRotary(Pass):
                     y_slice_1 = Slice(y_squeeze_1, y_start, y_half, y_last)
                     y = RotaryEmbedding(x, y_slice, y_slice_1)
                 }""",
-                sentences=("Mul 'Mul_a' to Add 'Add_y', 7 nodes, compute RotaryEmbedding of 'x'; 2 nodes fewer",),
+                sentences=("7 nodes, from Mul 'Mul_a' to Add 'Add_y', compute RotaryEmbedding of 'x'; 2 nodes fewer",),
             ),
             (
                 Refusal(
@@ -242,7 +242,8 @@ class RecomposeRotary(Pass):
                     y = RotaryEmbedding(x, y_squeeze, y_squeeze_1)
                 }""",
                 sentences=(
-                    "Split 'Split_first' to Concat 'Concat_y', 8 nodes, compute RotaryEmbedding of 'x'; 5 nodes fewer",
+                    "8 nodes, from Split 'Split_first' to Concat 'Concat_y', compute RotaryEmbedding of 'x'; 5 "
+                    "nodes fewer",
                 ),
             ),
             (

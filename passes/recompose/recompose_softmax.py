@@ -61,7 +61,9 @@ class RecomposeSoftmax(Pass):
                     y = Div(e, s)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Softmax<axis=-1>(x) }",
-                sentences=("ReduceMax 'ReduceMax_m' to Div 'Div_y', 5 nodes, compute Softmax of 'x'; 4 nodes fewer",),
+                sentences=(
+                    "5 nodes, from ReduceMax 'ReduceMax_m' to Div 'Div_y', compute Softmax of 'x'; 4 nodes fewer",
+                ),
             ),
             refusals=(
                 Refusal(
@@ -103,7 +105,7 @@ class RecomposeSoftmax(Pass):
                     y = Div(e, s)
                 }""",
                 after="g (float[N,3,2] x) => (float[N,3,2] y) { y = Softmax<axis=-2>(x) }",
-                sentences=("Exp 'Exp_e' to Div 'Div_y', 3 nodes, compute Softmax of 'x'; 2 nodes fewer",),
+                sentences=("3 nodes, from Exp 'Exp_e' to Div 'Div_y', compute Softmax of 'x'; 2 nodes fewer",),
                 mode="fast",
             ),
             refusals=(

@@ -1,4 +1,4 @@
-"""The inspector's sections on where a node comes from: the torch program, the exporter, an earlier run."""
+"""The inspector's sections on where a node comes from: the source program, the exporter, an earlier run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _program(sources: list[Node]) -> Section:
     lines = dict.fromkeys((_module_text(source), str(source_line(source) or "")) for source in sources)
     if not lines:
         return {}
-    title = "In the torch program"
+    title = "In the source program"
     if len(lines) > 1:
         rows = [[printable(module), printable(line)[:_MAX_TEXT]] for module, line in list(lines)[:_MAX_ROWS]]
         return {"title": title, "open": True, "head": ["module", "Python line"], "rows": rows}

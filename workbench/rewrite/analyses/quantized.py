@@ -67,7 +67,7 @@ def quantization_of(graph: Graph, node: Node) -> Quantization:
 def in_one_kernel(source: str) -> str:
     """The sentence of a rewrite that computes with one integer kernel from this value of the pattern."""
     return (
-        "{nodes[0]} to {root} ({count} nodes) become one kernel of ONNX Runtime on integers, {new} of"
+        "{count} nodes, from {nodes[0]} to {root}, become one kernel of ONNX Runtime on integers, {new} of"
         f" '{{{source}}}'; {{fewer}} fewer"
     )
 

@@ -32,7 +32,7 @@ GELU_BY_TANH = """
 
 def recomposed(source: str) -> str:
     """The sentence of a rewrite that recomposes an operator applied to this value of the pattern."""
-    return f"{{nodes[0]}} to {{root}}, {{count}} nodes, compute {{new}} of '{{{source}}}'; {{fewer}} fewer"
+    return f"{{count}} nodes, from {{nodes[0]}} to {{root}}, compute {{new}} of '{{{source}}}'; {{fewer}} fewer"
 
 
 def is_float32(source: str) -> Constraint:

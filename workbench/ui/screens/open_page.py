@@ -150,9 +150,8 @@ def _describe(opened: Opened) -> None:
     moved = f"They move {summary.elements_moved:,} elements."
     numbers.metric("One run", one_run, help=_unknown(summary), width="content")
     numbers.metric("Transposes", f"{summary.transposes:,}", help=moved, width="content")
-    opsets = dict.fromkeys((summary.file_opset, summary.opset))
-    opset_help = "Of the file; models are converted to one opset, the second number, when they are opened."
-    numbers.metric("Opset", " to ".join(f"{opset}" for opset in opsets), help=opset_help, width="content")
+    opset_help = f"Of the file. The graph is shown in opset {summary.opset}, and written in the lowest that it needs."
+    numbers.metric("Opset", f"{summary.file_opset}", help=opset_help, width="content")
     with st.container():  # so that the view below is not mounted again when a message or a spinner disappears
         if opened.graph.dims:
             _dims_form(opened)

@@ -25,7 +25,7 @@ GOALS = {
     "simplify": Goal("Smaller and simpler", "Fewer nodes of standard operators, for any runtime.", DEFAULT_PRESET),
     "hardware": Goal(
         "For a hardware layout",
-        "The target's layouts, with the fewest transposes, proven.",
+        "The target's layouts; no choice of channels first or last moves fewer bytes, proven.",
         DEFAULT_PRESET,
         "optimal",
         target="npu",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.registry.pass_registry import library
 from workbench.rewrite import Pass
 
 _OWN = "My passes"
@@ -23,6 +26,11 @@ def is_found(cls: type[Pass], words: str) -> bool:
     name = cls.__module__.rpartition(".")[2]
     text = " ".join((name, name.replace("_", " "), cls.title, group_of(cls), cls.summary())).lower()
     return all(word in text for word in words.lower().split())
+
+
+def offered_strategies(chosen: Collection[str] = ()) -> dict[str, type[LayoutStrategy]]:
+    """The layout strategies to choose from, by name: none that is wrong on purpose, unless it is chosen already."""
+    return {name: cls for name, cls in library.strategies().items() if not cls.demonstration or name in chosen}
 
 
 def about_strategy(cls: type[Pass]) -> str:

@@ -15,6 +15,7 @@ from workbench.registry.pass_choice import choose
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import layout_strategy, preset, shortest_text
 from workbench.rewrite import Pass
+from workbench.ui.state.pass_groups import offered_strategies
 from workbench.ui.state.session import Opened, Spec
 
 OPTIMIZE = "optimize"
@@ -27,7 +28,7 @@ _TITLE_NAMES = 3  # passes named in the title of a kept pipeline
 def offered_pipelines(opened: Opened, extra: Sequence[str] = ()) -> list[str]:
     """The keys of the pipelines to choose from: Optimize's, with each layout strategy, presets, kept ones, `extra`."""
     current = [] if opened.spec is None else [OPTIMIZE]
-    strategies = [f"{_LAYOUT}{name}" for name in (*library.strategies(), _NONE)]
+    strategies = [f"{_LAYOUT}{name}" for name in (*offered_strategies(), _NONE)]
     presets = [f"{_PRESET}{name}" for name in library.presets() if "alias" not in library.presets()[name]]
     stored = st.session_state.get(_STORED, [])
     return list(dict.fromkeys([*current, *strategies, *presets, *stored, *(key for key in extra if _is_known(key))]))

@@ -28,7 +28,7 @@ from workbench.ui.state.address import (
 from workbench.ui.state.checking import EACH, END, HOW, OFF
 from workbench.ui.state.goals import GOALS, goal_of
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.pass_groups import about_strategy
+from workbench.ui.state.pass_groups import about_strategy, offered_strategies
 from workbench.ui.state.rows import pipeline_of, to_rows
 from workbench.ui.state.session import Opened, Spec, current, opened_if_any, refusal, refuse
 from workbench.ui.widgets.pass_list import (
@@ -91,12 +91,13 @@ def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
 
 def _layout_choice() -> str:
     """Draw the choice of the layout strategy; returns its name, or NO_STRATEGY."""
+    offered = offered_strategies((st.session_state.get("strategy", NO_STRATEGY),))
     choice = st.radio(
         "Layout",
-        [NO_STRATEGY, *library.strategies()],
+        [NO_STRATEGY, *offered],
         key="strategy",
         format_func=_strategy_label,
-        captions=["", *map(about_strategy, library.strategies().values())],
+        captions=["", *map(about_strategy, offered.values())],
         persist_state="session",
         help="Decides which values are stored channels-last and where transposes go. Set its position below.",
     )

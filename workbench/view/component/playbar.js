@@ -29,7 +29,7 @@ export class Playbar {
     });
     this.ticks = make("div", { class: "gw-ticks" });
     this.count = make("span", { class: "gw-count" });
-    this.text = makeToggle("Text", "The text of this rewrite (t)", () => this.toggleText());
+    this.text = makeToggle("As text", "The text of this rewrite (t)", () => this.toggleText());
     this.sentence = make("div", { class: "gw-sentence", dir: "auto" });
     this.removedText = make("pre", { class: "gw-went" });
     this.insertedText = make("pre", { class: "gw-came" });
