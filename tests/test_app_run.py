@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,11 +29,9 @@ def optimized() -> Opened:
     return through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0])).session_state["opened"]
 
 
-def measured(at: AppTest, repetitions: int = 2) -> AppTest:
-    """The page once it has measured; in torch, unless the test chose backends."""
-    backends = next(m for m in at.multiselect if m.label == "Backends")
-    if backends.value == ["onnxruntime", "torch"]:
-        backends.set_value(["torch"])
+def measured(at: AppTest, repetitions: int = 2, backends: Sequence[str] = ("torch",)) -> AppTest:
+    """The page once it has measured."""
+    next(m for m in at.multiselect if m.label == "Backends").set_value([*backends])
     next(n for n in at.number_input if n.label == "Repetitions").set_value(repetitions)
     return next(b for b in at.button if b.label == "Measure").click().run()
 
@@ -41,22 +40,20 @@ def measured(at: AppTest, repetitions: int = 2) -> AppTest:
 @pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
 def test_run_measures_the_original_beside_the_result(optimized, backend):
     at = page("run", optimized).run()
-    next(m for m in at.multiselect if m.label == "Backends").set_value([backend])
-    fine(measured(at))
+    fine(measured(at, backends=[backend]))
     rows = at.dataframe[0].value.to_dict("records")
     assert len(rows) == 2
     assert all(
         row["median (ms)"] > 0 and any(v > 0 for n, v in row.items() if n.startswith("peak of ")) for row in rows
     )
-    assert rows[0]["variant"] == "as loaded"  # which notes name it depends on how busy the machine is
+    assert rows[0]["variant"] == "original"  # which notes name it depends on how busy the machine is
 
 
 @pytest.mark.slow
 def test_backends_and_precisions_are_measured_together(optimized):
     at = page("run", optimized).run()
-    next(m for m in at.multiselect if m.label == "Backends").set_value(["torch", "onnxruntime"])
     next(m for m in at.multiselect if m.label == "Precisions").set_value(["float32", "bfloat16"])
-    fine(measured(at))
+    fine(measured(at, backends=["torch", "onnxruntime"]))
     rows = at.dataframe[0].value.to_dict("records")
     assert len(rows) == 2 * 3  # ONNX Runtime has float32 only
     assert words(at).replace("\\", "").count("ONNX Runtime is measured with the model's own types") == 1
@@ -93,19 +90,23 @@ def test_an_operator_with_a_body_says_so():
 @pytest.mark.slow
 def test_of_a_busy_machine_no_factor_is_told(optimized):
     at = fine(measured(page("run", optimized).run()))
-    found = optimized.measured
+    record = optimized.measured
+    found = record.measurement
     *_, (label, last) = found.variants.items()
 
     def told_busy(busy: bool) -> None:
         variant = replace(last, ratio=replace(last.ratio, ratio_busy=busy))
-        optimized.measured = replace(found, variants={**found.variants, label: variant})
+        changed = replace(found, variants={**found.variants, label: variant})
+        optimized.take_measurement(replace(record, measurement=changed))
 
     told_busy(False)
-    assert any(" than " in m.value and "as loaded" in m.value for m in fine(at.run()).markdown)
+    assert any(" than " in m.value and "original" in m.value for m in fine(at.run()).markdown)
     told_busy(True)
     fine(at.run())
-    assert not any(" than " in m.value and "as loaded" in m.value for m in at.markdown)
+    assert not any(" than " in m.value and "original" in m.value for m in at.markdown)
     assert at.dataframe[0].value.to_dict("records")[-1]["ratio, 95 % interval"] == "busy"
+    assert "no change of an operator is shown" in words(at)
+    assert not any("change (ms)" in table.value for table in at.dataframe), "nor bars"
 
 
 def test_a_cancelled_measurement_says_one_thing():

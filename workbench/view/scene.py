@@ -43,6 +43,9 @@ class Costs:
     us_at_first: float | None = None
 
 
+CostsOfSides = tuple[Mapping[str, Costs], Mapping[str, Costs]]  # by node, in the first graph and in the last
+
+
 @dataclass
 class View:
     """A timeline and the user's choices for its picture: which groups are open, and what else is shown.
@@ -56,7 +59,7 @@ class View:
     chosen: dict[str, bool] = field(default_factory=dict)  # by group's id: opened (True) or closed by the user
     constants: bool = False
     is_flat: bool = False
-    costs: tuple[Mapping[str, Costs], Mapping[str, Costs]] = field(default_factory=lambda: ({}, {}))
+    costs: CostsOfSides = field(default_factory=lambda: ({}, {}))
     measured_in: str = ""
     root: Group = field(init=False)
     opened: set[str] = field(init=False)

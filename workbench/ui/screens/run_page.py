@@ -9,15 +9,17 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.explanations.gain import AFTER, BEFORE
 from workbench.rewrite import History
 from workbench.run.measurement.variants import BACKENDS, combined
 from workbench.run.tolerances import DTYPES
 from workbench.run.torch.executor.compilers import compiler_note
 from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.run.worker.memory import in_bytes
+from workbench.ui.state.gains import JOB
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until, say_not_kept
-from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.session import MeasuredHere, Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.gain_card import gain_card
@@ -27,8 +29,7 @@ from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.published_figures import published_figures
 from workbench.ui.widgets.run_results import results
 
-_ORIGINAL, _RESULT = "as loaded", "result"
-_DEFAULT_BACKENDS = {"cpu": ["onnxruntime", "torch"], "cuda": ["cuda-graphs", "torch"]}
+_DEFAULT_BACKENDS = {"cpu": ["onnxruntime"], "cuda": ["cuda-graphs"]}  # as the card measures
 
 
 def run_page(optimize: Any = None) -> None:
@@ -39,24 +40,26 @@ def run_page(optimize: Any = None) -> None:
     top = st.empty()
     with top:
         header(opened)
-    if opened.history is not None:
-        gain_card(opened, opened.history, chosen_verification())
+    if opened.history is not None and JOB not in opened.jobs.by_key:  # whose progress is below
+        gain_card(opened, opened.history, chosen_verification(), measures=False)
     result = devices_here()
     if result is None:
         return
     _form(opened, result)
     with top:
         header(opened)  # again, since the run may have bound symbolic dims to other sizes
-    cancelled = was_cancelled(opened.jobs, "measure")
+    cancelled = was_cancelled(opened.jobs, JOB)
+    newest = next(reversed(opened.records.values()), None)
+    measured = opened.measured or newest
     if cancelled:
-        consequence = "earlier results are kept" if opened.measured else "nothing is measured yet"
+        consequence = "nothing is measured yet" if measured is None else "earlier results are kept"
         st.info(f"The measurement was cancelled; {consequence}.", icon=":material/block:")
-        forget_cancel(opened.jobs, "measure")
-    if opened.measured:
+        forget_cancel(opened.jobs, JOB)
+    if measured is not None:
         say_changed_dims(opened)
-        if opened.measured_spec != opened.spec:
+        if measured.spec != opened.spec:
             st.caption("Measured before the passes were changed; measure again to see the current steps.")
-        results(opened, opened.measured, optimize)
+        results(opened, measured, optimize)
     elif not cancelled:
         st.caption("Nothing is measured here yet: Measure shows which operators and passes the time went to.")
     published_figures(opened)
@@ -114,7 +117,7 @@ def _form(opened: Opened, devices: list[dict[str, Any]]) -> None:
         steps_column, limits, press = st.columns([7, 1, 1], vertical_alignment="bottom")
         last = list(choices)[-1]
         labels = steps_column.multiselect(
-            "Measure, interleaved", list(choices), default=list(dict.fromkeys([_ORIGINAL, last]))
+            "Measure, interleaved", list(choices), default=list(dict.fromkeys([BEFORE, last]))
         )
         time_limit, memory_limit = limits_form(limits)
         go = press.form_submit_button("Measure", type="primary", width="stretch")
@@ -126,10 +129,10 @@ def _form(opened: Opened, devices: list[dict[str, Any]]) -> None:
     }
     if go:
         _start(opened, device, labels, backends, dtypes, choices, options)
-    if "measure" not in opened.jobs.by_key:
+    if JOB not in opened.jobs.by_key:
         return
     try:
-        say_not_kept(finished(opened.jobs, "measure"))
+        say_not_kept(finished(opened.jobs, JOB))
     except UserError as error:
         show_error(error)
 
@@ -144,7 +147,7 @@ def _start(
     options: Mapping[str, Any],
 ) -> None:
     """Start the measurement, which continues when the user leaves the page; the open model gets its results."""
-    forget_cancel(opened.jobs, "measure")
+    forget_cancel(opened.jobs, JOB)
     if not (labels and backends and dtypes):
         show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
         return
@@ -158,11 +161,12 @@ def _start(
     finish = Event()
 
     def work(report: Report) -> str:
-        opened.measured, opened.measured_spec = measure_here(opened, variants, device, report, finish, **options), spec
-        opened.measured_graphs = {label: variant.graph for label, variant in variants.items()}
-        return keep_measured(opened, opened.measured, pipelines)
+        measurement = measure_here(opened, variants, device, report, finish, **options)
+        graphs_of_variants = {label: variant.graph for label, variant in variants.items()}
+        opened.take_measurement(MeasuredHere(spec, measurement, graphs_of_variants))
+        return keep_measured(opened, measurement, pipelines)
 
-    opened.jobs.start("measure", Job(work, worker(), device, f"Measuring {opened.title}", finish=finish))
+    opened.jobs.start(JOB, Job(work, worker(), device, f"Measuring {opened.title}", finish=finish))
 
 
 def limits_form(column: Any) -> tuple[float, int | None]:
@@ -176,8 +180,8 @@ def limits_form(column: Any) -> tuple[float, int | None]:
 def _choices(history: History | None) -> dict[str, int]:
     """For each label, the numbers of the steps that can be measured: the original, and steps that changed something."""
     changed = [] if history is None else [(index, step) for index, step in enumerate(history.steps) if step.changed]
-    labels = [f"{index} {step.pass_name}" for index, step in changed[:-1]] + [_RESULT]
-    return {_ORIGINAL: 0, **dict(zip(labels, (index for index, _ in changed), strict=False))}
+    labels = [f"{index} {step.pass_name}" for index, step in changed[:-1]] + [AFTER]
+    return {BEFORE: 0, **dict(zip(labels, (index for index, _ in changed), strict=False))}
 
 
 def _graph(opened: Opened, index: int) -> Any:

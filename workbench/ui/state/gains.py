@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
 
 from workbench.explanations.gain import AFTER, BEFORE, Gain, gain_of
 from workbench.ir import Graph
 from workbench.layout.profile import machine_target
 from workbench.rewrite import History
-from workbench.run.measurement.measurement_result import Measurement
+from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.ui.server.origin_guard import listens_beyond_this_machine
 from workbench.ui.state.record_runs import measure_here
-from workbench.ui.state.session import Opened, OtherModel, worker
+from workbench.ui.state.session import MeasuredHere, Opened, OtherModel, worker
 from workbench.ui.state.work import Job, Report, was_cancelled
 
-JOB, FILES_JOB = "gain", "gain_of_files"  # keys of jobs
+JOB, FILES_JOB = "measure", "measure_files"  # keys of jobs
 MEASURE_VARIABLE = "WORKBENCH_MEASURE"  # environment variable; "asked": nothing is measured before the user requests it
 _ON_REQUEST = "asked"
 _MAX_FLOPS = 20e9  # the most FLOPs of one run, which takes some seconds on one core
@@ -27,24 +28,38 @@ _SECONDS = 6.0  # after so many seconds of a measurement no further run begins
 
 def gain_here(opened: Opened, history: History) -> Gain:
     """The gain as far as it is known: latency and memory only once they are measured."""
+    verdict, measured = history[-1].verdict, opened.measured
     cached = opened.gain
-    if cached is not None and cached[0] is history and cached[1] is history[-1].verdict:
-        return cached[2]
-    gain = gain_of(history, measured_gain(opened, history))
-    opened.gain = history, history[-1].verdict, gain
+    if cached is not None and cached[0] is history and cached[1] is verdict and cached[2] is measured:
+        return cached[3]
+    gain = gain_of(history, measured_gain(opened))
+    opened.gain = history, verdict, measured, gain
     return gain
 
 
-def measured_gain(opened: Opened, history: History) -> Measurement | None:
-    """The measurement of the history's result and the original; None before it is done."""
-    cached = opened.gain_measured
-    return cached[1] if cached is not None and cached[0] is history else None
+def measured_gain(opened: Opened) -> Measurement | None:
+    """The original and the result of the pipeline that is shown, as they were measured here; None before that.
+
+    Their labels are BEFORE and AFTER. Of several backends, the one of the card if it ran, else the first.
+    """
+    measured = opened.measured
+    if measured is None:
+        return None
+    measurement = measured.measurement
+    pairs: dict[tuple[str, str], dict[str, MeasuredVariant]] = {}
+    for variant in measurement.ran.values():
+        pairs.setdefault((variant.backend, variant.dtype), {})[variant.step] = variant
+    complete = {run: pair for run, pair in pairs.items() if {BEFORE, AFTER} <= pair.keys()}
+    if not complete:
+        return measurement if measurement.failures else None
+    pair = complete.get((_device_and_backend()[1], "float32"), next(iter(complete.values())))
+    return replace(measurement, variants={BEFORE: pair[BEFORE], AFTER: pair[AFTER]})
 
 
 def is_measured_now(opened: Opened, history: History) -> bool:
     """Whether a job measures the gain of the history, or waits to."""
     job = opened.jobs.by_key.get(JOB)
-    return job is not None and job.request == id(history) and not job.is_done(within_s=0)
+    return job is not None and job.request in (None, id(history)) and not job.is_done(within_s=0)
 
 
 def is_measured_automatically(opened: Opened, history: History) -> bool:
@@ -55,16 +70,17 @@ def is_measured_automatically(opened: Opened, history: History) -> bool:
         or was_cancelled(opened.jobs, JOB)
     ):
         return False
-    if measured_gain(opened, history) is not None or len(history) < 2:
+    if measured_gain(opened) is not None or len(history) < 2:
         return False
     return opened.summary.flops <= _MAX_FLOPS
 
 
 def measure_gain(opened: Opened, history: History) -> None:
     """Measure the original and the result in the background."""
+    spec, graphs = opened.spec, {BEFORE: history.initial, AFTER: history.graph}
 
     def take(measurement: Measurement) -> None:
-        opened.gain_measured, opened.gain = (history, measurement), None
+        opened.take_measurement(MeasuredHere(spec, measurement, graphs))
 
     opened.jobs.start(JOB, _measuring(opened, history.initial, history.graph, take, id(history)))
 
@@ -78,11 +94,15 @@ def measure_files(opened: Opened, other: OtherModel) -> None:
     opened.jobs.start(FILES_JOB, _measuring(opened, opened.graph, other.graph, take, other.number))
 
 
+def _device_and_backend() -> tuple[str, str]:
+    return ("cuda", "cuda-graphs") if machine_target() == "cuda" else ("cpu", "onnxruntime")
+
+
 def _measuring(
     opened: Opened, before: Graph, after: Graph, take: Callable[[Measurement], None], request: int
 ) -> Job[None]:
     """A job that measures two graphs in ONNX Runtime, or as CUDA graphs on a GPU, and hands over the result."""
-    device, backend = ("cuda", "cuda-graphs") if machine_target() == "cuda" else ("cpu", "onnxruntime")
+    device, backend = _device_and_backend()
     variants = {BEFORE: Variant(before, backend, step=BEFORE), AFTER: Variant(after, backend, step=AFTER)}
     finish = _Deadline()
 

@@ -19,12 +19,12 @@ from workbench.run.measurement.measurement_result import MeasuredVariant
 from workbench.run.placement import onnxruntime_placement
 from workbench.ui.state.kernels import kernel_sections
 from workbench.ui.state.lru import Recent
-from workbench.ui.state.session import Opened, Spec
+from workbench.ui.state.session import MeasuredHere, Opened, Spec
 from workbench.ui.state.shown_view import AskProviders, Seen, Shown
 from workbench.ui.state.snapshots import Snapshot, graphs_of_steps, moment_of, moment_of_whole
 from workbench.view.inspection import inspect_element
 from workbench.view.report import inspected, report_html
-from workbench.view.scene import Costs, View
+from workbench.view.scene import Costs, CostsOfSides, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
 from workbench.view.why_not import PassReason, not_run, reasons_of
 
@@ -37,16 +37,14 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
 
     def make() -> Shown:
         timeline = timeline_of(history, target)
-        costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
-        view = View(
-            timeline, opened.title, target.layout, opened.toggled, costs=costs, measured_in=measured_backend(opened)
-        )
+        view = View(timeline, opened.title, target.layout, opened.toggled)
         inspect_moment = partial(_inspected, opened, history, view, target, passes_of(spec))
         return Shown(
             view, inspect_moment, opened.overlay, ask_providers=_placer(opened, history.initial, history.graph)
         )
 
-    shown = cached_view(opened, ("history", spec, id(history), id(opened.measured)), make)
+    shown = cached_view(opened, ("history", spec, id(history)), make)
+    shown.show_costs(*costs_of(opened.records.get(spec)))
     shown.send_verdicts(history)
     return shown
 
@@ -54,8 +52,7 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
 def report_of(opened: Opened, history: History, spec: Spec) -> str:
     """The history as the text of an HTML file, with the costs that the page Measure measured."""
     target = effective_profile(history, spec.profile)
-    costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
-    backend = measured_backend(opened)
+    costs, backend = costs_of(opened.records.get(spec))
     view = View(timeline_of(history, target), opened.title, target.layout, costs=costs, measured_in=backend)
     return report_html(view, inspected(history, view, target, passes_of(spec)))
 
@@ -95,7 +92,6 @@ def shown_pair(
     titles: tuple[str, str],
     sentence: str,
     target: Profile,
-    costs: tuple[Mapping[str, Costs], Mapping[str, Costs]] = ({}, {}),
 ) -> Shown:
     """A view of two graphs as if the first were rewritten to the second; nodes correspond by name.
 
@@ -105,7 +101,7 @@ def shown_pair(
     def make() -> Shown:
         timeline = timeline_of_pair(moment.before, moment.after, titles, sentence, target)
         title = f"{titles[0]} and {titles[1]}"
-        view = View(timeline, title, target.layout, costs=costs, measured_in=measured_backend(opened))
+        view = View(timeline, title, target.layout)
         histories = [pipeline.start(graph, target) for graph in (moment.before, moment.after)]
 
         def inspect_side(seen: Seen) -> Mapping[str, Any]:
@@ -122,13 +118,13 @@ def shown_pair(
 
 def shown_whole(opened: Opened, history: History, spec: Spec) -> Shown:
     """A view of the original and the result of a history."""
-    costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
-    key = "whole", id(history), spec, id(opened.measured)
+    key = "whole", id(history), spec
     moment = moment_of_whole(opened, history)
     sentence = f"{counted(sum(len(step.rewrites) for step in history.steps), 'rewrite')} of all passes"
-    return shown_pair(
-        opened, key, moment, ("original", "result"), sentence, effective_profile(history, spec.profile), costs
-    )
+    titles, profile = ("original", "result"), effective_profile(history, spec.profile)
+    shown = shown_pair(opened, key, moment, titles, sentence, profile)
+    shown.show_costs(*costs_of(opened.records.get(spec)))
+    return shown
 
 
 def cached_view(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
@@ -164,19 +160,13 @@ def _placer(opened: Opened, first: Graph, last: Graph) -> AskProviders:
     return place
 
 
-def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
-    """The costs of operators that the page Measure measured, of the first variant and of the last."""
-    ran = opened.measured.ran if opened.measured else {}
+def costs_of(measured: MeasuredHere | None) -> tuple[CostsOfSides, str]:
+    """The measured costs of operators, of the first variant and of the last, and the backend that ran them."""
+    ran = {} if measured is None else measured.measurement.ran
     if not ran:
-        return {}, {}
+        return ({}, {}), ""
     last = [*ran.values()][-1]
-    return _costs(ran[last.ratio_to]), _costs(last)  # of one backend and precision
-
-
-def measured_backend(opened: Opened) -> str:
-    """The backend of `measured_costs`; "" if nothing was measured."""
-    ran = opened.measured.ran if opened.measured else {}
-    return [*ran.values()][-1].backend if ran else ""
+    return (_costs(ran[last.ratio_to]), _costs(last)), last.backend  # of one backend and element type
 
 
 def _costs(variant: MeasuredVariant) -> dict[str, Costs]:

@@ -59,6 +59,7 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
 
 
 def _drop_results(opened: Opened) -> None:
-    opened.history = opened.spec = opened.measured_spec = opened.measured = None
+    opened.history = opened.spec = None
+    opened.records.clear()
     opened.compared_layouts = {}
     opened.moments.clear()

@@ -78,6 +78,15 @@ class Spec:
         return self.profile.name
 
 
+@dataclass(frozen=True)
+class MeasuredHere:
+    """A measurement of the open model and of what a pipeline made of it. graphs: by the label of the variant."""
+
+    spec: Spec | None
+    measurement: Measurement
+    graphs: Mapping[str, Graph]
+
+
 @dataclass
 class ComparedLayouts:
     """The results of all layout strategies for one profile, and their measurements by device."""
@@ -140,6 +149,7 @@ class Opened:
     number:  unique among all opened models; part of the keys of widgets that belong to one model.
     folder, upload_key: of an upload; a part of another model has a folder and no key.
     inputs:  name of the user's .npz file, "" if inputs are generated from `seed`.
+    records: by pipeline, its newest measurement; None for the model alone. Every page reads and writes these.
     compared_layouts: by the name of the target profile, see `workbench.ui.state.strategies`.
     moments: the graphs before and after a step or a part of its rewrites, see `workbench.ui.state.snapshots`.
     views:   see `workbench.ui.state.graph_views`.
@@ -162,11 +172,8 @@ class Opened:
     checking: Checking | None = None
     left_out: tuple[LeftOut, ...] = ()
     keeps_failing: bool = False
-    gain: tuple[History, Any, Gain] | None = None  # see `workbench.ui.state.gains`
-    gain_measured: tuple[History, Measurement] | None = None
-    measured: Measurement | None = None
-    measured_spec: Spec | None = None
-    measured_graphs: dict[str, Graph] = field(default_factory=dict)
+    gain: tuple[History, Any, MeasuredHere | None, Gain] | None = None  # see `workbench.ui.state.gains`
+    records: dict[Spec | None, MeasuredHere] = field(default_factory=dict)
     matrix: list[Block] = field(default_factory=list)
     compared_layouts: dict[str, ComparedLayouts] = field(default_factory=dict)
     stopped_layouts: dict[str, ComparedLayouts] = field(default_factory=dict)  # by target, of stopped comparisons
@@ -195,6 +202,16 @@ class Opened:
     other: OtherModel | None = None
     overlay: Overlay = field(default_factory=Overlay)
     opened_with: Shows | None = None
+
+    @property
+    def measured(self) -> MeasuredHere | None:
+        """The measurement of the pipeline that is shown; None before it is measured."""
+        return self.records.get(self.spec)
+
+    def take_measurement(self, measured: MeasuredHere) -> None:
+        """Keep a measurement in place of the earlier one of the same pipeline; it becomes the newest of all."""
+        self.records.pop(measured.spec, None)
+        self.records[measured.spec] = measured
 
     @property
     def profile(self) -> Profile:

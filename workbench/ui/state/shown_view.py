@@ -18,7 +18,7 @@ from workbench.view.finding import SearchHits, Span, find
 from workbench.view.marking import hit_marks, overlay_data
 from workbench.view.own_numbers import NodeNumbers, NumbersError, read_numbers
 from workbench.view.query import QueryError
-from workbench.view.scene import View, packed, steps_of, with_providers
+from workbench.view.scene import CostsOfSides, View, packed, steps_of, with_providers
 from workbench.view.timeline import update_verdicts
 
 _NUMBERS = itertools.count(1)  # numbers of requests to the browser, which handles each number once
@@ -52,6 +52,7 @@ class Shown:
     at:       the step to go to. query: the query to search by, and search_result: the hits of the browser's last query.
     spans:    for each node that a query found, the moments at which it holds.
     show:     the box to select, and the boxes to keep visible; None before the first such request.
+    measured: the costs of the measurement that it shows.
     computed: numbers for nodes that the page computed, and the number of the request that brought them.
     packed:   the scene as text, and its id; None if it must be made again.
     """
@@ -68,6 +69,7 @@ class Shown:
     search_result: dict[str, Any] | None = None
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
     show: dict[str, Any] | None = None
+    measured: CostsOfSides = field(default_factory=lambda: ({}, {}))
     computed: NodeNumbers | None = None
     computed_number: int = 0
     packed: tuple[str, str] | None = None
@@ -79,6 +81,15 @@ class Shown:
         if update_verdicts(self.view.timeline, history) and self.packed is not None:
             self.scene["steps"] = steps_of(self.view.timeline)
             self.packed = packed(self.scene)
+
+    def show_costs(self, costs: CostsOfSides, measured_in: str) -> None:
+        """Show measured costs, without placing the graph again. measured_in: the backend."""
+        if costs == self.measured:
+            return
+        asked = ({name: cost.provider for name, cost in side.items() if cost.provider} for side in self.view.costs)
+        before, after = (with_providers(*pair) for pair in zip(costs, asked, strict=True))
+        self.measured, self.view.costs, self.view.measured_in = costs, (before, after), measured_in
+        self.packed = None
 
     def forget_requests(self) -> None:
         """Forget what the browser has already shown: another page of the browser begins with its address."""

@@ -37,15 +37,16 @@ class Waiting:
     is_done: Callable[[], bool]
 
 
-def gain_card(opened: Opened, history: History, how: str) -> Any:
+def gain_card(opened: Opened, history: History, how: str, *, measures: bool = True) -> Any:
     """Draw the card, and start a measurement if needed; returns its row, for another button.
 
+    measures: whether it has a button that measures; the page Measure has its own.
     how: one of HOW: which steps are compared with the original. The comparison of the last one comes before the
          measurement, that of the others after it.
     """
     take_ended(opened, JOB)
     running = opened.jobs.by_key.get(JOB)
-    if running is not None and running.request != id(history):
+    if running is not None and running.request not in (None, id(history)):  # None: the user chose what is measured
         opened.jobs.stop(JOB)
         running = None
     is_ready = history.failed is None and (how == OFF or history[-1].verdict is not None)
@@ -58,11 +59,11 @@ def gain_card(opened: Opened, history: History, how: str) -> Any:
         if waiting is not None:
             watch_card(lambda: gain_here(opened, history).figures, waiting)
             return row
-        is_measured = measured_gain(opened, history) is not None
+        is_measured = measured_gain(opened) is not None
         figures = gain_here(opened, history).figures
         st.html(card(figures if is_measured else with_value(figures, LATENCY, "not measured")))
-        if history.failed is None:
-            label = "Measure again" if is_measured else "Measure gain"
+        if history.failed is None and measures:
+            label = "Measure again" if is_measured else "Measure"
             about = "Measures the original beside the result, interleaved, for some seconds."
             st.button(label, key="measure_gain", help=about, on_click=_start, args=(opened, history))
     return row

@@ -19,12 +19,12 @@ from workbench.run.measurement.formatting import (
     figures,
     machine_text,
 )
-from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
+from workbench.run.measurement.measurement_result import MeasuredVariant
 from workbench.run.measurement.trace import trace_document
 from workbench.run.profiling.ceilings import Roofs
 from workbench.run.profiling.profile_result import OperatorRun
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.session import Opened
+from workbench.ui.state.session import MeasuredHere, Opened
 from workbench.ui.widgets.kernels import kernels_of
 from workbench.ui.widgets.numbers import (
     comparison,
@@ -41,11 +41,10 @@ from workbench.view.groups import scope_of
 _SHOWN_REASONS = 5  # reasons for which nodes fell back to ONNX Runtime
 _FIELD_AND_BUTTON = [6, 1]  # widths of a field and of the button beside it
 
-Ceilings = Mapping[str, Roofs | None]
 
-
-def results(opened: Opened, measurement: Measurement, optimize: Any) -> None:
+def results(opened: Opened, measured: MeasuredHere, optimize: Any) -> None:
     """Draw the results of a measurement."""
+    measurement = measured.measurement
     ran = measurement.ran
     if fastest := fastest_variant(ran):
         st.markdown(f"Fastest here: {comparison(*fastest)}")
@@ -66,11 +65,11 @@ def results(opened: Opened, measurement: Measurement, optimize: Any) -> None:
     with_kernels = {label: variant for label, variant in ran.items() if variant.kernels}
     changes, charts, operators, memory, *more = st.tabs([*names, "Kernels"] if with_kernels else names, key="run_tabs")
     with changes:
-        show_time_changes(opened, ran, optimize)
+        show_time_changes(opened, measured, optimize)
     with charts:
         _charts(ran)
     with operators:
-        _operators(opened, ran, measurement.ceilings)
+        _operators(opened, measured)
     with memory:
         _at_peak(ran)
     for tab in more:
@@ -80,7 +79,7 @@ def results(opened: Opened, measurement: Measurement, optimize: Any) -> None:
     machine.caption(markdown_escaped(machine_text(measurement.machine)))
     download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
     download_button(as_json, "JSON", json.dumps(measurement.to_json(), indent=1), "run.json", "run_json")
-    trace = json.dumps(trace_document(measurement, opened.measured_graphs))
+    trace = json.dumps(trace_document(measurement, measured.graphs))
     download_button(as_trace, "Trace (Perfetto)", trace, "trace.json", "run_trace")
     kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
     st.caption(markdown_escaped("Peak memory covers " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
@@ -103,20 +102,21 @@ def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
 # ---- operators ---------------------------------------------------------------------------
 
 
-def _operators(opened: Opened, variants: Mapping[str, MeasuredVariant], ceilings: Ceilings) -> None:
+def _operators(opened: Opened, measured: MeasuredHere) -> None:
+    variants = measured.measurement.ran
     choose, as_csv = st.columns(_FIELD_AND_BUTTON, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(variants), key="operators_of", persist_state="session")
-    variant, graph = variants[label], opened.measured_graphs.get(label)
+    variant, graph = variants[label], measured.graphs.get(label)
     operators = _with_bodies(variant.operators, graph)
     st.markdown(markdown_escaped(variant.difference))
     _say_fallbacks(variant.fallbacks)
     scopes = {} if graph is None else {node.name: scope_of(node) for node in graph.nodes}
     under_scopes = ", under the exporter's scopes" if any(scopes.values()) else ""
-    on_graph = opened.history is not None and opened.measured_spec == opened.spec
+    on_graph = opened.history is not None and measured.spec == opened.spec
     colour_hint = " To see the times on the graph, choose Latency above the graph of Optimize." if on_graph else ""
     st.caption(f"When each operator ran{under_scopes}.{colour_hint}")
     st.plotly_chart(strip_chart(operators, scopes, variant.launching_ms), key="strip")
-    _roofline(operators, ceilings[variant.dtype])
+    _roofline(operators, measured.measurement.ceilings[variant.dtype])
     total = variant.sum_ms or 1.0
     rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op.time_ms)]
     st.caption("All operators, the slowest first")

@@ -23,7 +23,7 @@ from workbench.explanations.time_changes import (
 from workbench.rewrite import History
 from workbench.run.measurement.measurement_result import MeasuredVariant
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.session import Opened
+from workbench.ui.state.session import MeasuredHere, Opened
 from workbench.ui.widgets.numbers import show_table
 from workbench.ui.widgets.steps import go_to, show_query
 
@@ -32,23 +32,32 @@ _DECIMALS = {"before (ms)": 3, "after (ms)": 3, "change (ms)": 3}
 _MAX_NAMES = 8  # the most names of operators in a row
 
 
-def show_time_changes(opened: Opened, ran: Mapping[str, MeasuredVariant], optimize: Any) -> None:
+def show_time_changes(opened: Opened, measured: MeasuredHere, optimize: Any) -> None:
     """Draw the changes of latency from the first variant of the same backend and precision to a chosen one.
 
     A bar leads to its nodes in the graph: that of an operator to its nodes in the original and the result, that of a
     pass to its step. optimize: the page with the graph, or None.
     """
+    ran = measured.measurement.ran
     pairs = {label: variant for label, variant in ran.items() if variant.ratio_to != label and variant.operators}
     if not pairs:
         _show_times(opened, {label: variant for label, variant in ran.items() if variant.operators}, optimize)
         return
-    history = opened.history if opened.measured_spec == opened.spec else None
+    history = opened.history if measured.spec == opened.spec else None
     which, how = st.columns([3, 2], vertical_alignment="bottom")
     label = which.selectbox("Result", list(pairs), key="changes_of", persist_state="session")
     groupings = [_BY_OPERATOR, _BY_PASS] if history is not None else [_BY_OPERATOR]
     grouping = how.segmented_control("Changes", groupings, default=groupings[0], required=True, key="changes_by")
     after = pairs[label]
     before = ran[after.ratio_to]
+    if after.ratio.ratio_busy:
+        st.caption(
+            markdown_escaped(
+                f"The machine was busy while '{label}' and '{after.ratio_to}' ran, so that their times do not compare: "
+                "no change of an operator is shown. Measure again when nothing else runs."
+            )
+        )
+        return
     history = None if history is None else _until(history, after.step)
     if grouping == _BY_PASS and history is not None:
         changes = changes_by_pass(before, after, history)
