@@ -25,7 +25,7 @@ from workbench.ui.widgets.controls import chosen_verification, controls, write_s
 from workbench.ui.widgets.digest_panel import digest_panel
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.graph_view import graph_view, moment
-from workbench.ui.widgets.linked_pipeline import PIPELINE, run_pipeline
+from workbench.ui.widgets.linked_pipeline import PIPELINE, history_with_progress
 from workbench.ui.widgets.panes import (
     GRAPH,
     STEP_TABLE,
@@ -124,7 +124,7 @@ def _history(opened: Opened, spec: Spec) -> History | None:
     if opened.history is not None and opened.spec == spec:
         return opened.history
     try:
-        return run_pipeline(opened, spec)
+        return history_with_progress(opened, spec)
     except UserError as error:
         show_error(error)
         return None

@@ -30,7 +30,7 @@ def optimized_here() -> Opened | None:
     return opened
 
 
-def run_pipeline(opened: Opened, spec: Spec) -> History:
+def history_with_progress(opened: Opened, spec: Spec) -> History:
     """The history of the pipeline; shows its progress. Raises UserError."""
 
     def work(report: Report) -> History:
@@ -47,6 +47,6 @@ def _run_linked_pipeline(opened: Opened) -> None:
             done = 0 if opened.spec is None else len(opened.spec.pipeline.passes)
             st.info(f"The pipeline was cancelled after {done} passes; Optimize runs the rest.", icon=":material/block:")
         elif opened.history is None and (spec := linked_spec(opened)) is not None:
-            run_pipeline(opened, spec)
+            history_with_progress(opened, spec)
     except UserError as error:
         show_error(error)
