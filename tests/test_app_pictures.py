@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from passes.layout.layout_convert_layout import LayoutConvertLayout
-from tests.pages import drawn, fine, history, looks, opened_sample, page, through_optimize
+from tests.pages import drawn, fine, history, looks, opened_sample, page, through_optimize, words
 from tests.running import typed
 from tests.viewing import history_of, view_of
 from workbench.ir import from_text, graph_text
 from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
+from workbench.ui.widgets import panes
 from workbench.view.diff import diff
 from workbench.view.text import side_by_side
 
@@ -97,3 +98,17 @@ def test_long_equal_stretches_of_a_text_are_left_out():
     lines = side_by_side(before, before.replace("line 50", "line 50 "))
     assert sum(line.hidden for line in lines) + sum(not line.hidden for line in lines) == 100
     assert len(lines) < 12
+
+
+def test_the_text_of_a_step_is_drawn_by_graphviz_too_unless_it_is_large(monkeypatch):
+    at = through_optimize("npu_path", ("strategy", "greedy"))
+    at.session_state["view"] = "Text"
+    fine(at.run())
+    fine(at.segmented_control(key="text_kind").set_value("Graphviz").run())
+    (chart,) = at.get("graphviz_chart")
+    source = next(code.value for code in at.code if code.value.startswith("digraph"))
+    assert chart.proto.spec.strip() == source.strip() and "peachpuff" in source and source.count("label=") > 5
+    monkeypatch.setattr(panes, "_MAX_DRAWN", 2)
+    fine(at.run())
+    assert not at.get("graphviz_chart") and "Graphviz draws graphs of up to 2 nodes here" in words(at)
+    assert any(code.value.startswith("digraph") for code in at.code), "its text can be copied all the same"

@@ -198,4 +198,4 @@ def _views(opened: Opened, history: History, spec: Spec, used_height: int) -> No
     else:
         with row:
             rewrites = choose_moment(opened, index, len(step.rewrites))
-        show_texts(moment_of(opened, history, index, rewrites), height)
+        show_texts(moment_of(opened, history, index, rewrites), spec.profile, height)

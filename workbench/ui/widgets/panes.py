@@ -6,6 +6,8 @@ import html
 
 import streamlit as st
 
+from workbench.ir import Graph
+from workbench.layout.profile import Profile
 from workbench.layout.strategies.strategy_facts import layout_facts
 from workbench.rewrite import Step
 from workbench.ui.state.markdown import markdown_escaped
@@ -14,6 +16,7 @@ from workbench.ui.state.snapshots import Snapshot
 from workbench.ui.widgets.parts import pane, shown_mark
 from workbench.ui.widgets.steps import go_to
 from workbench.ui.widgets.tables import table
+from workbench.view.dot import dot_of
 from workbench.view.text import MARKS, TextRow
 
 GRAPH = "Graph"
@@ -23,6 +26,8 @@ STEP_TABLE = "Steps"
 _VIEWS = (GRAPH, "Rewrites", WHY_NOT, "Text", STEP_TABLE)
 _SHOWN_CHARACTERS = 100_000  # the most characters of a text that are shown; the whole text can be downloaded
 _SHOWN_LINES = 1_500
+_ONNX_TEXT, _GRAPHVIZ = "ONNX", "Graphviz"
+_MAX_DRAWN = 300  # nodes; the browser places a larger graph for seconds
 _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
 
 
@@ -84,10 +89,21 @@ def show_times(step: Step, height: int) -> None:
     table(rows, columns, height=height)
 
 
-def show_texts(moment: Snapshot, height: int) -> None:
-    """Draw the graphs before and after as ONNX text, side by side."""
+def show_texts(moment: Snapshot, target: Profile, height: int) -> None:
+    """Draw the graphs before and after as ONNX text, side by side, or the one after as Graphviz places it.
+
+    target: by whose layouts nodes are coloured there.
+    """
     before, after = moment.texts
-    caption, left, right = st.columns([4, 1, 1], vertical_alignment="center")
+    kind, caption, left, right = st.columns([2, 4, 1, 1], vertical_alignment="center")
+    kinds = (_ONNX_TEXT, _GRAPHVIZ)
+    chosen = kind.segmented_control(
+        "Kind of text", kinds, default=_ONNX_TEXT, required=True, key="text_kind", label_visibility="collapsed"
+    )
+    if chosen == _GRAPHVIZ:
+        with pane("text", height - 16):
+            _show_dot(moment.after, target)
+        return
     for column, side, text in ((left, "before", before), (right, "after", after)):
         column.download_button(
             f"Download {side}", text, f"{side}.onnxtxt", "text/plain", key=f"text_{side}", width="stretch"
@@ -103,6 +119,16 @@ def show_texts(moment: Snapshot, height: int) -> None:
     with pane("text", height - 16):
         rows = "".join(_table_row(line) for line in lines[:_SHOWN_LINES])
         st.html(f'<table class="wb-text">{_WIDTHS}{rows}</table>')
+
+
+def _show_dot(graph: Graph, target: Profile) -> None:
+    """Draw the graph as the browser's Graphviz places it, and its DOT, which can be copied."""
+    source = dot_of(graph, target).source
+    if len(graph) <= _MAX_DRAWN:
+        st.graphviz_chart(source)
+    else:
+        st.caption(f"Graphviz draws graphs of up to {_MAX_DRAWN:,} nodes here; this one has {len(graph):,}.")
+    st.code(source[:_SHOWN_CHARACTERS], language=None)
 
 
 def _cut(title: str, size: int, limit: int, unit: str) -> str:
