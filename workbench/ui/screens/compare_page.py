@@ -15,6 +15,7 @@ from workbench.rewrite import History
 from workbench.ui.state.address import other_in_address, write_other
 from workbench.ui.state.commands import against_command_of, command_of
 from workbench.ui.state.graph_views import shown_pair, shown_whole
+from workbench.ui.state.histories import checking_of
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, OtherModel, Spec, open_other, open_other_in_address, refuse
 from workbench.ui.state.shown_view import Shown
@@ -28,6 +29,7 @@ from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.parts import header, opening, warnings
 from workbench.ui.widgets.tables import table
+from workbench.ui.widgets.verdicts import is_watched, watch
 
 _GRAPH_HEIGHT = 530  # pixels on a screen of 768 pixels
 _CLOSED = "other_closed"  # key in the session: the number of the open model whose other file the user closed
@@ -99,13 +101,18 @@ def _close_other(opened: Opened) -> None:
 
 
 def _original_and_result(opened: Opened, history: History, spec: Spec, optimize: Any) -> None:
-    gain_card(opened, history, chosen_verification())
+    how = chosen_verification()
+    checking = checking_of(opened, history, len(history) - 1, how)
+    gain_card(opened, history, how)
     changes = moment_of_whole(opened, history).changes
     lost, new = len(changes.removed), len(changes.added)
     kept = len(history.initial) - lost
     st.caption(f"{kept:,} nodes in both, {lost:,} only in the original, {new:,} only in the result.")
     with st.sidebar:
         is_chosen = changes_panel(opened, history, spec.profile)
+        watched = is_watched(opened, history, checking)
+        if watched is not None:
+            watch(opened, watched)
     if is_chosen and optimize is not None:
         st.switch_page(optimize)
     graph_view(f"compared_{opened.number}", shown_whole(opened, history, spec), _GRAPH_HEIGHT)

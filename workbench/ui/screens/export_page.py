@@ -60,11 +60,13 @@ def export_page(optimize: Any) -> None:
     history, spec = opened.history, opened.spec
     form, certified, device = AS_NEEDED, False, None
     how = chosen_verification()
-    if history is not None:
-        gain_card(opened, history, how)
+    card = st.container(key="card_place")
     left, right = st.columns([1, 1], gap="large")
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
         _compare(opened, history)
+    if history is not None:
+        with card:  # after the comparison, which it tells
+            gain_card(opened, history, how)
     with left:
         place = None
         _verdict(history)

@@ -40,12 +40,14 @@ def run_page(optimize: Any = None) -> None:
     top = st.empty()
     with top:
         header(opened)
-    if opened.history is not None and JOB not in opened.jobs.by_key:  # whose progress is below
-        gain_card(opened, opened.history, chosen_verification(), measures=False)
+    card = st.container(key="card_place")
     result = devices_here()
     if result is None:
         return
     _form(opened, result)
+    if opened.history is not None:
+        with card:  # after the form, which may have measured
+            gain_card(opened, opened.history, chosen_verification(), measures=False)
     with top:
         header(opened)  # again, since the run may have bound symbolic dims to other sizes
     cancelled = was_cancelled(opened.jobs, JOB)
@@ -54,7 +56,6 @@ def run_page(optimize: Any = None) -> None:
     if cancelled:
         consequence = "nothing is measured yet" if measured is None else "earlier results are kept"
         st.info(f"The measurement was cancelled; {consequence}.", icon=":material/block:")
-        forget_cancel(opened.jobs, JOB)
     if measured is not None:
         say_changed_dims(opened)
         if measured.spec != opened.spec:

@@ -81,7 +81,7 @@ def changes_panel(opened: Opened, history: History, target: Profile) -> bool:
     target: as in `digest_panel`.
     """
     digest = gain_here(opened, history).digest
-    with st.container(key="digest"):
+    with st.container(key="digest_alone"):
         st.markdown(f"**What changed** :small[{counted(digest.changes, 'change')}]")
         if not digest.kinds:
             st.caption("No pass changed anything.")
@@ -104,7 +104,7 @@ def difference_panel(digest: Digest, target: Profile, number: int) -> ChangePlac
     number: of the pair of files. target: as in `digest_panel`.
     """
     pair, chosen = st.session_state.get(_CHOSEN, (number, None))
-    with st.container(key="digest"):
+    with st.container(key="digest_alone"):
         st.markdown(f"**What differs** :small[{counted(digest.changes, 'change')}]")
         if not digest.kinds:
             st.caption("Both files have the same nodes.")
@@ -179,10 +179,13 @@ def _card(kind: ChangeKind, colours: Colours) -> str:
     becomes = f"{_picture(kind.before, colours)}<i>becomes</i>{_picture(kind.after, colours)}"
     if not kind.before and not kind.after:
         becomes = "<i>constants and types</i>"
-    return (
-        f'<div class="wb-kind"><div><b>{html.escape(kind.title)}</b><b class="times">×{len(kind.places):,}</b></div>'
-        f"<div>{becomes}</div><div>{''.join(f'<span>{text}</span>' for text in _numbers(kind))}</div></div>"
-    )
+    times = f'<b class="times">×{len(kind.places):,}</b>'
+    if kind.title == kind.operators:  # nothing is known of it but the picture
+        head = f'<div><div class="picture">{becomes}</div>{times}</div>'
+    else:
+        head = f"<div><b>{html.escape(kind.title)}</b>{times}</div><div>{becomes}</div>"
+    numbers = "".join(f"<span>{text}</span>" for text in _numbers(kind))
+    return f'<div class="wb-kind">{head}<div>{numbers}</div></div>'
 
 
 def _numbers(kind: ChangeKind) -> Iterable[str]:

@@ -53,8 +53,10 @@ _STYLE = """<style>
 .st-key-part_links {gap: 0.2rem; margin-top: -0.5rem; flex-wrap: wrap;}
 .st-key-part_links > * {flex: 0 0 auto; width: auto; min-width: max-content;}
 .st-key-part_links a {padding: 0.1rem 0.5rem; min-height: 0;}
-.st-key-digest {max-height: max(18rem, calc(100vh - 27rem)); overflow-y: auto; gap: 0.3rem; padding: 2px 2px 2px 0;}
-.st-key-digest button {min-height: 1.7rem; padding: 0 0.5rem;}
+.st-key-digest, .st-key-digest_alone {overflow-y: auto; gap: 0.3rem; padding: 2px 2px 2px 0;}
+.st-key-digest {max-height: max(18rem, calc(100vh - 27rem));}
+.st-key-digest_alone {max-height: calc(100vh - 5rem);}
+.st-key-digest button, .st-key-digest_alone button {min-height: 1.7rem; padding: 0 0.5rem;}
 .st-key-digest_places {gap: 0 0.4rem;}
 .st-key-digest_places p {font-size: 0.82rem;}
 [class*="st-key-kind_"] {position: relative; gap: 0; border-radius: 0.4rem;}
@@ -66,6 +68,7 @@ _STYLE = """<style>
 [class*="st-key-kind_chosen_"] button {border: 2px solid var(--st-primary-color, #7a5c12);}
 .wb-kind {padding: 0.25rem 0.5rem; font-size: 0.82rem; line-height: 1.35;}
 .wb-kind > div {display: flex; flex-wrap: wrap; gap: 0.1rem 0.35rem; align-items: baseline;}
+.wb-kind .picture {display: flex; flex-wrap: wrap; gap: 0.1rem 0.35rem; align-items: baseline;}
 .wb-kind > div:first-child {flex-wrap: nowrap; justify-content: space-between;}
 .wb-kind b {font-weight: 600;}
 .wb-kind i {font-style: normal; font-size: 0.75rem; color: var(--wb-faint);}
@@ -75,6 +78,7 @@ _STYLE = """<style>
 .wb-kind em.own {background: palegoldenrod;}
 .wb-kind em.target {background: peachpuff; border-width: 2px;}
 .wb-kind em.tensor {background: lightgrey; border-style: dotted;}
+.st-key-card_place {min-height: 3.1rem;}
 .st-key-gain_card {flex-wrap: nowrap;}
 .st-key-gain_card > [data-testid="stElementContainer"]:has(.wb-card) {min-width: 0;}
 [data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) {position: relative;}
