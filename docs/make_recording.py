@@ -141,7 +141,7 @@ class Story:
     def see_where_the_time_goes(self) -> None:
         self.say("The first question: where does the time go?")
         self.measure()
-        latency, *_ = self.read(r"([\d.,]+) ms \((?:as loaded|onnxruntime)\)").groups()
+        latency, *_ = self.read(r"([\d.,]+) ms \((?:original|onnxruntime)\)").groups()
         chart = self.page.locator(".js-plotly-plot").first
         operators = texts_of(chart.locator(".ytick text"))
         shares = [text.split()[-1] for text in texts_of(chart.locator(".bartext"))]
@@ -254,7 +254,7 @@ class Story:
         path.press_sequentially(name, delay=40)
         self.press(self.page.get_by_role("button", name="Open path"))
         self.measure()
-        latency = self.read(r"([\d.,]+) ms \((?:as loaded|onnxruntime)\)")[1]
+        latency = self.read(r"([\d.,]+) ms \((?:original|onnxruntime)\)")[1]
         self.say(f"The exported file takes {latency} ms.")
 
     def say(self, text: str) -> None:

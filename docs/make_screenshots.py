@@ -77,7 +77,7 @@ def main() -> None:
         graph.press("ArrowRight", "ArrowLeft")
         shot("playback")
         page.get_by_label("Colour by").select_option(label="Operator category")
-        page.get_by_role("button", name="Text", exact=True).click()
+        page.get_by_role("button", name="As text", exact=True).click()
         shot("by_operator")
         page.get_by_label("Colour by").select_option(label="Layout")
         graph.press("Escape")

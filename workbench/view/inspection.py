@@ -18,6 +18,7 @@ from workbench.inference.bound_shapes import bound_shape
 from workbench.ir import AttrRef, Graph, Node, constant_type
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.layout.profile import Profile
+from workbench.layout.what_needs_transposes import what_needs_transpose
 from workbench.metrics.transpose_cost import element_bytes
 from workbench.rewrite import History, Pass, PassContext
 from workbench.view.constants import constant_section, first_values
@@ -107,6 +108,7 @@ def inspect_node(
     captured = [value for value in node.operands if value not in node.inputs]
     constants = [value for value in node.operands if value in graph.constants]
     sections = [
+        _needs(graph, node, layouts, target),
         _rows("Attributes", [[key, _attribute(value)] for key, value in node.attributes.items()]),
         _values("Inputs", graph, layouts, (*node.inputs, *captured)),
         _values("Outputs", graph, layouts, node.outputs),
@@ -122,6 +124,12 @@ def inspect_node(
         document_section(graph, node),
     ]
     return _content(name, f"{node.op}  {_short(name)}", f"{node.op_type} of {_domain(graph, node)}", sections)
+
+
+def _needs(graph: Graph, node: Node, layouts: Mapping[str, str], target: Profile | None) -> Section:
+    if node.op != "Transpose" or target is None:
+        return {}
+    return {"title": "What needs it", "open": True, "text": what_needs_transpose(graph, node, layouts, target)}
 
 
 def inspect_value(

@@ -1,0 +1,74 @@
+"""Each Transpose of a result names the operators or borders that need it, whatever strategy put it there."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from tests.pages import STRATEGIES
+from tests.running import typed
+from workbench.io.samples import FOLDER
+from workbench.ir import Graph
+from workbench.layout.infer import infer_layouts
+from workbench.layout.profile import load_profile
+from workbench.layout.what_needs_transposes import what_needs_transpose
+from workbench.view.inspection import inspect_element
+
+
+def sentences(graph: Graph, target: str) -> dict[str, str]:
+    layouts = infer_layouts(graph)
+    transposes = [node for node in graph.nodes if node.op == "Transpose"]
+    return {node.name: what_needs_transpose(graph, node, layouts, load_profile(target)) for node in transposes}
+
+
+def test_a_demand_and_a_reshape_are_named_and_neither_gives_way():
+    history = wb.optimize(wb.load(FOLDER / "npu_reshape_add.onnx"), layout="optimal", target="npu")
+    assert sentences(history.graph, "npu")["restore_conv2d"] == (
+        "Above it, workbench.Conv_NHWC_HWOI 'conv2d' must run in NHWC on 'npu'; below it, Reshape 'reshape1' needs the "
+        "axes in the model's order; neither changes its order, so that without it another Transpose is needed between "
+        "the two; it moves 25,088 elements."
+    )
+
+
+def test_operators_that_follow_are_passed_on_the_way():
+    graph = typed(
+        """g (float[1,4,4,2] x) => (float[1,2,4,4] y) {
+            t = Transpose<perm=[0,3,1,2]>(x)
+            r = Relu(t)
+            s = Add(r, r)
+            y = LRN<size=1>(s)
+        }"""
+    )
+    (said,) = sentences(graph, "cuda").values()
+    assert (
+        said.startswith("Above it, 'x' is an input of the model")
+        and "below it, LRN 'LRN_y' runs in NCHW" in said
+    )
+    assert "neither" not in said, "it may run in the other order"
+
+
+def test_a_constant_fixes_nothing():
+    graph = typed(
+        """g (float[2,3] x) => (float[2,3] y) <float[3,2] w = {1,2,3,4,5,6}> {
+            t = Transpose<perm=[1,0]>(w)
+            y = Add(x, t)
+        }"""
+    )
+    assert list(sentences(graph, "cpu").values()) == ["Below it, 'y' is an output of the model; it moves 6 elements."]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", ["npu_path", "npu_reshape_add", "resnet50_narrow"])
+def test_every_transpose_that_a_strategy_leaves_is_needed_on_a_side_at_least(name, strategy):
+    history = wb.optimize(wb.load(FOLDER / f"{name}.onnx"), layout=strategy, target="cuda")
+    for said in sentences(history.graph, "cuda").values():
+        assert "bove it, " in said or "elow it, " in said
+
+
+def test_the_inspector_says_it():
+    history = wb.optimize(wb.load(FOLDER / "npu_path.onnx"), layout="greedy", target="cuda")
+    last = len(history) - 1
+    name = next(node.name for node in history.graph.nodes if node.op == "Transpose")
+    content = inspect_element(history, last, None, name, target=load_profile("cuda"))
+    section = next(one for one in content["sections"] if one["title"] == "What needs it")
+    assert section["text"] == sentences(history.graph, "cuda")[name]
