@@ -110,10 +110,9 @@ def test_a_rewrite_is_zoomed_to_and_can_be_read(tab, app):
     assert framed and view.box(framed[0])["visible"]
 
 
-def test_a_bar_of_the_waterfall_leads_to_its_nodes_in_the_graph(page):
+def test_a_bar_of_where_the_time_went_leads_to_its_nodes_in_the_graph(page):
     open_sample(page, "resnet50_narrow")
-    go(page, "Optimize")
-    go(page, "Measure")
+    go(page, "Measure")  # the original alone: changes have no bars on a busy machine
     page.get_by_label("Repetitions", exact=True).fill("3")
     page.get_by_role("button", name="Measure", exact=True).click()
     settle(page)

@@ -13,7 +13,18 @@ from onnx import helper, numpy_helper
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser import SCREEN, GraphView, go, guarded, open_sample, press_more, settle, show_last_step, watched_page
+from tests.browser import (
+    SCREEN,
+    GraphView,
+    go,
+    guarded,
+    open_sample,
+    press_more,
+    select,
+    settle,
+    show_last_step,
+    watched_page,
+)
 from tests.dot_files import boxes_and_edges
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph, sample_history
@@ -180,6 +191,7 @@ def test_measured_latency_is_a_colouring_with_a_scale(page):
     )
     go(page, "Measure")
     page.get_by_label("Repetitions", exact=True).fill("3")
+    select(page, page.get_by_role("combobox", name="Backends"), "torch")  # which reports the memory of operators
     page.get_by_role("button", name="Measure", exact=True).click()
     settle(page)
     page.get_by_role("tab", name="Where the time went").wait_for()

@@ -40,10 +40,7 @@ def test_operators_that_follow_are_passed_on_the_way():
         }"""
     )
     (said,) = sentences(graph, "cuda").values()
-    assert (
-        said.startswith("Above it, 'x' is an input of the model")
-        and "below it, LRN 'LRN_y' runs in NCHW" in said
-    )
+    assert said.startswith("Above it, 'x' is an input of the model") and "below it, LRN 'LRN_y' runs in NCHW" in said
     assert "neither" not in said, "it may run in the other order"
 
 
