@@ -35,7 +35,7 @@ def test_the_package_and_its_device_are_offered_beside_onnx():
     opened, at = opened_package()
     assert at.selectbox(key=f"package_device_{opened.number}").value == "cpu"
     assert "not compiled yet" in words(at)
-    out = "conv_relu_conv_relu.opt"
+    out = "conv_relu_conv_relu.as-loaded"
     assert f"workbench package {out}.onnx -o {out}.pt2 --device cpu" in at.code[0].value
     assert f"wb.package(history.graph, '{out}.pt2', device='cpu')" in at.code[1].value
     at.radio(key=f"write_{opened.number}").set_value("ONNX").run()
