@@ -29,7 +29,7 @@ def test_the_branches_of_inception_share_a_kernel(tmp_path):
     """Of the four branches of a module two begin with a 1x1 convolution each, and one of them is one itself."""
     onnx.save(random_light("inception_v1"), tmp_path / "inception.onnx")
     rewrites, before, after = merged(wb.load(tmp_path / "inception.onnx"))
-    assert len(rewrites) == 9 and all(rewrite.sentence.startswith("3 kernels, Conv") for rewrite in rewrites)
+    assert len(rewrites) == 9 and all(rewrite.sentence.startswith("3 kernels, from Conv") for rewrite in rewrites)
     assert before["Conv"] - after["Conv"] == 18 and after["Split"] == 9
 
 

@@ -186,7 +186,8 @@ def _inspected(
     content = _inspect(history, step, rewrites, seen.id, groups, layouts, view, target, others, reasons)
     sections = content["sections"]
     index = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
-    return {**content, "sections": [*sections[:index], *kernel_sections(opened.measured, seen.id), *sections[index:]]}
+    measured = None if opened.measured is None else opened.measured.measurement
+    return {**content, "sections": [*sections[:index], *kernel_sections(measured, seen.id), *sections[index:]]}
 
 
 def _moment_of(history: History, seen: Seen) -> tuple[int, int]:

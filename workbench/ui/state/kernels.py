@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.ui.state.session import MeasuredHere
+from workbench.run.measurement.measurement_result import Measurement
 from workbench.view.ids import GROUP_ID
 
 
-def kernel_sections(measured: MeasuredHere | None, id_: str) -> list[dict[str, Any]]:
+def kernel_sections(measured: Measurement | None, id_: str) -> list[dict[str, Any]]:
     """The sections for a node or a group, of the last variant with a kernel for it; [] without one."""
-    ran = {} if measured is None else measured.measurement.ran
+    ran = {} if measured is None else measured.ran
     name = id_.removeprefix(GROUP_ID)
     for label, variant in reversed(ran.items()):
         kernel = next((k for k in variant.kernels if name == k.group or name in k.operators), None)
