@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.bound_shapes import bound_shape
+from workbench.inference.bound_shapes import bound_shape, bytes_of_value
 from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.enlarging import (
@@ -18,7 +18,7 @@ from workbench.rewrite.analyses.enlarging import (
     taps,
     window_of,
 )
-from workbench.rewrite.analyses.parallel import bytes_of_value, concatenated, constant_weights, require_mergeable
+from workbench.rewrite.analyses.parallel import concatenated, constant_weights, require_mergeable
 from workbench.rewrite.core.guards import (
     is_same_axis,
     is_same_shape,

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from workbench.errors import counted
 from workbench.external.difference import difference
+from workbench.inference.bound_shapes import bytes_of_value
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.pipeline.repeat import Repeat
 from workbench.rewrite import Exactness, History, Step
-from workbench.rewrite.analyses.parallel import bytes_of_value
 from workbench.rewrite.core.rule import AppliedRewrite
 
 SHORT = {

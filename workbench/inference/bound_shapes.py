@@ -17,6 +17,18 @@ def bound_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
     return None if rank is None else shape_of_rank(graph, value, rank)
 
 
+def bound_type(graph: Graph, value: str) -> TensorType | None:
+    """The value's type, with symbolic dims bound where their sizes are known; None if unknown."""
+    type_, shape = graph.tensor_type(value), bound_shape(graph, value)
+    return type_ if type_ is None or shape is None else type_.with_shape(shape)
+
+
+def bytes_of_value(graph: Graph, value: str) -> int | None:
+    """The value's size in bytes with symbolic dims bound; None if unknown."""
+    type_ = bound_type(graph, value)
+    return None if type_ is None else type_.bytes
+
+
 def shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
     """The bound shape of a value of this rank; None if a size is unknown."""
     known = _known_shape(graph, value, rank)

@@ -14,7 +14,7 @@ import onnx_ir
 
 from workbench.errors import printable
 from workbench.fusion.opened_groups import OpenedGroups
-from workbench.inference.bound_shapes import bound_shape
+from workbench.inference.bound_shapes import bound_shape, bound_type, bytes_of_value
 from workbench.ir import AttrRef, Graph, Node, constant_type
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.layout.profile import Profile
@@ -28,7 +28,7 @@ from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import Lineage, constant_events, lives
 from workbench.view.memory_order import MemoryOrder, caption, drawing, memory_order
 from workbench.view.node_origin import Section, origin_sections
-from workbench.view.node_rows import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
+from workbench.view.node_rows import contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
 from workbench.view.quantization import quantization_rows
 from workbench.view.why_not import PassReason
 
@@ -168,7 +168,7 @@ def inspect_group(groups: OpenedGroups, path: str, members: Iterable[str]) -> di
     if not nodes:
         return _content(id_, title, "None of its nodes is in the graph at this moment.", [])
     flops = [flops_of(graph, node) for node in nodes]
-    written = [bytes_of(graph, value) for node in nodes for value in node.outputs if value]
+    written = [bytes_of_value(graph, value) for node in nodes for value in node.outputs if value]
     read = dict.fromkeys(value for node in nodes for value in node.operands)
     constants = [graph.constants[value] for value in read if value in graph.constants]
     inside = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from workbench.inference.bound_shapes import bound_shape
+from workbench.inference.bound_shapes import bound_type, bytes_of_value
 from workbench.ir import Constant, Graph, Node, TensorType, constant_shape
 from workbench.ir.function_calls import function_key
 from workbench.ir.permutation import perm_of
@@ -46,8 +46,8 @@ def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list
 def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
     """FLOPs, bytes read and written, FLOPs per byte; of a Transpose also what it moves. Symbolic dims are bound."""
     flops = flops_of(graph, node)
-    read = known_sum(bytes_of(graph, value) for value in node.operands)
-    written = known_sum(bytes_of(graph, value) for value in node.outputs if value)
+    read = known_sum(bytes_of_value(graph, value) for value in node.operands)
+    written = known_sum(bytes_of_value(graph, value) for value in node.outputs if value)
     rows = [
         ["FLOPs", _count_text(flops)],
         ["bytes read", _count_text(read)],
@@ -81,19 +81,6 @@ def flops_of(graph: Graph, node: Node) -> int | None:
     if contract is None:
         return None
     return contract.count_flops(node, _types(graph, node.inputs), _types(graph, node.outputs))
-
-
-def bytes_of(graph: Graph, value: str) -> int | None:
-    """The value's size in bytes with symbolic dims bound; None if unknown."""
-    type_ = bound_type(graph, value)
-    return None if type_ is None else type_.bytes
-
-
-def bound_type(graph: Graph, value: str) -> TensorType | None:
-    """The value's type, with symbolic dims bound where their sizes are known; None if unknown."""
-    type_ = graph.tensor_type(value)
-    shape = bound_shape(graph, value)
-    return type_ if type_ is None or shape is None else type_.with_shape(shape)
 
 
 def numbers_in(constants: Iterable[Constant]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from workbench.inference.bound_shapes import bound_shape
+from workbench.inference.bound_shapes import bytes_of_value
 from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape, constant_type, lazy_constant
 from workbench.rewrite.core.rule import NoMatch
 
@@ -116,12 +116,6 @@ def concatenated(weights: Sequence[Constant], axis: int) -> Constant:
     return lazy_constant(
         lambda: np.concatenate([weight.numpy() for weight in weights], axis), weights[0].dtype, tuple(shape)
     )
-
-
-def bytes_of_value(graph: Graph, value: str) -> int | None:
-    """The size of the value with its dims bound; None if it is not known."""
-    type_, shape = graph.tensor_type(value), bound_shape(graph, value)
-    return None if type_ is None or shape is None else type_.with_shape(shape).bytes
 
 
 def merge_sentence(graph: Graph, merged: Sequence[Node], counts: Sequence[int], kernels: str) -> str:

@@ -17,7 +17,7 @@ from workbench.run.profiling.caches import flusher
 from workbench.run.profiling.profile_result import DeviceKernel, Kernel, MeasuredStreams, Memory, OperatorRun
 from workbench.run.profiling.progress import StageCallback
 from workbench.run.tolerances import Tolerance
-from workbench.run.worker.failures import BackendError, TaskError
+from workbench.run.worker.failures import BackendError, in_stage
 from workbench.run.worker.tensors import load_tensors
 from workbench.support.optional_torch import need_torch
 
@@ -68,10 +68,10 @@ class LocalBackend:
         file = variant["inputs"]
         if file not in self._inputs:
             self._inputs[file] = load_tensors(file)
-        open_model = run_stage(lambda: self._opener(variant, on_stage))
+        open_model = in_stage("run", lambda: self._opener(variant, on_stage))
         start = time.perf_counter()
-        model = run_stage(open_model)
-        run_stage(model.outputs)
+        model = in_stage("run", open_model)
+        in_stage("run", model.outputs)
         seconds = time.perf_counter() - start
         self._opened[variant["label"]] = model
         return {"first_result_s": seconds, "error": self._error(model, variant)}
@@ -90,8 +90,8 @@ class LocalBackend:
         if cold:
             self._flush_cache()
         else:
-            run_stage(run)
-        result = run_stage(run)
+            in_stage("run", run)
+        result = in_stage("run", run)
         wait_for_sleep()
         value: float = result
         return value
@@ -102,13 +102,13 @@ class LocalBackend:
         operators: whether to time operators and kernels; if not, the lists are empty.
         """
         model = self._opened[label]
-        memory, operators_timed = run_stage(model.memory), run_stage(model.operators) if operators else []
+        memory, operators_timed = in_stage("run", model.memory), in_stage("run", model.operators) if operators else []
         return {
             "memory": asdict(memory),
             "operators": [asdict(operator) for operator in operators_timed],
             "fallbacks": dict(model.fallbacks),
             "kernels": [asdict(kernel) for kernel in model.kernels],
-            "device_kernels": [asdict(kernel) for kernel in run_stage(model.device_kernels)] if operators else [],
+            "device_kernels": [asdict(kernel) for kernel in in_stage("run", model.device_kernels)] if operators else [],
             "lanes": None if model.streams is None else asdict(model.streams),
         }
 
@@ -136,7 +136,7 @@ class LocalBackend:
         if self._reference is None:
             return None
         run_outputs = partial(self._first_outputs, variant) if variant["seeded"] else model.outputs
-        outputs = in_forms(run_stage(run_outputs), variant["forms"])
+        outputs = in_forms(in_stage("run", run_outputs), variant["forms"])
         allowed = {name: Tolerance(**fields) for name, fields in variant["tolerances"].items()}
         result = asdict(compare(load_tensors(self._reference), outputs, allowed))
         return {key: value for key, value in result.items() if key != "outputs"}
@@ -149,13 +149,3 @@ class LocalBackend:
 
         session = open_session(variant["seeded"], "all", device=self._device, memory_limit=self._limit)
         return run_session(session, self._inputs[variant["inputs"]])
-
-
-def run_stage(function: Callable[[], Any]) -> Any:
-    """The function's result. Raises TaskError of stage "run" for any error but a TaskError, which passes."""
-    try:
-        return function()
-    except TaskError:
-        raise
-    except Exception as error:
-        raise TaskError(error, "run") from error

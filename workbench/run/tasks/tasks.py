@@ -19,7 +19,7 @@ from workbench.run.tasks.tool_tasks import convert_by_tool, same_values
 from workbench.run.tasks.value_tasks import compare_values, record_values
 from workbench.run.torch.executor.opening import check_device, open_executor
 from workbench.run.torch.packaging import write_package
-from workbench.run.worker.failures import EVALUATOR, BackendError, TaskError, reason_of
+from workbench.run.worker.failures import EVALUATOR, BackendError, TaskError, in_stage, reason_of
 from workbench.run.worker.machine import devices, versions
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
@@ -40,7 +40,7 @@ def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
         open_one = fresh_session if request["anew"] else session_of
         run, by = _opened(request["model"], partial(open_one, request["model"], request["level"]))
     start = time.perf_counter()
-    results = _run(run, inputs)
+    results = in_stage("run", partial(run, inputs))
     seconds = time.perf_counter() - start
     save_tensors(request["outputs"], results)
     return {"seconds": seconds, "fallbacks": dict(fallbacks), "by": by}
@@ -58,7 +58,8 @@ def _parts(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
         report({"stage": request["stage"], "done": number, "total": len(parts)})
         run, _ = _opened(part["model"], partial(fresh_session, part["model"], "disabled"))
         read = set(part["read"])
-        values |= _run(run, {name: values[name] for name in values if name in read or name.rpartition("[")[0] in read})
+        inputs = {name: values[name] for name in values if name in read or name.rpartition("[")[0] in read}
+        values |= in_stage("run", partial(run, inputs))
         for name in part["spent"]:
             values.pop(name, None)
     save_tensors(request["outputs"], {name: values[name] for name in request["results"]})
@@ -82,15 +83,6 @@ def _by_reference(model: str, by: str, tensors: _Tensors) -> _Tensors:
         return run_by_reference(model, tensors)
     except Exception as error:
         raise TaskError(BackendError(f"The run failed in {by}: {reason_of(error)}."), EVALUATOR) from error
-
-
-def _run(run: Callable[[_Tensors], _Tensors], inputs: _Tensors) -> _Tensors:
-    try:
-        return run(inputs)
-    except TaskError:
-        raise
-    except Exception as error:
-        raise TaskError(error, "run") from error
 
 
 def _devices(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:

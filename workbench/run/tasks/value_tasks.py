@@ -14,7 +14,7 @@ from workbench.run.inner_values.rounding import Values, holds_floats
 from workbench.run.inner_values.structure import CommonNodes, ModelStructure
 from workbench.run.onnxruntime.sessions import run_session
 from workbench.run.tolerances import Tolerance
-from workbench.run.worker.failures import TaskError
+from workbench.run.worker.failures import TaskError, in_stage
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
 _Report = Callable[[dict[str, Any]], None]
@@ -208,21 +208,11 @@ def _is_judged(array: np.ndarray) -> bool:
 
 
 def _open(model: str, values: Sequence[str]) -> Any:
-    try:
-        return session_with_values(model, values)
-    except TaskError:
-        raise
-    except Exception as error:
-        raise TaskError(error, "load") from error
+    return in_stage("load", lambda: session_with_values(model, values))
 
 
 def _run(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    try:
-        return run_session(session, inputs)
-    except TaskError:
-        raise
-    except Exception as error:
-        raise TaskError(error, "run") from error
+    return in_stage("run", lambda: run_session(session, inputs))
 
 
 def _without(tensors: Values, values: Sequence[str]) -> dict[str, np.ndarray]:

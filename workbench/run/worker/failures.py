@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 from workbench.errors import UserError
 from workbench.run.worker.memory import available_bytes, in_gigabytes
@@ -24,6 +26,7 @@ _OTHER_SIZE = re.compile(
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\((\d+)\) node with name '(.*?)'")
 _NEW_OPSET = re.compile(r"Opset (\d+) is under development.* domain (\S+) is till opset (\d+)", re.S)
 
+_T = TypeVar("_T")
 
 EVALUATOR = "evaluator"  # the stage of a failure in ONNX's own evaluator, which may be the evaluator's
 NODE_FAILED = " does not run: "  # between a node and the reason, if a run failed in it
@@ -36,6 +39,16 @@ class TaskError(Exception):
         super().__init__(str(cause))
         self.cause = cause
         self.stage = stage
+
+
+def in_stage(stage: str, function: Callable[[], _T]) -> _T:
+    """The function's result. Raises TaskError of that stage for any error but a TaskError, which passes."""
+    try:
+        return function()
+    except TaskError:
+        raise
+    except Exception as error:
+        raise TaskError(error, stage) from error
 
 
 def stage_of(error: BaseException) -> str:
