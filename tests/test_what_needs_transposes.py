@@ -69,3 +69,31 @@ def test_the_inspector_says_it():
     content = inspect_element(history, last, None, name, target=load_profile("cuda"))
     section = next(one for one in content["sections"] if one["title"] == "What needs it")
     assert section["text"] == sentences(history.graph, "cuda")[name]
+
+
+def test_an_operand_with_other_axes_says_nothing():
+    """The bias of an Add and the end of a Slice have other axes than the image."""
+    graph = typed(
+        """g (float[1,4,4,2] x, float[2] b, int64[1] n) => (float[m,2,4,4] y) <int64[1] zero = {0}> {
+            f = Transpose<perm=[0,3,1,2]>(x)
+            r = Relu(f)
+            s = Slice(r, zero, n)
+            t = Transpose<perm=[0,2,3,1]>(s)
+            u = Add(b, t)
+            y = Transpose<perm=[0,3,1,2]>(u)
+        }"""
+    )
+    said = sentences(graph, "cuda")
+    assert "'b'" not in said["Transpose_y"] and "'n'" not in said["Transpose_t"]
+    assert said["Transpose_t"].startswith("Above it, Transpose 'Transpose_f' permutes again")
+
+
+def test_a_demand_is_of_images_and_not_of_weights():
+    graph = typed(
+        """g (float[1,2,4,4] x, float[1,1,2,3] w) => (float[1,3,4,4] y) {
+            t = Transpose<perm=[3,2,0,1]>(w)
+            y = Conv(x, t)
+        }"""
+    )
+    (said,) = sentences(graph, "cuda").values()
+    assert "must run in" not in said and "Conv 'Conv_y' runs in OIHW" in said

@@ -10,6 +10,7 @@ from html import escape
 from workbench.errors import counted
 from workbench.explanations.digest import Digest, change_digest
 from workbench.explanations.digest_text import digest_html, digest_markdown
+from workbench.explanations.summary import Summary
 from workbench.explanations.time_changes import (
     NAMES_OF_BACKENDS,
     TimeChange,
@@ -18,8 +19,6 @@ from workbench.explanations.time_changes import (
     changes_by_operator,
     changes_by_pass,
 )
-from workbench.ir import Graph
-from workbench.metrics import measurements_of
 from workbench.opsets.written import at_written_opset
 from workbench.rewrite import History
 from workbench.rewrite.core.history import StepVerdict
@@ -110,14 +109,14 @@ def gain_of(history: History, measurement: Measurement | None = None) -> Gain:
 
 
 def figures_of_files(
-    before: Graph, after: Graph, verdict: StepVerdict | None, measurement: Measurement | None
+    before: Summary, after: Summary, verdict: StepVerdict | None, measurement: Measurement | None
 ) -> tuple[Figure, ...]:
     """One file beside another. verdict, measurement: None before they are known; the labels are BEFORE and AFTER."""
     counts = [
-        _counts_figure("nodes", len(before), len(after)),
-        _counts_figure("transposes", *(measurements_of(graph)["transposes"] or 0 for graph in (before, after))),
+        _counts_figure("nodes", before.nodes, after.nodes),
+        _counts_figure("transposes", before.transposes, after.transposes),
     ]
-    first, last = (sum(constant.nbytes for constant in graph.constants.values()) for graph in (before, after))
+    first, last = before.weight_bytes, after.weight_bytes
     weights = Figure(
         "weights", f"{first / 1e6:,.2f} → {last / 1e6:,.2f} MB", "", None if first == last else last < first
     )

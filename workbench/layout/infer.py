@@ -169,7 +169,7 @@ def _propagate(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[st
     if layout_of(node).kind not in ("agnostic", "remapped"):
         return
     yield from _through_dropped_axes(graph, node, layouts)
-    tied = _same_axes(graph, node)
+    tied = values_of_same_axes(graph, node)
     known = next((layouts[v] for v in tied if v in layouts), None)
     if known is None:
         return
@@ -225,7 +225,7 @@ def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> 
         yield result
 
 
-def _same_axes(graph: Graph, node: Node) -> tuple[str, ...]:
+def values_of_same_axes(graph: Graph, node: Node) -> tuple[str, ...]:
     """Computed operands and results with the same axes: those of the result's rank."""
     rank = graph.rank_of(node.outputs[0])
     if rank is None or rank != max((graph.rank_of(v) or 0 for v in node.inputs if v), default=0):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.ir import Graph, Node
-from workbench.layout.infer import TENSOR
+from workbench.layout.infer import TENSOR, is_cnn, values_of_same_axes
 from workbench.layout.profile import Profile
 from workbench.metrics.transpose_cost import elements, moved_by_node
 from workbench.ops.channels_last import plain_op
@@ -61,7 +61,7 @@ def _sources(graph: Graph, value: str, layouts: Mapping[str, str], target: Profi
     if producer is None:  # a constant, which is stored in any order
         return None, ()
     fixed = _fixed_by(producer, layouts, value, target)
-    return fixed, () if fixed is not None else producer.inputs
+    return fixed, () if fixed is not None else _tied(graph, producer, value, producer.inputs)
 
 
 def _readers(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> _Found:
@@ -69,13 +69,21 @@ def _readers(graph: Graph, value: str, layouts: Mapping[str, str], target: Profi
         return _Fixed(f"'{value}' is an output of the model{_in_layout(layouts, value)}", True), ()
     users = graph.users(value)
     fixed = next((one for user in users if (one := _fixed_by(user, layouts, value, target)) is not None), None)
-    return fixed, () if fixed is not None else [output for user in users for output in user.outputs]
+    if fixed is not None:
+        return fixed, ()
+    return None, [output for user in users for output in _tied(graph, user, value, user.outputs)]
+
+
+def _tied(graph: Graph, node: Node, value: str, ends: Sequence[str]) -> list[str]:
+    """Those of the node's operands or results that have the axes of the value, in its order."""
+    tied = values_of_same_axes(graph, node)
+    return [end for end in ends if end in tied] if value in tied else []
 
 
 def _fixed_by(node: Node, layouts: Mapping[str, str], value: str, target: Profile) -> _Fixed | None:
     """Why the node has the value in its order; None if it follows its operands."""
     demanded = target.required_layouts.get(plain_op(node))
-    if demanded is not None:
+    if demanded is not None and is_cnn(layouts.get(value, TENSOR)):  # not of its weights
         return _Fixed(f"{node} must run in {demanded} on '{target.name}'", True)
     if node.op == "Transpose":
         return _Fixed(f"{node} permutes again", False)

@@ -44,7 +44,7 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
         )
 
     shown = cached_view(opened, ("history", spec, id(history)), make)
-    shown.show_costs(*costs_of(opened.records.get(spec)))
+    _show_measured(shown, opened.records.get(spec))
     shown.send_verdicts(history)
     return shown
 
@@ -123,7 +123,7 @@ def shown_whole(opened: Opened, history: History, spec: Spec) -> Shown:
     sentence = f"{counted(sum(len(step.rewrites) for step in history.steps), 'rewrite')} of all passes"
     titles, profile = ("original", "result"), effective_profile(history, spec.profile)
     shown = shown_pair(opened, key, moment, titles, sentence, profile)
-    shown.show_costs(*costs_of(opened.records.get(spec)))
+    _show_measured(shown, opened.records.get(spec))
     return shown
 
 
@@ -158,6 +158,13 @@ def _placer(opened: Opened, first: Graph, last: Graph) -> AskProviders:
         return before, before if first is last else onnxruntime_placement(last, worker, device)
 
     return place
+
+
+def _show_measured(shown: Shown, measured: MeasuredHere | None) -> None:
+    """Show the costs of a measurement, unless the view shows them already."""
+    if shown.measured is not measured:
+        shown.show_costs(*costs_of(measured))
+        shown.measured = measured
 
 
 def costs_of(measured: MeasuredHere | None) -> tuple[CostsOfSides, str]:

@@ -117,6 +117,10 @@ class OtherModel:
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
     @cached_property
+    def summary(self) -> Summary:
+        return summarize(self.graph)
+
+    @cached_property
     def shown_names(self) -> dict[str, str]:
         """The names of nodes in `renamed_graph`, by those in `graph`."""
         names = ([node.name for node in graph.nodes] for graph in (self.graph, self.renamed_graph))

@@ -52,7 +52,7 @@ class Shown:
     at:       the step to go to. query: the query to search by, and search_result: the hits of the browser's last query.
     spans:    for each node that a query found, the moments at which it holds.
     show:     the box to select, and the boxes to keep visible; None before the first such request.
-    measured: the costs of the measurement that it shows.
+    measured: the measurement whose costs it shows.
     computed: numbers for nodes that the page computed, and the number of the request that brought them.
     packed:   the scene as text, and its id; None if it must be made again.
     """
@@ -69,7 +69,7 @@ class Shown:
     search_result: dict[str, Any] | None = None
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
     show: dict[str, Any] | None = None
-    measured: CostsOfSides = field(default_factory=lambda: ({}, {}))
+    measured: object = None
     computed: NodeNumbers | None = None
     computed_number: int = 0
     packed: tuple[str, str] | None = None
@@ -84,11 +84,9 @@ class Shown:
 
     def show_costs(self, costs: CostsOfSides, measured_in: str) -> None:
         """Show measured costs, without placing the graph again. measured_in: the backend."""
-        if costs == self.measured:
-            return
         asked = ({name: cost.provider for name, cost in side.items() if cost.provider} for side in self.view.costs)
         before, after = (with_providers(*pair) for pair in zip(costs, asked, strict=True))
-        self.measured, self.view.costs, self.view.measured_in = costs, (before, after), measured_in
+        self.view.costs, self.view.measured_in = (before, after), measured_in
         self.packed = None
 
     def forget_requests(self) -> None:

@@ -187,8 +187,7 @@ def linked_spec(opened: Opened) -> Spec | None:
     _apply_link()
     known, _ = profiles()
     profile = known[linked.target if linked.target in known else machine_target()]
-    mode = linked.mode if linked.mode in _MODES else DEFAULT_MODE
-    return Spec(_linked_pipeline(linked), profile, mode, opened.left_out, linked.grow, linked.keep)
+    return Spec(_linked_pipeline(linked), profile, _mode_of(linked), opened.left_out, linked.grow, linked.keep)
 
 
 def write_settings(opened: Opened, spec: Spec) -> None:
@@ -248,7 +247,7 @@ def _apply_link() -> None:
     for key in st.session_state[PASS_ORDER]:
         st.session_state[f"on_{key}"] = key in rows.keys
     st.session_state["target"] = linked.target
-    st.session_state["mode"] = linked.mode if linked.mode in _MODES else DEFAULT_MODE
+    st.session_state["mode"] = _mode_of(linked)
     st.session_state[_GROW], st.session_state[_KEEP] = linked.grow, "\n".join(linked.keep)
     options_by_key = dict(rows.options)
     if rows.strategy is not None:
@@ -258,6 +257,10 @@ def _apply_link() -> None:
             st.session_state[f"option_{key}.{name}"] = value
     if refusal():
         st.rerun()  # so that the page says it at its top, where it stays
+
+
+def _mode_of(linked: LinkedPipeline) -> str:
+    return linked.mode if linked.mode in _MODES else DEFAULT_MODE
 
 
 def _report_unknown(linked: LinkedPipeline) -> None:

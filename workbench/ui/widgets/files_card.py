@@ -12,8 +12,7 @@ from workbench.ui.state.gains import FILES_JOB, measure_files
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, OtherModel, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.gain_card import LATENCY, Waiting, card, measuring_state, take_ended, watch_card
-from workbench.ui.widgets.progress import cancel_job
+from workbench.ui.widgets.gain_card import Waiting, card, take_ended, waiting_for_latency, watch_card
 from workbench.verification.files import compare_files
 
 _VERDICT_JOB = "verdict_of_files"  # key of a job
@@ -43,7 +42,7 @@ def files_card(opened: Opened, other: OtherModel) -> Any:
 
 
 def _figures(opened: Opened, other: OtherModel) -> tuple[Figure, ...]:
-    return figures_of_files(opened.graph, other.graph, other.verdict, other.measured)
+    return figures_of_files(opened.summary, other.summary, other.verdict, other.measured)
 
 
 def _compare(opened: Opened, other: OtherModel) -> None:
@@ -78,11 +77,4 @@ def _waiting_for(opened: Opened) -> Waiting | None:
             lambda: opened.jobs.cancel(_VERDICT_JOB),
             lambda: comparing.is_done(within_s=0),
         )
-    if measuring is not None:
-        return Waiting(
-            LATENCY,
-            lambda: measuring_state(measuring),
-            lambda: cancel_job(opened.jobs, FILES_JOB),
-            lambda: measuring.is_done(within_s=0),
-        )
-    return None
+    return None if measuring is None else waiting_for_latency(opened, FILES_JOB, measuring)

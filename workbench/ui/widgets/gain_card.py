@@ -72,12 +72,7 @@ def gain_card(opened: Opened, history: History, how: str, *, measures: bool = Tr
 def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is_ready: bool) -> Waiting | None:
     """What the card waits for: its measurement, or first the comparison with the original; None for nothing."""
     if running is not None:
-        return Waiting(
-            LATENCY,
-            lambda: measuring_state(running),
-            lambda: cancel_job(opened.jobs, JOB),
-            lambda: running.is_done(within_s=0),
-        )
+        return waiting_for_latency(opened, JOB, running)
     checking = opened.checking
     if is_ready or history.failed is not None or checking is None or checking.is_done:
         return None
@@ -91,7 +86,17 @@ def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is
     )
 
 
-def measuring_state(job: Job[None]) -> tuple[str, str]:
+def waiting_for_latency(opened: Opened, key: str, job: Job[None]) -> Waiting:
+    """Waiting for the job of that key, which measures the latency."""
+    return Waiting(
+        LATENCY,
+        lambda: _measuring_state(job),
+        lambda: cancel_job(opened.jobs, key),
+        lambda: job.is_done(within_s=0),
+    )
+
+
+def _measuring_state(job: Job[None]) -> tuple[str, str]:
     """ "waiting", "waiting for its turn, 1 job before it on cpu: Tuning x (12 s)" """
     message, share = job.last_report
     now = time.monotonic()

@@ -17,6 +17,7 @@ from workbench.ui.widgets.tables import table
 
 STEP = "step"  # key in the session: the chosen step's number
 VIEW = "view"  # key in the session: which view of a step is drawn
+_STEPS_OF = "steps_of"  # key in the session: the model and the pipeline whose step is chosen
 WHOLE = "whole"  # key in the session: whether the original and the result are shown instead of a step
 _LIST = "step_list"  # key in the session: the step that is chosen in the list
 _MOMENT = "moment_"  # prefix of the keys of sliders
@@ -58,11 +59,11 @@ def is_whole() -> bool:
 
 def choose_default_step(opened: Opened, history: History) -> None:
     """Choose the last notable step if the list of steps is new."""
-    if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
+    if st.session_state.get(_STEPS_OF) != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
         st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if _is_notable(step) or not i)
         for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
             del st.session_state[key]  # a new list is shown with all rewrites done
-        st.session_state["steps_of"] = (opened.number, opened.spec)  # last: see `stepped_to`
+        st.session_state[_STEPS_OF] = (opened.number, opened.spec)  # last: see `stepped_to`
 
 
 def step_list(opened: Opened, history: History) -> None:
@@ -150,7 +151,7 @@ def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
     st.session_state[_STEPPING] = True
     index, rewrites = min(moment[0], len(history) - 1), moment[1]
     if reported is None:  # else `choose_default_step` would replace the link's moment
-        st.session_state["steps_of"] = (opened.number, opened.spec)
+        st.session_state[_STEPS_OF] = (opened.number, opened.spec)
     total = len(history[index].rewrites)
     _set(opened, index, total if rewrites is None else min(rewrites, total))
     st.session_state[_REPORTED] = chosen_moment(opened, history)
@@ -268,5 +269,5 @@ def go_to_node(opened: Opened, history: History, index: int, node: str) -> None:
 def _set(opened: Opened, index: int, rewrites: int) -> None:
     st.session_state[WHOLE] = False
     st.session_state[STEP] = index
-    st.session_state["steps_of"] = (opened.number, opened.spec)  # also if Optimize was not drawn yet
+    st.session_state[_STEPS_OF] = (opened.number, opened.spec)  # also if Optimize was not drawn yet
     st.session_state[_moment_key(opened, index)] = rewrites
