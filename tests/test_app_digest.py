@@ -51,3 +51,18 @@ def test_the_order_by_step_stays_while_steps_are_chosen():
     first = next(index for index, step in enumerate(history(at).steps) if step.changed)
     fine(at.radio(key="step_list").set_value(first).run())
     assert at.segmented_control(key="digest_order").value == "By step" and at.session_state["step"] == first
+
+
+def test_titles_are_literal_in_the_list_and_in_the_field():
+    """A list of choices renders Markdown, a field does not."""
+    at = optimize()
+    fine(at.radio(key="goal").set_value("hardware").run())
+    fine(at.segmented_control(key="digest_order").set_value("By step").run())
+    titles = {option.replace("\\", "") for option in at.radio(key="step_list").options}
+    assert any(title.startswith("Layout: proven minimum") for title in titles)
+    fine(at.radio(key="step_list").set_value(at.session_state["step"]).run())
+    at.session_state["view"] = "Text"
+    fine(at.run())
+    (field,) = (one for one in at.selectbox if one.label == "Step shown")
+    assert any("Layout: proven minimum" in option for option in field.options)
+    assert not any("\\" in option for option in field.options)

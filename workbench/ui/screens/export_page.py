@@ -60,7 +60,7 @@ def export_page(optimize: Any) -> None:
     history, spec = opened.history, opened.spec
     form, certified, device = AS_NEEDED, False, None
     how = chosen_verification()
-    card = st.container(key="card_place")
+    card = st.container(key="place_of_card")
     left, right = st.columns([1, 1], gap="large")
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
         _compare(opened, history)

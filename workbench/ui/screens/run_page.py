@@ -40,7 +40,7 @@ def run_page(optimize: Any = None) -> None:
     top = st.empty()
     with top:
         header(opened)
-    card = st.container(key="card_place")
+    card = st.container(key="place_of_card")
     result = devices_here()
     if result is None:
         return

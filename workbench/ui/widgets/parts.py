@@ -78,7 +78,7 @@ _STYLE = """<style>
 .wb-kind em.own {background: palegoldenrod;}
 .wb-kind em.target {background: peachpuff; border-width: 2px;}
 .wb-kind em.tensor {background: lightgrey; border-style: dotted;}
-.st-key-card_place {min-height: 3.1rem;}
+.st-key-place_of_card {min-height: 3.1rem;}
 .st-key-gain_card {flex-wrap: nowrap;}
 .st-key-gain_card > [data-testid="stElementContainer"]:has(.wb-card) {min-width: 0;}
 [data-testid="stRadioGroup"] > div:has(> [data-testid="stRadioCaption"]) {position: relative;}

@@ -84,7 +84,7 @@ def step_list(opened: Opened, history: History) -> None:
         index=None,
         key=_LIST,
         label_visibility="collapsed",
-        format_func=lambda index: _step_text(index, history),
+        format_func=lambda index: markdown_escaped(_step_text(index, history)),
         on_change=choose,
     )
 
@@ -97,7 +97,7 @@ def _step_text(index: int, history: History) -> str:
         return f"As loaded {step.after.text('nodes')}{failure}"
     nodes = (step.after["nodes"] or 0) - (step.before["nodes"] or 0)
     changes = f" {nodes:+,}" if nodes else ("" if step.changed else " (no changes)")
-    return f"{markdown_escaped(step.title)}{changes}{failure}"
+    return f"{step.title}{changes}{failure}"
 
 
 def step_table(opened: Opened, history: History, height: int) -> None:
