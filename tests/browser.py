@@ -381,6 +381,15 @@ class GraphView:
         self.page.wait_for_function(VIEW_AT_REST, arg=calm, polling=POLL_MS)
         return self
 
+    def open_all(self) -> GraphView:
+        """Open every group, as the tests of single nodes need it."""
+        if any(self.box(id_) and not self.box(id_)["open"] for id_ in self.boxes if id_.startswith("group:")):
+            self.ask("hook => hook.openAll()")
+            self.wait("hook => hook.boxes().every(id => !id.startsWith('group:') || hook.box(id).open)")
+            self.rest()
+            self.press("Space")  # the whole again
+        return self.rest()
+
     def goto_node(self, query: str) -> None:
         """Find it, and go to the first hit."""
         settle(self.page)

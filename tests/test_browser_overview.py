@@ -1,4 +1,4 @@
-"""The whole graph at first sight: its share of the screen, regions that open by zooming, bars that lead to their nodes."""
+"""The whole graph at first sight: its share of the screen, boxes that open where they are, bars that lead to nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NARROW = FOLDER / "resnet50_narrow.onnx"
 MIN_SHARE = 0.6  # of the height of the screen, for the panes
 SHARES = {"": 0.55, "memory": 0.45, "layouts": 0.55, "lanes": 0.6, "extract": 0.6}  # by page, beside tables and forms
-FEW, MANY = 8, 40  # shapes at first sight
+FEW, MANY = 5, 30  # boxes at first sight, inputs and outputs among them
+LETTERS = 11  # px of height, at least
 
 
 def optimized(page, app, model: Path, **more: str) -> GraphView:
@@ -69,42 +70,68 @@ def test_on_a_phone_the_graph_is_in_the_first_screen_or_one_touch_away(browser, 
         )
 
 
-def shapes(view: GraphView) -> int:
-    return len(view.ask("hook => [...hook.drawn(), ...hook.regions()]"))
-
-
 @pytest.mark.parametrize(
     "stem", ["basic_pitch_nmp", "bert_12l_raw", "open_nsfw_resnet", "ppocrv4_det", "ppocrv4_rec", "unet_sd15_raw"]
 )
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
-def test_a_real_model_is_few_shapes_at_first_sight(tab, app, stem):
+def test_a_real_model_is_few_boxes_whose_names_can_be_read(tab, app, stem):
     view = optimized(tab, app, CORPUS / f"{stem}.onnx")
-    assert FEW <= shapes(view) <= MANY
-    assert len(view.ask("hook => hook.regions()")) >= 5
-    assert len(view.boxes) > 5 * shapes(view), "what is inside is there for a zoom"
+    assert FEW <= len(view.ask("hook => hook.drawn()")) <= MANY
+    groups = [box for box in view.ask("hook => hook.boxes()") if box.startswith("group:")]
+    closed = [group for group in groups if not view.box(group).get("open")]
+    assert len(closed) >= 3
+    for group in closed:
+        box = view.box(group)
+        assert box["w"] >= 70 and box["h"] >= 2 * LETTERS, f"{group} has no room for its name and its shape"
 
 
-def test_a_region_opens_by_zooming_and_closes_again_where_it_was(tab, app):
+def closed_group(view: GraphView) -> str:
+    groups = [box for box in view.ask("hook => hook.boxes()") if box.startswith("group:bottleneck")]
+    return next(group for group in groups if not view.box(group).get("open"))
+
+
+def test_a_group_opens_where_it_is_by_a_double_click_and_stays_open(tab, app):
     view = optimized(tab, app, NARROW)
-    region = view.ask(
-        "hook => hook.regions().map(id => [hook.box(id), id]).sort(([a], [b]) => b.w * b.h - a.w * a.h)[0][1]"
-    )
-    before = view.box(region)
+    group = closed_group(view)
+    before = view.box(group)
     tab.mouse.dblclick(before["x"] + before["w"] / 2, before["y"] + before["h"] / 2)
-    view.wait(f"hook => !hook.regions().includes({json.dumps(region)})")
-    assert view.state["zoom"] > 0.2
-    assert view.state["selected"] == region
-    view.press("Space")
-    view.wait(f"hook => hook.regions().includes({json.dumps(region)})")
-    after = view.rest().box(region)
+    view.wait(f"hook => hook.box({json.dumps(group)}).open")
+    assert view.rest().state["selected"] == group
     stage = view.canvas.bounding_box()
+    opened = view.box(group)
+    assert stage["x"] <= opened["x"] and stage["y"] <= opened["y"], "its upper left corner is in sight"
+    view.press("Space")
+    after = view.rest().box(group)
+    assert after["open"]
     assert stage["x"] <= after["x"] and after["x"] + after["w"] <= stage["x"] + stage["width"]
 
 
-def test_a_rewrite_is_zoomed_to_and_can_be_read(tab, app):
+def test_a_group_opens_once_it_is_zoomed_in_to(tab, app):
+    view = optimized(tab, app, NARROW)
+    group = closed_group(view)
+    box = view.box(group)
+    tab.mouse.move(box["x"] + box["w"] / 2, box["y"] + box["h"] / 2)
+    tab.keyboard.down("Control")
+    for _ in range(4):
+        tab.mouse.wheel(0, -120)
+    tab.keyboard.up("Control")
+    view.wait(f"hook => hook.box({json.dumps(group)}).open")
+
+
+def test_a_colouring_shows_on_closed_groups_too(tab, app):
+    view = optimized(tab, app, NARROW)
+    before = view.canvas.screenshot()
+    tab.get_by_label("Colour by").select_option(label="Operator category")
+    view.wait("hook => hook.state().colouring === 'category'")
+    assert view.rest().canvas.screenshot() != before
+
+
+def test_a_rewrite_in_a_closed_group_is_shown_and_can_be_read(tab, app):
     view = optimized(tab, app, NARROW, passes="fold_batchnorm", step="1")
-    assert view.state["zoom"] < 0.45
+    assert not any(id_ == "n171" for id_ in view.boxes)
     view.press("ArrowLeft")
+    view.wait("hook => hook.framed().length && hook.framed().every(id => !id.startsWith('group:'))")
+    view.rest()
     assert view.state["zoom"] >= 0.45
     framed = view.ask("hook => hook.framed()")
     assert framed and view.box(framed[0])["visible"]

@@ -38,11 +38,11 @@ AT_FIRST = {"step": 2, "panes": 2, "compare": "step", "colouring": "layout", "ho
 
 
 def opened(page, app, model: str, passes: str = GREEDY, target: str = "cuda", **more) -> GraphView:
-    """The page Optimize by a link that names model and passes."""
+    """The page Optimize by a link that names model and passes, with all groups open."""
     words = "&".join(f"{key}={value}" for key, value in more.items())
     page.goto(f"{app[0]}/optimize?model={model}&passes={passes}&target={target}&step={passes.count(',') + 1}&{words}")
     settle(page)
-    return GraphView(page).rest()
+    return GraphView(page).rest().open_all()
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ function nested() {
     width: 2000,
     height: 2000,
     boxes: [
-      box("group:outer", 1000, 1000, { kind: "group", open: true, title: "outer", w: 1800, h: 1800, n: 2, mix: [1, 1, 0], inner: [] }),
-      box("group:inner", 800, 900, { kind: "group", open: true, title: "inner", up: 0, w: 1000, h: 800, n: 1, mix: [1, 0, 0], inner: [[0, 1, 0, 0]] }),
+      box("group:outer", 1000, 1000, { kind: "group", open: true, title: "outer", w: 1800, h: 1800, still: [[0, 1], [1, 1]], inner: [] }),
+      box("group:inner", 800, 900, { kind: "group", open: true, title: "inner", up: 0, w: 1000, h: 800, still: [[0, 1]], inner: [[0, 1, 0, 0]] }),
       box("a", 800, 900, { up: 1 }),
       box("b", 1500, 1700, { up: 0 }),
     ],
@@ -89,9 +89,9 @@ test("a region opens at a larger zoom than that at which it closed", () => {
 });
 
 test("a group opens when each group in it has room", () => {
-  const inner = (/** @type {number} */ number) => box(`group:${number}`, 300 * number + 100, 300, { kind: "group", open: false, up: 0, w: 200, h: 200, n: 4, mix: [4, 0, 0], inner: [] });
+  const inner = (/** @type {number} */ number) => box(`group:${number}`, 300 * number + 100, 300, { kind: "group", open: false, up: 0, w: 200, h: 200, still: [[0, 4]], inner: [] });
   const isOpenAt = (/** @type {number} */ zoom, /** @type {number} */ count, height = 2000) => {
-    const outer = box("group:outer", 1000, 500, { kind: "group", open: true, w: 2000, h: 1000, n: 9, mix: [9, 0, 0], inner: [] });
+    const outer = box("group:outer", 1000, 500, { kind: "group", open: true, w: 2000, h: 1000, still: [[0, 9]], inner: [] });
     return !seen(chain({ boxes: [outer, ...[...Array(count).keys()].map(inner)], edges: [], width: 2000, height }), zoom).regions.isRegion(0);
   };
   assert.deepEqual([isOpenAt(0.12, 1), isOpenAt(0.12, 6), isOpenAt(0.17, 6)], [true, false, true]);
@@ -117,20 +117,21 @@ test("titles do not cover each other nor regions, and stay visible when their gr
   assert.ok(titles[0].area.top >= 0 && titles[1].area.top >= titles[0].area.bottom);
 });
 
-test("a closed group says the same as a region, and a label is in the colour of its edge's mark", () => {
-  const inside = { kind: "group", title: "stage", w: 600, h: 240, n: 3, mix: [2, 1, 0], inner: [], same: "x3 identical" };
+test("a closed group says what a region says, the shape of its result, and how many it stands for; a label is in the colour of its edge's mark", () => {
+  const inside = { kind: "group", title: "stage", w: 600, h: 240, still: [[0, 2], [1, 1]], inner: [], same: "x3 identical" };
   const group = (/** @type {boolean} */ open) => chain({ boxes: [box("group:stage", 400, 400, { ...inside, open, v: [[0, 3, open ? -1 : 0]] }), box("a", 400, 800)], edges: [] });
   const [closed, open] = [painted(seen(group(false), 0.3)), painted(seen(group(true), 0.3))];
-  assert.deepEqual(closed.texts.map(([text]) => text), ["stage", "3 nodes", "x3 identical"]);
-  assert.deepEqual(closed.texts[0], open.texts[0]);
-  assert.deepEqual(closed.fills, open.fills);
+  assert.deepEqual(closed.texts.map(([text]) => text), ["stage \u00d73", "NCHW", "3 nodes"]);
+  assert.deepEqual(open.texts.map(([text]) => text), ["stage", "3 nodes", "x3 identical"]);
+  const fills = (/** @type {{ fills: string[] }} */ picture) => picture.fills.filter((fill) => fill === "khaki" || fill === "peach" || fill === "grey");
+  assert.deepEqual(fills(closed), fills(open));
   const labels = painted(seen(chain(), 1)).texts.filter(([text]) => text.startsWith("1x8"));
   assert.deepEqual(labels, [["1x8 NCHW", "green"]]);
 });
 
 test("nodes that change the layout have a label at the nearer border of their region, one for all of them", () => {
   const [nchw, nhwc] = [{ ...LOOK, x: "NCHW" }, { ...LOOK, x: "NHWC" }];
-  const inside = { kind: "group", open: true, title: "stage", w: 600, h: 600, n: 3, mix: [1, 1, 0], inner: [] };
+  const inside = { kind: "group", open: true, title: "stage", w: 600, h: 600, still: [[0, 1], [1, 1]], inner: [] };
   const boxes = [
     box("group:stage", 400, 400, { ...inside, v: [[0, 3, -1]] }), box("in:x", 400, 50, { kind: "input" }), box("const:w", 100, 50, { kind: "constant", v: [[0, 3, 1]] }),
     box("t", 300, 200, { up: 0, v: [[0, 3, 1]] }), box("u", 500, 220, { up: 0, v: [[0, 3, 1]] }), box("r", 400, 600, { up: 0, v: [[0, 1, 0], [1, 3, 1]] }),

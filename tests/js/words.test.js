@@ -91,7 +91,7 @@ test("open groups of DOT are clusters, and colours have six digits", () => {
   const text = dot(scene, 0, "us", () => "rgb(1, 32, 255)");
   assert.match(text, /subgraph cluster_0 \{\n {4}label="f"\n {4}b2 \[.*fillcolor="#0120ff"/);
   assert.ok(!text.includes("cluster_1"));
-  const closed = chain({ boxes: [box("group:g", 0, 0, { kind: "group", title: "g", n: 1, mix: [0, 1, 0] })], edges: [] });
+  const closed = chain({ boxes: [box("group:g", 0, 0, { kind: "group", title: "g", still: [[1, 1]] })], edges: [] });
   assert.match(dot(closed, 0), /label="g\\n1 node" tooltip="group:g" style=filled fillcolor="#FFDAB9"/);
   assert.match(dot(closed, 0, "pass"), /fillcolor="#ffffff"/);
 });

@@ -102,6 +102,10 @@ class Digest:
     layouts: frozenset[str]
     kinds: tuple[ChangeKind, ...]
 
+    def kind_at(self, step: int, rewrite: int) -> ChangeKind | None:
+        """The kind of the rewrite of that number in the step of that index; None if there is no such rewrite."""
+        return next((kind for kind in self.kinds if any(place[:2] == (step, rewrite) for place in kind.places)), None)
+
     @property
     def changes(self) -> int:
         return sum(len(kind.places) for kind in self.kinds)

@@ -24,23 +24,28 @@ def count_flops(graph: Graph) -> Flops:
 
     An operator with bodies (If, Loop, Scan) is of unknown cost: which of them run, and how often, depends on elements.
     """
+    by_node = flops_by_node(graph)
+    return Flops(sum(flops.known for flops in by_node.values()), sum(flops.unknown for flops in by_node.values()))
+
+
+def flops_by_node(graph: Graph) -> dict[str, Flops]:
+    """The FLOPs of each node, by its name, as `count_flops` counts them."""
     bound = bound_types(graph) if graph.dims else {}  # without symbols the graph's own types suffice
-    total = unknown = 0
+    results: dict[str, Flops] = {}
     for node in graph.nodes:
         contract = contract_of(node)
         function = graph.functions.get(function_key(node))
         if contract is None and function is not None:
-            inner = count_flops(function.graph)
-            total, unknown = total + inner.known, unknown + inner.unknown
+            results[node.name] = count_flops(function.graph)
             continue
         if contract is None or node.bodies:
-            unknown += 1
+            results[node.name] = Flops(0, 1)
             continue
         input_types = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.inputs]
         output_types = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.outputs]
         flops = contract.count_flops(node, input_types, output_types)
-        total, unknown = total + (flops or 0), unknown + (flops is None)
-    return Flops(total, unknown)
+        results[node.name] = Flops(flops or 0, int(flops is None))
+    return results
 
 
 METRIC = Metric(

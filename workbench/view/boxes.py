@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from bisect import insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from workbench.view import ids
+from workbench.view.block_names import OperatorKind, main_operators
 from workbench.view.border_styles import FOREVER
+from workbench.view.engines import BoxSize
 from workbench.view.groups import Group
 from workbench.view.node_style import NO_KIND, PLAIN, NodeStyle, shortened_name
 from workbench.view.placement import Item
@@ -18,8 +22,7 @@ NODE, GROUP, INPUT, OUTPUT, CONSTANT = "node", "group", "input", "output", "cons
 _LETTER_WIDTH, _SIDE_MARGINS = 6.5, 22  # pixels of a letter, and of both margins of a box
 _MIN_WIDTH, _MAX_WIDTH = 84, 236
 _HEIGHT, _LOW, _CHIP = 38, 24, 16  # pixels of a box, of a box with one line, of a chip
-_GROUP, _LARGE_GROUP = (190, 50), (600, 240)  # pixels of a closed group of few nodes, and of many
-_PER_NODE = (40, 16)  # pixels of a closed group's width and height, times the root of its number of nodes
+_GROUP = (220, 84)  # pixels of a closed group
 _MIN_SHARED = 6  # inputs with a common prefix, such as past_key_values.*, that are shown as one box
 _DIGITS = re.compile(r"\d")
 
@@ -34,6 +37,7 @@ class Box:
     alive:   when it exists, and its style then.
     frame:   the number of the box of the open group around it, or -1.
     group:   the group that it shows, if any. members: the nodes of a closed group.
+    size:    in pixels, of a closed group.
     is_chip: whether it is a node that exists only within a step; it lies on an edge and is not placed.
     """
 
@@ -44,6 +48,7 @@ class Box:
     group: Group | None = None
     is_open: bool = False
     members: tuple[str, ...] = ()
+    size: BoxSize = (0, 0)
     is_chip: bool = False
 
     @property
@@ -51,16 +56,12 @@ class Box:
         """Its size and frame, for the placement."""
         if self.is_open:
             return Item(0, 0, self.frame, is_frame=True)
+        if self.group is not None:
+            return Item(*self.size, self.frame)
         letters = max([self._letters(style) for *_, style in self.alive], default=0) * _LETTER_WIDTH + _SIDE_MARGINS
         width = min(max(round(letters), _MIN_WIDTH), _MAX_WIDTH)
-        if self.group is None:
-            is_one_line = all(not style.detail for *_, style in self.alive)
-            return Item(width, _LOW if is_one_line else _HEIGHT, self.frame)
-        wide, high = (
-            min(max(small, round(factor * len(self.members) ** 0.5)), large)
-            for small, large, factor in zip(_GROUP, _LARGE_GROUP, _PER_NODE, strict=True)
-        )
-        return Item(max(width, wide), high, self.frame)
+        is_one_line = all(not style.detail for *_, style in self.alive)
+        return Item(width, _LOW if is_one_line else _HEIGHT, self.frame)
 
     @staticmethod
     def _letters(style: NodeStyle) -> int:
@@ -87,11 +88,16 @@ class Boxes:
         return len(self.boxes) - 1
 
 
-def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool = False) -> Boxes:
-    """The boxes of the picture. opened: ids of the open groups. constants: whether constants have boxes."""
+def boxes_of(
+    timeline: Timeline, root: Group, opened: Collection[str], constants: bool = False, group_size: BoxSize = _GROUP
+) -> Boxes:
+    """The boxes of the picture.
+
+    opened: ids of the open groups. constants: whether constants have boxes. group_size: of a closed group, in pixels.
+    """
     boxes = Boxes()
     _public(boxes, timeline, ids.INPUT_ID, INPUT, timeline.inputs)
-    _inside(boxes, timeline, root, opened, -1)
+    _inside(boxes, timeline, root, opened, group_size, -1)
     _public(boxes, timeline, ids.OUTPUT_ID, OUTPUT, timeline.outputs)
     _short_lived(boxes, timeline)
     if constants:
@@ -99,7 +105,9 @@ def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool 
     return boxes
 
 
-def _inside(boxes: Boxes, timeline: Timeline, group: Group, opened: set[str], frame: int) -> None:
+def _inside(
+    boxes: Boxes, timeline: Timeline, group: Group, opened: Collection[str], group_size: BoxSize, frame: int
+) -> None:
     for child in group.children:
         if isinstance(child, str):
             boxes.add(Box(child, NODE, _alive(timeline.versions[child]), frame), [child])
@@ -107,10 +115,10 @@ def _inside(boxes: Boxes, timeline: Timeline, group: Group, opened: set[str], fr
         if child.id in opened:
             alive = [(born, dies, _FRAME) for born, dies in _spans(timeline, child)]
             number = boxes.add(Box(child.id, GROUP, alive, frame, child, is_open=True), [])
-            _inside(boxes, timeline, child, opened, number)
+            _inside(boxes, timeline, child, opened, group_size, number)
             continue
         members = tuple(child.members())
-        boxes.add(_closed(timeline, child, members, frame), members)
+        boxes.add(_closed(timeline, child, members, group_size, frame), members)
 
 
 def _spans(timeline: Timeline, group: Group) -> list[tuple[int, int]]:
@@ -118,20 +126,43 @@ def _spans(timeline: Timeline, group: Group) -> list[tuple[int, int]]:
     return timeline.groups[group.path[-1]] if group.fused else [(0, FOREVER)]
 
 
-def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: int) -> Box:
-    ops = Counter(timeline.versions[name][0].style.op for name in members)
-    text = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
-    detail = shortened_name(group.about or (text if len(ops) <= 3 else f"{text} ..."))
-    style = NodeStyle(
-        shortened_name(group.title),
-        "1 node" if len(members) == 1 else f"{len(members):,} nodes",
-        detail,
-        PLAIN,
-        NO_KIND,
-        GROUP,
-        "",
-    )
-    return Box(group.id, GROUP, [(0, FOREVER, style)], frame, group, members=members)
+def _closed(timeline: Timeline, child: Group, members: tuple[str, ...], size: BoxSize, frame: int) -> Box:
+    """The box of a closed group, which exists while it has a node: with its operators and the shape of its result."""
+    title = shortened_name(child.title)
+    alive = [
+        (born, dies, NodeStyle(title, operators, shape, PLAIN, NO_KIND, GROUP, ""))
+        for born, dies, (operators, shape) in _contents(timeline, members)
+    ]
+    return Box(child.id, GROUP, alive, frame, child, members=members, size=size)
+
+
+def _contents(timeline: Timeline, members: tuple[str, ...]) -> list[tuple[int, int, tuple[str, str]]]:
+    """The main operators of a group and the shape of the last result that leaves it, while these last."""
+    inside = set(members)
+    leaving = {name for name in members if not timeline.readers[name] <= inside}
+    changes: dict[int, list[tuple[int, int, Version]]] = {}  # by moment: one more (1) or less (-1) of this version
+    for position, name in enumerate(members):
+        for version in timeline.versions[name]:
+            changes.setdefault(version.born, []).append((1, position, version))
+            changes.setdefault(version.dies, []).append((-1, position, version))
+    spans: list[tuple[int, int, tuple[str, str]]] = []
+    operators, results = Counter[OperatorKind](), list[tuple[int, str]]()
+    for born, dies in itertools.pairwise(sorted(changes)):
+        for sign, position, version in changes[born]:
+            operators[OperatorKind(version.style.op, version.style.category)] += sign
+            if members[position] not in leaving:
+                continue
+            result = (position, version.shapes[0] if version.shapes else "")
+            insort(results, result) if sign > 0 else results.remove(result)
+        living = +operators
+        content = (main_operators(living, with_counts=True), results[-1][1] if results else "")
+        if not living:
+            continue
+        if spans and spans[-1][1:] == (born, content):
+            spans[-1] = (spans[-1][0], dies, content)
+        else:
+            spans.append((born, dies, content))
+    return spans
 
 
 def _alive(versions: list[Version]) -> list[Alive]:

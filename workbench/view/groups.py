@@ -1,36 +1,32 @@
-"""Groups of nodes: by the scopes that exporters write, by repeated blocks, and by runs of consecutive nodes.
+"""Groups of nodes: by the scopes that exporters write, by repeated blocks, and by stages of consecutive nodes.
 
-A run of nodes in topological order is convex (no path leaves it and returns), so a graph of closed runs has no cycle.
-Merging only chains would halve a graph at best.
+A picture of a whole model has at most `MOST_BOXES` boxes, which open one level at a time.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from workbench.ir import Node
 from workbench.view import ids
-from workbench.view.node_style import NodeStyle, shortened_name
+from workbench.view.block_names import block_name
+from workbench.view.repeats import repeats
 from workbench.view.source_code import SCOPES, texts_in
+from workbench.view.stages import Crossings, Entry, crossings_in, size_of_data, stages
 from workbench.view.timeline import Timeline
 
-BUDGET = 1000  # boxes of the first picture; those too small to read are drawn as their group
-_MAX_UNGROUPED = 80  # nodes of a picture without runs
+MOST_BOXES = 24  # of the first picture of a model with groups, besides inputs and outputs
+_MAX_UNGROUPED = 40  # nodes of a model that is drawn whole
 _MIN_NODES = 3  # of a group
-_MAX_CHILDREN = 40  # of a group; longer lists are split into runs
-_MAX_PERIOD = 400  # nodes of a repeated block
-_MIN_REPEATS = 3
-_OPERATORS_IN_TITLE = 2  # of a group without a scope
-_MAIN_CATEGORIES = ("convolution", "matmul", "recurrent")  # categories of operators that come first in a group's title
-_MAX_END = 15  # characters of the first and last node's name
+_MAX_CHILDREN = 20  # of a group; longer lists are cut into stages
+_EQUAL_PARTS = 12  # of a list in which the size of the data does not change
 _MIN_BETWEEN = 4  # consecutive nodes between groups that are a group of their own
-_MIN_BLOCK = 4  # nodes of a repeated block; Conv and Relu repeated are no structure
+_MIN_BLOCK = 4  # nodes of a repeated block; Conv and Relu repeated are no structure, unless more than _MAX_CHILDREN are
+_FEW = 12  # nodes of a result that are drawn as nodes, if most of a larger model is gone
+_MOST_OF_MODEL, _ENOUGH = 0.5, 6  # a group with more of the nodes is open at first, in a picture of fewer boxes
 
 
 @dataclass
@@ -41,14 +37,14 @@ class Group:
     children: groups and names of nodes, in the graph's order.
     same:     "x12 identical", "1 of 12 identical" or "".
     fused:    whether it is a fused group, whose operators one call computes.
-    about:    its first and last node, if no scope names the group.
+    is_scope: whether a scope names it; else what its nodes compute.
     """
 
     path: tuple[str, ...]
     children: list[Group | str] = field(default_factory=list)
     same: str = ""
     fused: bool = False
-    about: str = ""
+    is_scope: bool = True
 
     @property
     def id(self) -> str:
@@ -58,7 +54,7 @@ class Group:
     def title(self) -> str:
         """The last part of its path, without the enclosing scope as prefix: "0" for "layer1.0" in "layer1"."""
         *enclosing, last = self.path or ("",)
-        return last.removeprefix(f"{enclosing[-1]}.") if enclosing else last
+        return last.removeprefix(f"{enclosing[-1]}.") if enclosing and self.is_scope else last
 
     @property
     def is_folded(self) -> bool:
@@ -88,42 +84,47 @@ def group_nodes(timeline: Timeline) -> Group:
     """The tree of the timeline's nodes, without those that exist only within a step; its root is the model."""
     order = _order(timeline)
     names = [name for name in sorted(order, key=order.__getitem__) if name not in timeline.short_lived]
-    scopes = _with_fused(_all_scopes(timeline, names), timeline.group_of)
-    root = _tree(names, scopes, set(timeline.group_of.values()))
+    alone = _few_that_stay(timeline, names)
+    grouped = [name for name in names if name not in alone]
+    scopes = _with_fused(_all_scopes(timeline, grouped), timeline.group_of)
+    root = _tree(grouped, scopes, set(timeline.group_of.values()))
     _simplify(root)
-    numbers = {name: _signature(timeline.versions[name][0].node, timeline.shapes[name]) for name in names}
-    _numbered(root, numbers)
-    styles = {name: timeline.versions[name][0].style for name in names}
+    numbers: dict[int, int] = {}
+    signatures = {name: _signature(timeline.versions[name][0].node, timeline.shapes[name]) for name in grouped}
+    _number(root, signatures, numbers)
     for group in [root, *root.below()]:
-        _fold_repeats(group, numbers, styles)
-    if len(names) > _MAX_UNGROUPED:
-        _split_long(root, [(edge.source, edge.target) for edge in timeline.edges], styles)
+        _fold_repeats(group, signatures, numbers, timeline)
+    if len(grouped) > _MAX_UNGROUPED:
         for group in [root, *root.below()]:
-            _gather_between(group, styles)
+            if any(inner.is_scope for inner in group.groups()):
+                _gather_between(group)  # else the size of the data tells more
+        _split_long(root, timeline)
+        for group in [root, *root.below()]:
+            _gather_between(group)
+    root.children = sorted([*root.children, *alone], key=lambda child: order[next(_names(child))])
+    _set_paths(root, timeline)
     return root
 
 
-def opened_at_first(root: Group, timeline: Timeline, budget: int = BUDGET) -> set[str]:
-    """Ids of the groups that are open in the first picture: those with most changes, then the largest.
+def opened_at_first(root: Group) -> set[str]:
+    """Ids of the groups that are open in the first picture, which has at most MOST_BOXES boxes.
 
-    budget: the maximum number of boxes.
+    Of a small model these are all. Of another one, a group that has most of the nodes is opened where there is else
+    little to see.
     """
-    changing = {group.id: sum(map(timeline.changes, group.members())) for group in root.below()}
-    size = {group.id: sum(1 for _ in group.members()) for group in root.below()}
-    queue = [(-changing[g.id], -size[g.id], i, g) for i, g in enumerate(root.groups())]
-    heapq.heapify(queue)
+    total = sum(1 for _ in root.members())
+    if total <= _MAX_UNGROUPED:
+        return {group.id for group in root.below() if not group.is_folded}
     shown, opened = len(root.children), set[str]()
-    number = len(queue)
-    while queue:
-        *_, group = heapq.heappop(queue)
-        folded = group.is_folded and not changing[group.id]  # it says more when closed: "x12 identical"
-        if folded or shown + len(group.children) > budget:
+    level = list(root.groups())
+    while level:
+        group = level.pop()
+        is_most = sum(1 for _ in group.members()) > _MOST_OF_MODEL * total
+        if group.is_folded or not is_most or shown >= _ENOUGH or shown + len(group.children) > MOST_BOXES:
             continue
         shown += len(group.children)
         opened.add(group.id)
-        for inner in group.groups():
-            number += 1
-            heapq.heappush(queue, (-changing[inner.id], -size[inner.id], number, inner))
+        level += group.groups()
     return opened
 
 
@@ -218,9 +219,12 @@ def _tree(names: Sequence[str], scopes: Mapping[str, tuple[str, ...]], fused: se
 
 
 def _simplify(group: Group) -> None:
-    """Replace groups of a single child by that child, and dissolve groups of two nodes."""
+    """Replace groups of a single child by that child, and dissolve groups of two nodes, and one of the whole model."""
     for inner in group.groups():
         _simplify(inner)
+    only = group.children[0] if len(group.children) == 1 else None
+    if not group.path and isinstance(only, Group) and not only.fused:
+        group.children = only.children
     group.children = [item for child in group.children for item in _simplified(child)]
 
 
@@ -233,18 +237,22 @@ def _simplified(child: Group | str) -> list[Group | str]:
     return child.children if is_small else [child]
 
 
-def _numbered(group: Group, numbers: dict[str, int]) -> int:
-    """Add a number of each group to `numbers`; groups of equal operators, attributes, shapes and order share it.
+def _few_that_stay(timeline: Timeline, names: Sequence[str]) -> set[str]:
+    """The nodes of the last graph, if they are few of many: they are drawn as nodes beside the groups of the others."""
+    stay = {name for name in names if timeline.versions[name][-1].lives_at(timeline.last)}
+    return stay if len(stay) <= _FEW and len(names) > _MAX_UNGROUPED else set()
 
-    Returns the number of this group.
+
+def _number(group: Group, signatures: Mapping[str, int], numbers: dict[int, int]) -> int:
+    """Add a number of each group to `numbers`, by its Python id; returns the number of this group.
+
+    Groups of equal operators, attributes, shapes and order share it.
     """
-    for inner in group.groups():
-        numbers[inner.id] = _numbered(inner, numbers)
-    return hash(tuple(numbers[_key(child)] for child in group.children))
-
-
-def _key(child: Group | str) -> str:
-    return child if isinstance(child, str) else child.id
+    inside = (
+        signatures[child] if isinstance(child, str) else _number(child, signatures, numbers) for child in group.children
+    )
+    numbers[id(group)] = hash(tuple(inside))
+    return numbers[id(group)]
 
 
 def _signature(node: Node, shape: str) -> int:
@@ -253,123 +261,114 @@ def _signature(node: Node, shape: str) -> int:
     return hash((node.op, shape, repr(plain), len(node.inputs)))
 
 
-def _fold_repeats(group: Group, numbers: dict[str, int], styles: Mapping[str, NodeStyle]) -> None:
+def _fold_repeats(group: Group, signatures: Mapping[str, int], numbers: Mapping[int, int], timeline: Timeline) -> None:
     """Replace consecutive identical blocks by a group of groups, "x12 identical"."""
-    row = np.array([numbers[_key(child)] for child in group.children])
+    row = [signatures[child] if isinstance(child, str) else numbers[id(child)] for child in group.children]
     children: list[Group | str] = []
     done = 0
-    for start, period, times in _repeats(row):
-        if sum(1 for child in group.children[start : start + period] for _ in _names(child)) < _MIN_BLOCK:
+    for start, period, times in repeats(row, _crossings(group, timeline).counts):
+        nodes = sum(1 for child in group.children[start : start + period] for _ in _names(child))
+        if nodes < _MIN_BLOCK and period * times <= _MAX_CHILDREN:
             continue
         children += group.children[done:start]
         blocks = [group.children[start + period * i : start + period * (i + 1)] for i in range(times)]
-        children.append(_folded(group, blocks, len(children) + 1, styles))
+        children.append(_folded(blocks))
         done = start + period * times
     group.children = [*children, *group.children[done:]]
+    only = group.children[0] if len(group.children) == 1 and group.path else None
+    if isinstance(only, Group) and only.is_folded:
+        group.children, group.same = only.children, only.same
 
 
-def _folded(group: Group, blocks: list[list[Group | str]], index: int, styles: Mapping[str, NodeStyle]) -> Group:
-    inner = []
-    for number, block in enumerate(blocks, 1):
-        single = block[0] if len(block) == 1 else None
-        block_group = single if isinstance(single, Group) else _titled(group, block, f"block {index}.{number}", styles)
-        block_group.same = f"{number} of {len(blocks)} identical"
-        inner.append(block_group)
-    if inner[0].about:
-        folded = _titled(group, list(inner), f"blocks {index}.1 to {index}.{len(blocks)}", styles)
-    else:
-        folded = Group((*group.path, f"{inner[0].title} to {inner[-1].title}"), list(inner))
+def _folded(blocks: list[list[Group | str]]) -> Group:
+    folded = _unnamed([block[0] if len(block) == 1 else _unnamed(block) for block in blocks])
+    for number, group in enumerate(folded.groups(), 1):
+        group.same = f"{number} of {len(blocks)} identical"
     folded.same = f"x{len(blocks)} identical"
     return folded
 
 
-def _titled(group: Group, children: list[Group | str], number: str, styles: Mapping[str, NodeStyle]) -> Group:
-    """A group without a scope, in `group`; its title has its groups or operators, and `number`.
-
-    Products and convolutions come first, then the most frequent operators.
-    """
-    titles = [child.title for child in children if isinstance(child, Group) and not child.about]
-    if 2 * len(titles) > len(children):
-        title = f"{titles[0]} to {titles[-1]}"
-    else:
-        counts = Counter(
-            (styles[name].category in _MAIN_CATEGORIES, styles[name].op) for c in children for name in _names(c)
-        )
-        first = sorted(counts.items(), key=lambda item: (not item[0][0], -item[1]))[:_OPERATORS_IN_TITLE]
-        title = ", ".join(f"{count} {op}" for (_, op), count in first)
-    names = [name for child in (children[0], children[-1]) for name in _names(child)]
-    ends = [shortened_name(styles[name].name or name, _MAX_END) for name in (names[0], names[-1])]
-    return Group((*group.path, f"{title} ({number})"), children, about=" to ".join(ends))
+def _unnamed(children: list[Group | str]) -> Group:
+    """A group that no scope names; `_set_paths` names it."""
+    return Group((), children, is_scope=False)
 
 
-def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
-    """Repetitions in a row of numbers, in order: (start, period, times); the longest ones are preferred."""
-    results = []
-    for period in range(1, min(_MAX_PERIOD, len(row) // _MIN_REPEATS) + 1):
-        same = np.concatenate(([False], row[:-period] == row[period:], [False]))
-        borders = np.flatnonzero(same[1:] != same[:-1])
-        for start, end in zip(borders[::2], borders[1::2], strict=True):
-            times = int(end - start) // period + 1
-            if times >= _MIN_REPEATS:
-                results.append((times * period, -period, int(start), times))
-    covered = np.zeros(len(row), dtype=bool)
-    chosen = []
-    for _, negative, start, times in sorted(results, reverse=True):
-        stretch = slice(start, start - negative * times)
-        if not covered[stretch].any():
-            covered[stretch] = True
-            chosen.append((start, -negative, times))
-    return sorted(chosen)
-
-
-def _split_long(group: Group, edges: Sequence[tuple[str, str]], styles: Mapping[str, NodeStyle]) -> None:
-    """Split long lists of children into runs, at positions that the fewest values cross."""
+def _split_long(group: Group, timeline: Timeline) -> None:
+    """Cut long lists of children into stages. Identical blocks are a list that nobody reads, so they are left."""
     for inner in group.groups():
-        _split_long(inner, edges, styles)
-    count = len(group.children)
-    if count <= _MAX_CHILDREN:
+        _split_long(inner, timeline)
+    if len(group.children) <= _MAX_CHILDREN or group.is_folded:
         return
-    parts = min(_MAX_CHILDREN // 2, -(-count // (_MAX_CHILDREN // 2)))
-    cuts = [0, *_cuts(group, edges, parts), count]
-    runs = [group.children[a:b] for a, b in itertools.pairwise(cuts) if a < b]
-    group.children = [
-        _titled(group, stretch, f"{number} of {len(runs)}", styles) for number, stretch in enumerate(runs, 1)
-    ]
+    entries = [_entry(child, timeline) for child in group.children]
+    cuts = [0, *stages(entries, _crossings(group, timeline), _MAX_CHILDREN, _EQUAL_PARTS), len(entries)]
+    parts = [group.children[a:b] for a, b in itertools.pairwise(cuts)]
+    group.children = [part[0] if len(part) == 1 else _unnamed(part) for part in parts]
     for inner in group.groups():
-        _split_long(inner, edges, styles)
+        _split_long(inner, timeline)
 
 
-def _gather_between(group: Group, styles: Mapping[str, NodeStyle]) -> None:
+def _crossings(group: Group, timeline: Timeline) -> Crossings:
+    """The values that cross each position of the group's children."""
+    index = {name: i for i, child in enumerate(group.children) for name in _names(child)}
+    edges = ((index.get(edge.source, -1), index.get(edge.target, -1)) for edge in timeline.edges)
+    return crossings_in(len(group.children), ((a, b) for a, b in edges if a >= 0 and b >= 0))
+
+
+def _entry(child: Group | str, timeline: Timeline) -> Entry:
+    names = list(_names(child))
+    last = timeline.versions[names[-1]][0]
+    return Entry(len(names), size_of_data(timeline.shapes[names[-1]], last.layouts[0] if last.layouts else ""))
+
+
+def _gather_between(group: Group) -> None:
     """Replace consecutive nodes before, between and behind groups by a group of their own."""
     if not any(group.groups()):
         return
     parts = [(kind, list(part)) for kind, part in itertools.groupby(group.children, key=lambda child: type(child))]
-    number, group.children = 0, []
+    group.children = []
     for kind, part in parts:
-        if kind is str and len(part) >= _MIN_BETWEEN:
-            number += 1
-            part = [_titled(group, part, f"part {number}", styles)]
-        group.children += part
-
-
-def _cuts(group: Group, edges: Sequence[tuple[str, str]], parts: int) -> list[int]:
-    """Positions that split the children into about equal parts, where the fewest values cross."""
-    index = {name: i for i, child in enumerate(group.children) for name in _names(child)}
-    steps = np.zeros(len(group.children) + 1, dtype=int)
-    for source, target in edges:
-        if source in index and target in index:
-            low, high = sorted((index[source], index[target]))
-            steps[low + 1] += 1
-            steps[high + 1 if high + 1 < len(steps) else high] -= 1
-    crossing = np.cumsum(steps)
-    size = len(group.children) / parts
-    cuts = []
-    for number in range(1, parts):
-        middle = round(number * size)
-        near = range(max(1, middle - int(size / 3)), min(len(group.children), middle + int(size / 3)) + 1)
-        cuts.append(min(near, key=lambda i: (crossing[i], abs(i - middle))))
-    return cuts
+        group.children += [_unnamed(part)] if kind is str and len(part) >= _MIN_BETWEEN else part
 
 
 def _names(child: Group | str) -> Iterator[str]:
     return iter((child,)) if isinstance(child, str) else child.members()
+
+
+# ---- names ----------------------------------------------------------------------
+
+
+def _set_paths(group: Group, timeline: Timeline) -> None:
+    """Name the groups that no scope names, and set the paths of all: no two in a group have the same title.
+
+    Parts of "bottleneck 2" that are bottlenecks are "bottleneck 2.1" and so on.
+    """
+    last = len(group.children) - 1
+    titles = {}
+    for position, child in enumerate(group.children):
+        if isinstance(child, str):
+            continue
+        at = (not group.path and position == 0, not group.path and position == last)
+        titles[id(child)] = child.path[-1] if child.is_scope else _name(child, timeline, *at)
+    counts = Counter(titles.values())
+    taken = {titles[id(child)] for child in group.groups() if child.is_scope}
+    for child in group.groups():
+        title = titles[id(child)]
+        if not child.is_scope and (counts[title] > 1 or title in taken):
+            around = group.path[-1] if group.path else ""
+            start = f"{around}." if around.startswith(f"{title} ") else f"{title} "
+            title = next(f"{start}{n}" for n in itertools.count(1) if f"{start}{n}" not in taken)
+        taken.add(title)
+        child.path = (*group.path, title)
+        _set_paths(child, timeline)
+
+
+def _name(group: Group, timeline: Timeline, is_first: bool, is_last: bool) -> str:
+    """What a group is; identical blocks have the name of one."""
+    scopes = [child.path[-1] for child in group.groups() if child.is_scope]
+    if group.is_folded and scopes:
+        return f"{scopes[0]} to {scopes[-1]}"
+    if 2 * len(scopes) > len(group.children):
+        return scopes[0] if len(scopes) == 1 else f"{scopes[0]} to {scopes[-1]}"
+    shown = list(_names(group.children[0])) if group.is_folded else list(group.members())
+    nodes = [timeline.versions[name][0].node for name in shown]
+    return block_name(nodes, timeline.constant_styles, is_first=is_first, is_last=is_last)

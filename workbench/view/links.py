@@ -56,7 +56,7 @@ def links_of(timeline: Timeline, boxes: Boxes) -> Links:
     for (source, target), entries in pairs.items():
         is_tick = all(edge.value in with_high_fan_out for edge, _ in entries) and source_counts[target] > 1
         values = len({edge.value for edge, _ in entries})
-        links.links.append(Link(source, target, _labels([interval for _, interval in entries]), values, is_tick))
+        links.links.append(Link(source, target, _labels(entries), values, is_tick))
     links.links += _constant_links(timeline, boxes)
     links.routed_pairs = _routed(boxes, links.links)
     return links
@@ -70,20 +70,21 @@ def _source_counts(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return count
 
 
-def _labels(intervals: list[EdgeInterval]) -> list[Label]:
+def _labels(entries: list[tuple[Edge, EdgeInterval]]) -> list[Label]:
     """The labels of a line over time: the label of its value, or the number of its values."""
-    if len(intervals) == 1:
-        (interval,) = intervals
+    if len(entries) == 1:
+        ((_, interval),) = entries
         return [(interval.born, interval.dies, interval.label, interval.kind, interval.is_narrow)]
-    moments = sorted({moment for interval in intervals for moment in (interval.born, interval.dies)})
+    moments = sorted({moment for _, interval in entries for moment in (interval.born, interval.dies)})
     labels: list[Label] = []
     for born, dies in itertools.pairwise(moments):
-        alive = [interval for interval in intervals if interval.born <= born < interval.dies]
+        alive = {edge.value: interval for edge, interval in entries if interval.born <= born < interval.dies}
         if not alive:
             continue
-        text = alive[0].label if len(alive) == 1 else _text_of_several(alive)
-        is_narrow = all(interval.is_narrow for interval in alive)
-        kind = alive[0].kind if len({interval.kind for interval in alive}) == 1 else PLAIN
+        intervals = list(alive.values())
+        text = intervals[0].label if len(alive) == 1 else _text_of_several(intervals)
+        is_narrow = all(interval.is_narrow for interval in intervals)
+        kind = intervals[0].kind if len({interval.kind for interval in intervals}) == 1 else PLAIN
         if labels and labels[-1][1:] == (born, text, kind, is_narrow):
             labels[-1] = (labels[-1][0], dies, text, kind, is_narrow)
         else:

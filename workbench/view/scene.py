@@ -18,10 +18,11 @@ from workbench.ir import node_line
 from workbench.view.arrangement import Arrangement, arrange
 from workbench.view.boxes import Box, Boxes, boxes_of
 from workbench.view.edge_shortcuts import FreeLines
-from workbench.view.engines import Place
+from workbench.view.engines import BoxSize, Place
 from workbench.view.groups import Group, flat, group_nodes, groups_around, opened_at_first
 from workbench.view.links import Links, links_of
 from workbench.view.node_style import CLASSES, NodeStyle, are_of_target, coloured_kind
+from workbench.view.overview import size_of_groups
 from workbench.view.source_code import module_categories
 from workbench.view.timeline import Event, Timeline
 
@@ -63,14 +64,16 @@ class View:
     measured_in: str = ""
     root: Group = field(init=False)
     opened: set[str] = field(init=False)
+    group_size: BoxSize = field(init=False)
 
     def __post_init__(self) -> None:
         self.root = group_nodes(self.timeline)
-        self.opened = opened_at_first(self.root, self.timeline)
+        self.opened = opened_at_first(self.root)
+        self.group_size = size_of_groups(self.timeline, self.root, self.opened)
         self._choose(self.chosen)
 
     def set_open(self, id_: str, is_open: bool, deep: bool) -> None:
-        """Open or close a group, and with `deep` every group in it; an unknown id changes nothing."""
+        """Open or close a group, or the root, and with `deep` every group in it; an unknown id changes nothing."""
         group = self._group(id_)
         if group is None:
             return
@@ -94,11 +97,12 @@ class View:
         return () if group is None else tuple(group.members())
 
     def _group(self, id_: str) -> Group | None:
-        return next((group for group in self.root.below() if group.id == id_), None)
+        return next((group for group in (self.root, *self.root.below()) if group.id == id_), None)
 
     def boxes(self) -> Boxes:
         """The boxes that are shown now."""
-        return boxes_of(self.timeline, flat(self.root) if self.is_flat else self.root, self.opened, self.constants)
+        root = flat(self.root) if self.is_flat else self.root
+        return boxes_of(self.timeline, root, self.opened, self.constants, self.group_size)
 
     def scene(self, boxes: Boxes | None = None) -> dict[str, Any]:
         """The scene as shown now. boxes: the result of `boxes()`, if the caller already has it."""
@@ -153,6 +157,7 @@ class _Writer:
         self.module_categories = module_categories(self.module_of.values())
         self.providers = sorted({costs.provider for of in view.costs for costs in of.values() if costs.provider})
         self.modules = sorted(set(self.module_categories.values()))
+        self.totals = [sum(flops.values()) for flops in view.timeline.flops]
 
     def write(self) -> dict[str, Any]:
         arrangement = arrange(self.boxes, self.links)
@@ -213,20 +218,30 @@ class _Writer:
     def _group(self, box: Box, group: Group) -> dict[str, Any]:
         entries = {"open": box.is_open, "title": group.title, "path": list(group.path), "same": group.same}
         timeline = self.view.timeline
-        layout_counts, inner = [0, 0, 0], []
+        still: dict[int, int] = {}  # by look
+        inner = []
         members = box.members or tuple(group.members())
         for member, name in enumerate(members):
             versions = timeline.versions[name]
             if not timeline.changes(name):
-                layout_counts[self._kind(versions[0].style.layout)] += 1
+                look = self._inner_look(name, versions[0].style)
+                still[look] = still.get(look, 0) + 1
                 continue
-            inner += [[v.born, min(v.dies, self.end), member, self._kind(v.style.layout)] for v in versions]
+            inner += [[v.born, min(v.dies, self.end), member, self._inner_look(name, v.style)] for v in versions]
         return entries | {
-            "n": sum(layout_counts),
-            "mix": layout_counts,
+            "still": list(still.items()),
             "inner": inner,
             "us": self._times(members),
+            "mb": self._largest_memory(members),
+            "flops": self._flops(members),
         }
+
+    def _inner_look(self, name: str, style: NodeStyle) -> int:
+        """The number of the look of a node in a group: what colours it, without what its box says."""
+        after = self.view.costs[1].get(name) or self.view.costs[0].get(name) or Costs()
+        module = self.module_categories.get(self.module_of.get(name, ""), "")
+        bare = replace(style, op="", name="", detail="")
+        return self.styles.setdefault((bare, Costs(provider=after.provider), module), len(self.styles))
 
     def _times(self, members: Collection[str]) -> list[float | None] | None:
         """The sums of the members' times in the graphs at the first and at the last moment; None without a time."""
@@ -235,6 +250,21 @@ class _Writer:
         last = [after[name].us for name in members if name in after and versions[name][-1].dies >= self.end]
         times = [_sum(first), _sum(last)]
         return None if times == [None, None] else times
+
+    def _largest_memory(self, members: Collection[str]) -> list[float | None] | None:
+        """The largest memory of a member in the first and in the last graph, in megabytes; None without any."""
+        largest = [
+            max((costs[name].mb or 0.0 for name in members if name in costs), default=None) for costs in self.view.costs
+        ]
+        return largest if any(largest) else None
+
+    def _flops(self, members: Collection[str]) -> list[int] | None:
+        """The members' percentages of the FLOPs of the first and of the last graph; None if neither has any."""
+        shares = [
+            round(100 * sum(flops.get(name, 0) for name in members) / total) if total else 0
+            for flops, total in zip(self.view.timeline.flops, self.totals, strict=True)
+        ]
+        return shares if any(shares) else None
 
     def _number(self, box: Box, style: NodeStyle, born: int, dies: int) -> int:
         if box.is_open:
@@ -265,10 +295,10 @@ class _Writer:
         return coloured_kind(kind, self.is_own)
 
     def _measured(self) -> dict[str, Any] | None:
-        known = [costs for _, costs, _ in self.styles if costs.us is not None]
+        known = [costs for graph in self.view.costs for costs in graph.values() if costs.us is not None]
         if not known:
             return None
-        us = [time for costs in known for time in (costs.us, costs.us_at_first) if time is not None]
+        us = [costs.us for costs in known if costs.us is not None]
         mb = [costs.mb for costs in known if costs.mb is not None]
         totals = [_sum([costs.us for costs in graph.values()]) for graph in self.view.costs]
         ranges = {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}

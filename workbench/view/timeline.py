@@ -17,6 +17,7 @@ from workbench.fusion.opened_groups import OpenedChange, OpenedGroups
 from workbench.ir import Graph, Node
 from workbench.layout.infer import infer_layouts, infer_near
 from workbench.layout.profile import Profile
+from workbench.metrics.flops import flops_by_node
 from workbench.rewrite import AppliedRewrite, History, Step
 from workbench.view.border_styles import FOREVER, BorderStyles, StyleSpan
 from workbench.view.diff import diff
@@ -106,6 +107,7 @@ class Timeline:
     modules: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by node: its torch modules (`modules_of`)
     widths: TypeWidths = field(default_factory=TypeWidths)  # the types of its values
     is_pair: bool = False  # two graphs and their difference, not a history
+    flops: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})  # by node, in the first graph and in the last
 
     @property
     def last(self) -> int:
@@ -121,6 +123,14 @@ class Timeline:
             for name, versions in self.versions.items()
             if not any(version.lives_at(end) for version in versions for end in ends)
         )
+
+    @cached_property
+    def readers(self) -> Mapping[str, set[str]]:
+        """By node or graph input, what ever reads its results."""
+        readers: dict[str, set[str]] = {name: set() for name in self.versions}
+        for edge in self.edges:
+            readers.setdefault(edge.source, set()).add(edge.target)
+        return readers
 
     def changes(self, name: str) -> bool:
         """Whether the node ever appears, disappears or changes."""
@@ -219,6 +229,7 @@ class _Record:
         self.now = 0
         self.step_spans: list[StepSpan] = []
         self._first = graph.copy()
+        self._flops = _known_flops(graph)
         self._target = target
         self._layouts = dict(layouts)
         self._versions: dict[str, list[Version]] = {}
@@ -307,6 +318,7 @@ class _Record:
             groups=self._groups,
             group_of=self._group_of,
             widths=widths,
+            flops=(self._flops, _known_flops(graph)),
         )
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
@@ -363,6 +375,10 @@ class _Record:
             born, label = self._open_edges[target].pop(edge)
             if born < moment:
                 self._edges.setdefault(edge, []).append((born, moment, label))
+
+
+def _known_flops(graph: Graph) -> dict[str, int]:
+    return {name: flops.known for name, flops in flops_by_node(graph).items() if flops.known}
 
 
 def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:

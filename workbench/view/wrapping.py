@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from workbench.view.engines import LAYER_GAP, MAX_ROUTED, Place, Placement, Point, Route, at_origin
 
-_MIN_COLUMN = 700  # pixels of height; lower columns are not worth the turn of the eye
+_ONE_COLUMN = 560  # pixels of height; a lower picture fits into a pane
+_MIN_COLUMN = 240  # pixels of height; lower columns are not worth the turn of the eye
 _MAX_COLUMNS = 8
 _LANE = 7  # pixels between two lines in the gap between columns
 _GAP = 36  # pixels between two columns, besides the lines
@@ -30,7 +31,7 @@ def wrapped(placement: Placement, aspect: float) -> Placement:
 
     A picture of more than MAX_ROUTED boxes stays as it is: its straight lines would cross all columns.
     """
-    if len(placement.places) > MAX_ROUTED:
+    if len(placement.places) > MAX_ROUTED or placement.height <= _ONE_COLUMN:
         return placement
     most = min(_MAX_COLUMNS, placement.height // _MIN_COLUMN)
     placements = [placement, *(_in_columns(placement, cuts) for cuts in _cuts(placement, most))]

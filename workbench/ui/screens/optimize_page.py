@@ -48,6 +48,7 @@ from workbench.ui.widgets.steps import (
     chosen_moment,
     is_whole,
     show_chosen_moment,
+    show_places,
     step_table,
     stepped_to,
 )
@@ -181,6 +182,7 @@ def _views(opened: Opened, history: History, spec: Spec, used_height: int) -> No
     if view == GRAPH:
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)
+        show_places(opened, history, shown)
         graph_view(_view_key(opened), shown, height, follow=moment, replaced_by=VIEW)
         return
     height -= _STEP_CHOICE_HEIGHT

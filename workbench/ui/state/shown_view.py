@@ -52,6 +52,7 @@ class Shown:
     at:       the step to go to. query: the query to search by, and search_result: the hits of the browser's last query.
     spans:    for each node that a query found, the moments at which it holds.
     show:     the box to select, and the boxes to keep visible; None before the first such request.
+    places:   the numbers of all rewrites of the kind that is shown, counted over the history.
     measured: the measurement whose costs it shows.
     computed: numbers for nodes that the page computed, and the number of the request that brought them.
     packed:   the scene as text, and its id; None if it must be made again.
@@ -69,6 +70,7 @@ class Shown:
     search_result: dict[str, Any] | None = None
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
     show: dict[str, Any] | None = None
+    places: Sequence[int] = ()
     measured: object = None
     computed: NodeNumbers | None = None
     computed_number: int = 0
@@ -199,6 +201,7 @@ class Shown:
             "placed": self.placed,
             "placeable": self.ask_providers is not None,
             "show": self.show,
+            "places": self.places,
             "inspector": self._inspected(seen) if seen.id else None,
             "height": height,
             "constants": self.view.constants,

@@ -10,6 +10,7 @@ from workbench.rewrite import AppliedRewrite, History, Step
 from workbench.run.verdict_words import error_text, verdict_word
 from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address
+from workbench.ui.state.gains import gain_here
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, refusal, refuse
 from workbench.ui.state.shown_view import Seen, Shown
@@ -186,6 +187,16 @@ def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
         return
     st.session_state[_REPORTED] = moment
     shown.go_to(*moment)
+
+
+def show_places(opened: Opened, history: History, shown: Shown) -> None:
+    """Let the small picture in the corner mark all places of the kind of the rewrite that is shown."""
+    shown.places = ()
+    done = None if is_whole() else rewrites_done(opened, history)
+    kind = None if done is None else gain_here(opened, history).digest.kind_at(done[0], done[1] - 1)
+    if kind is not None:
+        spans = shown.view.timeline.step_spans
+        shown.places = [spans[place.step].first + place.rewrite for place in kind.places]
 
 
 def _node_of(rewrite: AppliedRewrite) -> str:

@@ -22,15 +22,14 @@ export function findAnchor(view, scene, before) {
   return nearest ? { id: nearest.id, x: camera.screenX(nearest.left), y: camera.screenY(nearest.top) } : null;
 }
 
-/** Moves the camera so that the anchor's box is where it was. A group just opened that is still painted as one box is
- * shown as large as it fits, else it would look as before. @param {View} view @param {Anchor} anchor */
+/** Moves the camera so that the anchor's box is where it was. Of a group just opened, as much is shown as can be read.
+ * @param {View} view @param {Anchor} anchor */
 export function putAt(view, anchor) {
-  const { scene, regions } = view;
+  const { scene } = view;
   const { camera } = view.stage;
   const box = scene.boxOf(anchor.id);
   if (!box) return;
   camera.x = box.left - anchor.x / camera.zoom;
   camera.y = box.top - anchor.y / camera.zoom;
-  regions.update(scene, camera.zoom);
-  if (anchor === view.opening.anchor && regions.isRegion(scene.boxes.indexOf(box))) camera.showWhole(box);
+  if (anchor === view.opening.anchor && box.open) camera.showInside(box);
 }

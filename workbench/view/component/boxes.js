@@ -1,9 +1,9 @@
 // @ts-check
-// Painting boxes: frames of open groups, nodes, closed groups, and the marks on them.
+// Painting boxes: frames of open groups, nodes, and the marks on them.
 
-import { ADDED, CHANGED, REMOVED, SAME, SIGNS } from "./comparison.js";
+import { REMOVED, SAME, SIGNS } from "./comparison.js";
 import { HIT_SIGN } from "./marks.js";
-import { cutText, duration, thousands, widthOf } from "./text_metrics.js";
+import { cutText, widthOf } from "./text_metrics.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { inkOn } from "./theme.js";
 
@@ -78,7 +78,7 @@ export function plainFill(pane, index) {
   return pane.theme.fills[mix.indexOf(Math.max(...mix))];
 }
 
-/** A box with its border, text and mark. @param {Context} ctx @param {Pane} pane @param {number} index */
+/** A box that is no closed group, with its border, text and mark. @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintBox(ctx, pane, index) {
   const box = pane.scene.boxes[index];
   if (pane.isGhost(index)) {
@@ -87,9 +87,7 @@ export function paintBox(ctx, pane, index) {
   }
   if (!pane.shows(index)) return;
   ctx.globalAlpha = pane.isDim(index) ? DIM : 1;
-  const look = pane.lookOf(index);
-  if (box.kind === "group") paintGroup(ctx, pane, index, box, look);
-  else paintNode(ctx, pane, index, look);
+  paintNode(ctx, pane, index, pane.lookOf(index));
   paintMark(ctx, pane, box, pane.comparison.marks[index]);
   ctx.globalAlpha = 1;
 }
@@ -129,7 +127,8 @@ function paintNode(ctx, pane, index, look) {
   ctx.stroke();
   ctx.setLineDash([]);
   if (zoom < TEXT_ZOOM || !look) return;
-  paintLines(ctx, box, nodeLines(box, withMarks(pane, index, look), inkOn(fill), theme.font));
+  const scale = textScale(box, zoom);
+  paintLines(ctx, box, nodeLines(box, withMarks(pane, index, look), inkOn(fill), theme.font, scale), scale);
   if (look.w >= 0) paintSwatch(ctx, theme, box, look.w);
 }
 
@@ -140,13 +139,19 @@ function withMarks(pane, index, look) {
   return { ...look, op: hits ? `${HIT_SIGN} ${look.op}` : look.op, d: number || look.d };
 }
 
+/** How much larger than at zoom 1 a box's text is in the scene, so that it can be read on the screen: as far as one line fits.
+ * @param {Box} box @param {number} zoom */
+function textScale(box, zoom) {
+  return Math.max(1, Math.min(1 / zoom, (box.h - 2) / LINE));
+}
+
 /** As many lines as fit into the box: operator and name, then the details.
- * @param {Box} box @param {Look} look @param {string} ink @param {string} family */
-function nodeLines(box, look, ink, family) {
-  const lineCount = Math.floor((box.h - 4) / LINE);
-  const op = { text: look.op, font: `600 ${box.chip ? 11 : 12}px ${family}`, ink };
-  const name = { text: look.name, font: `11px ${family}`, ink };
-  const details = { text: look.d, font: `11px ${family}`, ink };
+ * @param {Box} box @param {Look} look @param {string} ink @param {string} family @param {number} scale */
+function nodeLines(box, look, ink, family, scale) {
+  const lineCount = Math.floor((box.h / scale - 4) / LINE);
+  const op = { text: look.op, font: `600 ${(box.chip ? 11 : 12) * scale}px ${family}`, ink };
+  const name = { text: look.name, font: `${11 * scale}px ${family}`, ink };
+  const details = { text: look.d, font: `${11 * scale}px ${family}`, ink };
   if (box.chip) return [[op, details]];
   if (lineCount >= 3) return [[op], [name], [details]];
   return lineCount === 2 ? [[op, name], [look.d ? details : { ...details, text: look.f }]] : [[op, name]];
@@ -166,33 +171,15 @@ function paintSwatch(ctx, theme, box, layout) {
   ctx.setLineDash([]);
 }
 
-/** @param {Context} ctx @param {Pane} pane @param {number} index @param {Box} box @param {Look | undefined} look */
-function paintGroup(ctx, pane, index, box, look) {
-  const { theme, zoom } = pane;
-  const inside = pane.inside(index);
-  // A second sheet behind shows that the group has content.
-  ctx.strokeStyle = theme.neutralBorder;
-  ctx.lineWidth = 1;
-  ctx.fillStyle = theme.panel;
-  ctx.fillRect(box.left + 3, box.top + 3, box.w, box.h);
-  ctx.strokeRect(box.left + 3, box.top + 3, box.w, box.h);
-  const fill = paintStripes(ctx, pane, index, inside.mix);
-  ctx.strokeRect(box.left, box.top, box.w, box.h);
-  if (zoom >= TEXT_ZOOM) paintLines(ctx, box, groupLines(pane, index, inside, inkOn(fill), look));
-}
-
-/** Paints the layouts of a closed group in proportion; for other colourings, one fill. Returns the fill below the text.
- * @param {Context} ctx @param {Pane} pane @param {number} index @param {number[]} mix */
+/** Paints the layouts in a group in proportion. Returns the fill below the text. @param {Context} ctx @param {Pane} pane @param {number} index @param {number[]} mix */
 export function paintStripes(ctx, pane, index, mix) {
   const { theme } = pane;
   const box = pane.scene.boxes[index];
   const total = mix[0] + mix[1] + mix[2];
-  const plain = pane.colouring !== "layout" || total === 0;
-  const single = pane.fillOf(index);
-  ctx.fillStyle = single;
-  if (plain) ctx.fillRect(box.left, box.top, box.w, box.h);
-  if (plain) return single;
   let left = box.left;
+  ctx.fillStyle = theme.neutral;
+  if (!total) ctx.fillRect(left, box.top, box.w, box.h);
+  if (!total) return theme.neutral;
   mix.forEach((count, layout) => {
     ctx.fillStyle = theme.fills[layout];
     ctx.fillRect(left, box.top, (box.w * count) / total, box.h);
@@ -201,65 +188,35 @@ export function paintStripes(ctx, pane, index, mix) {
   return theme.fills[mix.indexOf(Math.max(...mix))];
 }
 
-/** @param {Pane} pane @param {number} index @param {ReturnType<Pane["inside"]>} inside @param {string} ink @param {Look | undefined} look */
-function groupLines(pane, index, inside, ink, look) {
-  const { theme } = pane;
-  const box = pane.scene.boxes[index];
-  const small = `11px ${theme.font}`;
-  const badges = [{ text: `${thousands(inside.nodes)} ${inside.nodes === 1 ? "node" : "nodes"}`, font: small, ink }];
-  if (box.same) badges.push({ text: box.same, font: `600 11px ${theme.font}`, ink });
-  const us = pane.timeOf(index);
-  if (us !== null) badges.push({ text: duration(us), font: small, ink });
-  const [number, hits] = [pane.ownNumber(index), pane.hits(index)];
-  if (hits) badges.unshift({ text: `${HIT_SIGN} ${thousands(hits)} found`, font: small, ink });
-  if (number) badges.unshift({ text: `at most ${number}`, font: small, ink });
-  const marks = [REMOVED, ADDED, CHANGED]
-    .filter((mark) => inside.counts[mark] > 0)
-    .map((mark) => ({ text: `${sign(mark)}${inside.counts[mark]}`, font: `700 11px ${theme.font}`, ink: inkOn(theme.marks[mark]), pill: theme.marks[mark] }));
-  const title = { text: box.title || box.id, font: `600 12px ${theme.font}`, ink };
-  const lineCount = Math.floor((box.h - 4) / LINE);
-  if (lineCount < 2) return [[title, ...marks, ...badges]];
-  if (lineCount < 3) return [[title, ...marks], badges];
-  return [[title, ...marks], badges, [{ text: box.d ?? look?.d ?? "", font: small, ink }]];
-}
-
 /** The sign of a mark as text. @param {number} mark */
 export function sign(mark) {
   return mark === REMOVED ? "\u2212" : SIGNS[mark];
 }
 
-/** Lines of text in the middle of a box; each line is cut to the box's width. @param {Context} ctx @param {Box} box @param {Piece[][]} lines */
-function paintLines(ctx, box, lines) {
+/** Lines of text in the middle of a box; each line is cut to the box's width. @param {Context} ctx @param {Box} box @param {Piece[][]} lines @param {number} scale of the text */
+function paintLines(ctx, box, lines, scale) {
   const nonEmpty = lines.map((line) => line.filter((piece) => piece.text)).filter((line) => line.length);
-  const gap = 5;
+  const gap = 5 * scale;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
-  let y = box.y - ((nonEmpty.length - 1) * LINE) / 2;
+  let y = box.y - ((nonEmpty.length - 1) * LINE * scale) / 2;
   for (const line of nonEmpty) {
     let restWidth = box.w - 2 * PADDING;
     const cuts = [];
     for (const piece of line) {
-      const extra = piece.pill ? 6 : 0;
-      const cut = cutText(piece.text, piece.font, Math.max(0, restWidth - extra));
+      const cut = cutText(piece.text, piece.font, Math.max(0, restWidth));
       if (!cut.text) break;
-      cuts.push({ ...piece, text: cut.text, width: cut.width + extra });
-      restWidth -= cut.width + extra + gap;
+      cuts.push({ ...piece, ...cut });
+      restWidth -= cut.width + gap;
     }
-    const used = cuts.reduce((sum, cut) => sum + cut.width + gap, -gap);
-    let x = box.x - used / 2;
+    let x = box.x - cuts.reduce((sum, cut) => sum + cut.width + gap, -gap) / 2;
     for (const cut of cuts) {
-      if (cut.pill) {
-        ctx.fillStyle = cut.pill;
-        ctx.beginPath();
-        ctx.roundRect(x, y - 6.5, cut.width, 13, 6);
-        ctx.fill();
-      }
       ctx.font = cut.font;
       ctx.fillStyle = cut.ink;
-      ctx.fillText(cut.text, x + (cut.pill ? 3 : 0), y + 0.5);
+      ctx.fillText(cut.text, x, y + 0.5);
       x += cut.width + gap;
     }
-    y += LINE;
+    y += LINE * scale;
   }
 }
 

@@ -160,6 +160,19 @@ export class Camera {
     this.centre(box.x, box.y);
   }
 
+  /** Shows the inside of a frame that is not whole in the pane: all of it if it can be read then, else from its upper left
+   * corner. A frame in which no text could be read is zoomed in to. @param {Box} box */
+  showInside(box) {
+    const [left, top] = [this.screenX(box.left), this.screenY(box.top)];
+    const isWhole = left >= 0 && top >= 0 && this.screenX(box.left + box.w) <= this.width && this.screenY(box.top + box.h) <= this.height;
+    if (isWhole && this.zoom >= MIN_READABLE_ZOOM) return;
+    const fitting = Math.min((this.width - 2 * FRAME_MARGIN) / box.w, (this.height - 2 * FRAME_MARGIN) / box.h);
+    this.fits = false;
+    this.zoom = Math.max(MIN_READABLE_ZOOM, Math.min(fitting, Math.max(this.zoom, READING_ZOOM)));
+    this.x = fitting >= this.zoom ? box.x - this.width / this.zoom / 2 : box.left - FRAME_MARGIN / this.zoom;
+    this.y = fitting >= this.zoom ? box.y - this.height / this.zoom / 2 : box.top - FRAME_MARGIN / this.zoom;
+  }
+
   /** Limits the position, so that some of the scene stays in the pane. @param {Scene} scene */
   keepInSight(scene) {
     const margin = 60 / this.zoom;

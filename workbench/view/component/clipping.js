@@ -35,3 +35,8 @@ function clipped(from, to, low, high, period) {
   if (!period) return bound;
   return from + Math.trunc((bound - from) / period) * period;
 }
+
+/** Whether two areas have a point in common. @param {Extent} one @param {Extent} other */
+export function overlap(one, other) {
+  return one.left < other.right && one.right > other.left && one.top < other.bottom && one.bottom > other.top;
+}

@@ -109,7 +109,11 @@ function layoutEntries(scene, theme) {
   const own = { fill: theme.fills[0], line: theme.borders[0], border: "thin" };
   if (scene.own) return [{ ...own, text: `CNN, the model's layout, which is the target's${target}` }];
   const layouts = layoutsOf(scene.looks);
-  const modelLooks = scene.boxes.flatMap((box) => box.v.filter(([born, , look]) => born === 0 && look >= 0).map(([, , look]) => scene.looks[look]));
+  const modelLooks = scene.boxes.flatMap((box) => {
+    const ownLooks = box.v.filter(([born, , look]) => born === 0 && look >= 0).map(([, , look]) => look);
+    const inner = (box.inner ?? []).filter(([from]) => from === 0).map(([, , , look]) => look);
+    return [...ownLooks, ...(box.still ?? []).map(([look]) => look), ...inner].map((look) => scene.looks[look]);
+  });
   const modelLayouts = new Set(layoutsOf(modelLooks));
   const areOfModel = layouts.every((layout) => modelLayouts.has(layout));
   const names = layouts.length && layouts.length <= MAX_LAYOUTS ? ` (${layouts.join(", ")})` : "";

@@ -45,9 +45,9 @@ export class Comparison {
       this.edgesAfter[index] = versionAt(edge.v, b);
       this.edgeMarks[index] = markOf(this.edgesBefore[index], this.edgesAfter[index]);
     });
-    for (const index of scene.frames) this.groups.set(index, new InnerChanges(scene.boxes[index], a, b));
+    for (const index of scene.frames) this.groups.set(index, new InnerChanges(scene, scene.boxes[index], a, b));
     for (const index of scene.closed) {
-      const inside = new InnerChanges(scene.boxes[index], a, b);
+      const inside = new InnerChanges(scene, scene.boxes[index], a, b);
       this.groups.set(index, inside);
       if (this.marks[index] === SAME && inside.hasChanges) this.marks[index] = CHANGED;
     }
@@ -72,28 +72,26 @@ export class Comparison {
   }
 }
 
-/** Counts inside a group: its nodes and their layouts at both moments, and its nodes by mark. */
+/** Counts inside a group: its nodes by look at both moments, and by mark. */
 class InnerChanges {
-  /** @param {Box} group @param {number} a @param {number} b */
-  constructor(group, a, b) {
-    this.nodesBefore = this.nodesAfter = group.n ?? 0;
-    this.mixBefore = [...(group.mix ?? [0, 0, 0])];
-    this.mixAfter = [...this.mixBefore];
+  /** @param {Scene} scene @param {Box} group @param {number} a @param {number} b */
+  constructor(scene, group, a, b) {
+    this.scene = scene;
+    this.looksBefore = new Map(group.still ?? []); // by look: the number of nodes
+    this.looksAfter = new Map(this.looksBefore);
     this.counts = [0, 0, 0, 0, 0]; // by mark
     const members = new Map();
     for (const version of group.inner ?? []) {
-      const [from, to, member, layout] = version;
+      const [from, to, member, look] = version;
       let pair = members.get(member);
       if (!pair) members.set(member, (pair = [null, null]));
       if (a >= from && a < to) {
         pair[0] = version;
-        this.nodesBefore++;
-        this.mixBefore[layout]++;
+        this.looksBefore.set(look, (this.looksBefore.get(look) ?? 0) + 1);
       }
       if (b >= from && b < to) {
         pair[1] = version;
-        this.nodesAfter++;
-        this.mixAfter[layout]++;
+        this.looksAfter.set(look, (this.looksAfter.get(look) ?? 0) + 1);
       }
     }
     for (const [before, after] of members.values()) this.counts[markOf(before, after)]++;
@@ -101,5 +99,13 @@ class InnerChanges {
 
   get hasChanges() {
     return this.counts[REMOVED] + this.counts[ADDED] + this.counts[CHANGED] > 0;
+  }
+
+  /** The nodes at one of the moments: by look, how many have which layout, and their number. @param {boolean} isBefore */
+  at(isBefore) {
+    const looks = isBefore ? this.looksBefore : this.looksAfter;
+    const mix = [0, 0, 0];
+    for (const [look, count] of looks) mix[this.scene.looks[look].l] += count;
+    return { looks, mix, nodes: mix[0] + mix[1] + mix[2], counts: this.counts };
   }
 }

@@ -47,7 +47,7 @@ function attributesOf(pane, index) {
   const tooltip = `tooltip=${quoted(box.id)}`;
   if (box.kind === "group") {
     const { nodes, mix } = pane.inside(index);
-    const fill = pane.colouring === "layout" && nodes ? theme.fills[mix.indexOf(Math.max(...mix))] : theme.neutral;
+    const fill = pane.colouring === "layout" && nodes ? theme.fills[mix.indexOf(Math.max(...mix))] : pane.fillOf(index);
     return `label=${quoted(box.title || box.id, `${nodes} ${nodes === 1 ? "node" : "nodes"}`, box.same ?? "")} ${tooltip} style=filled fillcolor=${hex(fill)}`;
   }
   if (!look) return `label=${quoted(box.id)} ${tooltip}`;

@@ -2,7 +2,7 @@
 // Painting the edges, one path for each kind of line.
 
 import { ADDED, REMOVED } from "./comparison.js";
-import { tracePath } from "./clipping.js";
+import { overlap, tracePath } from "./clipping.js";
 import { NARROW_AT, X_AT } from "./edge_lines.js";
 import { cutText } from "./text_metrics.js";
 import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, LABEL_ZOOM } from "./pane.js";
@@ -14,6 +14,7 @@ const MIN_PLAIN_EXTENT = 4; // px; below PLAIN_ZOOM, shorter edges are not paint
 const PX_BETWEEN = 1.6; // px between the two lines of a value in a narrower type
 const STUB = 12; // px of a stub above its consumer
 const LABEL_WIDTH = 300; // px; such as "1x64x56x56 NCHW uint8, scale 0.0126, zero point 134"
+const [LABEL_GAP, LABEL_HALF] = [4, 6]; // px between a label and its edge, and half of its height
 const MIN_LABELLED_SEGMENT = 18; // px of an edge's segment with a label
 
 /** All edges of a pane, then their labels. @param {Context} ctx @param {Pane} pane */
@@ -114,32 +115,43 @@ function isSeen({ left, right, top, bottom }, region, minExtent) {
   return left <= region.right && right >= region.left && top <= region.bottom && bottom >= region.top;
 }
 
-/** Labels beside the longest segment of each edge, in the colour of its mark; a label that would overlap an earlier one
- * is left out. @param {Context} ctx @param {Pane} pane @param {[number[], Version, number][]} labelled */
+/** Labels beside a segment of each edge, in the colour of its mark: the longest one beside which the label covers no box
+ * and no earlier label. Without such a one it is left out. @param {Context} ctx @param {Pane} pane @param {[number[], Version, number][]} labelled */
 function paintLabels(ctx, pane, labelled) {
-  const { scene, theme, region } = pane;
+  const { scene, theme } = pane;
   const font = `11px ${theme.font}`;
   const taken = /** @type {Extent[]} */ ([]);
   ctx.font = font;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const [points, version, mark] of labelled) {
-    const segment = longestSegment(points);
-    if (segment.length < MIN_LABELLED_SEGMENT) continue;
     const label = scene.words[version[2]];
     const cut = cutText(label, font, LABEL_WIDTH);
-    const isCut = segment.x + 4 + cut.width > region.right; // by the pane's border; then it stands left of its edge
-    const left = isCut && segment.x - 4 - cut.width >= region.left ? segment.x - 4 - cut.width : segment.x + 4;
-    const area = { left, right: left + cut.width, top: segment.y - 6, bottom: segment.y + 6 };
-    if (taken.some((other) => area.left < other.right && area.right > other.left && area.top < other.bottom && area.bottom > other.top)) continue;
+    const area = labelAreas(points, cut.width).find((one) => isFree(pane, one) && !taken.some((other) => overlap(one, other)));
+    if (!area) continue;
     taken.push(area);
     ctx.globalAlpha = 0.85;
     ctx.fillStyle = theme.background;
-    ctx.fillRect(area.left - 1, area.top, cut.width + 2, 12);
+    ctx.fillRect(area.left - 1, area.top, cut.width + 2, 2 * LABEL_HALF);
     ctx.globalAlpha = 1;
     ctx.fillStyle = mark ? theme.marks[mark] : theme.muted;
-    ctx.fillText(cut.text, area.left, segment.y);
+    ctx.fillText(cut.text, area.left, area.top + LABEL_HALF);
   }
+}
+
+/** Where the label of an edge may stand, the best place first. @param {number[]} points @param {number} width */
+function labelAreas(points, width) {
+  return segmentsOf(points).filter(({ length }) => length >= MIN_LABELLED_SEGMENT).flatMap(({ x, y }) => [x + LABEL_GAP, x - LABEL_GAP - width].map((left) => ({ left, right: left + width, top: y - LABEL_HALF, bottom: y + LABEL_HALF })));
+}
+
+/** Whether an area is in the pane and no box is in it. @param {Pane} pane @param {Extent} area */
+function isFree(pane, area) {
+  if (area.left < pane.region.left || area.right > pane.region.right) return false;
+  const boxes = pane.scene.boxRows.between(area.top, area.bottom).filter((index) => pane.shows(index) && !pane.regions.hides(index));
+  return !boxes.some((index) => {
+    const { left, top, w, h } = pane.scene.boxes[index];
+    return overlap(area, { left, top, right: left + w, bottom: top + h });
+  });
 }
 
 /** How far labels of edges stand out of the scene on its right, in px. @param {Pane} pane */
@@ -150,19 +162,18 @@ export function labelOverhang(pane) {
     const version = edge.tick ? null : pane.edgeVersion(index);
     if (!version || version[2] < 0) return;
     const { width } = cutText(scene.words[version[2]], `11px ${theme.font}`, LABEL_WIDTH);
-    right = Math.max(right, longestSegment(pointsOf(scene, edge, version)).x + 4 + width);
+    right = Math.max(right, segmentsOf(pointsOf(scene, edge, version))[0].x + LABEL_GAP + width);
   });
   return right - scene.width;
 }
 
-/** @param {number[]} p */
-function longestSegment(p) {
-  let longest = { length: -1, x: 0, y: 0 };
+/** The vertical extents of an edge's segments with their middles, the longest first. @param {number[]} p */
+function segmentsOf(p) {
+  const segments = [];
   for (let index = 0; index + 3 < p.length; index += 2) {
-    const length = Math.abs(p[index + 3] - p[index + 1]);
-    if (length > longest.length) longest = { length, x: (p[index] + p[index + 2]) / 2, y: (p[index + 1] + p[index + 3]) / 2 };
+    segments.push({ length: Math.abs(p[index + 3] - p[index + 1]), x: (p[index] + p[index + 2]) / 2, y: (p[index + 1] + p[index + 3]) / 2 });
   }
-  return longest;
+  return segments.sort((one, other) => other.length - one.length);
 }
 
 /** Values of high fan-out: a short stub at the consumer, with the name of the producer.

@@ -1,6 +1,7 @@
 // @ts-check
 // Labels of the nodes that change a value's layout, at zooms at which boxes have no text: the colour changes there.
 
+import { overlap } from "./clipping.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { boldFont, thousands, widthOf } from "./text_metrics.js";
 
@@ -51,11 +52,6 @@ export function layoutChangesOf(pane) {
     if (area) labels.push({ text, area });
   }
   return labels;
-}
-
-/** @param {Extent} one @param {Extent} other */
-function overlap(one, other) {
-  return one.left < other.right && one.right > other.left && one.top < other.bottom && one.bottom > other.top;
 }
 
 /** @param {string[]} changes */

@@ -1,18 +1,19 @@
 // @ts-check
-// The whole graph in a corner, in the colours of the last pane, with a frame around the visible part. It is hidden when most of the graph is visible, or if it would cover a box of the shown rewrite.
+// The whole graph in a corner, in the colours of the last pane, with a frame around the visible part and around each place of the kind of change that is shown. It is hidden when most of the graph is visible, or if it would cover a box of the shown rewrite.
 
 import { plainFill } from "./boxes.js";
 import { contextOf } from "./dom.js";
 import { SAME } from "./comparison.js";
 import { isFrame } from "./scene.js";
 
-/** @import { Box, Context, Rectangle, Stage } from "./types.js" */
+/** @import { Box, Context, Rectangle, Stage, View } from "./types.js" */
 
 const MAX_SIDE = 180; // px
 const MAX_SHARE = 0.4; // of the pane's width and height
 const CORNER_GAP = 8; // px from the stage's corner
 const MAX_VISIBLE_SHARE = 0.75; // of the graph's width and height; above, there is no minimap
-const MAX_BOXES_WITHOUT = 12; // up to so many boxes, there is no minimap
+const [PLACE_WIDTH, MIN_PLACE] = [2, 4]; // px of the line around a place of the shown kind, and of its sides at least
+const MAX_BOXES_WITHOUT = 6; // up to so many boxes, there is no minimap
 
 export class Minimap {
   constructor() {
@@ -59,7 +60,7 @@ export class Minimap {
   #refresh(stage, bounds) {
     const { view, ratio } = stage;
     const { scene, comparison, theme } = view;
-    const state = [comparison, theme, view.fill, view.marks.hits, Math.round(bounds.width), Math.round(bounds.height), ratio];
+    const state = [comparison, theme, view.fill, view.marks.hits, view.data.places, Math.round(bounds.width), Math.round(bounds.height), ratio];
     if (this.painted?.every((value, index) => value === state[index])) return;
     this.painted = state;
     this.picture.width = Math.round(bounds.width * ratio);
@@ -78,6 +79,12 @@ export class Minimap {
       ctx.fillStyle = theme.marks[comparison.marks[index]];
       ctx.fillRect(left, top, Math.max(2, ratio), Math.max(height, 2 * ratio)); // beside the fill, which shows the layout
     });
+    ctx.strokeStyle = theme.frame;
+    ctx.lineWidth = PLACE_WIDTH * ratio;
+    for (const index of placesOf(view)) {
+      const box = scene.boxes[index];
+      ctx.strokeRect(box.left * across, box.top * down, Math.max(box.w * across, MIN_PLACE * ratio), Math.max(box.h * down, MIN_PLACE * ratio));
+    }
   }
 
   /** The scene's point at a point of the stage; null outside the minimap. @param {Stage} stage @param {number} x @param {number} y */
@@ -87,6 +94,12 @@ export class Minimap {
     const { scene } = stage.view;
     return { x: ((x - bounds.left) / bounds.width) * scene.width, y: ((y - bounds.top) / bounds.height) * scene.height };
   }
+}
+
+/** The boxes of all rewrites of the kind that is shown. @param {View} view */
+function placesOf(view) {
+  const rewrites = (view.data.places ?? []).flatMap((number) => view.scene.rewrites[number] ?? []);
+  return new Set(rewrites.flatMap((rewrite) => rewrite.b).filter((index) => view.scene.boxes[index] && !isFrame(view.scene.boxes[index])));
 }
 
 /** Whether a part of a box of the last pane is inside the bounds. @param {Rectangle} bounds @param {Stage} stage @param {Box} box */

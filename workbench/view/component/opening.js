@@ -5,6 +5,8 @@ import { WALKED } from "./selection_sync.js";
 
 /** @import { Anchor, View } from "./types.js" */
 
+const OPENING_SHARE = 0.6; // of the pane's width or height; a closed group that is zoomed in to this size opens
+
 export class Opening {
   /** @param {View} view */
   constructor(view) {
@@ -32,6 +34,14 @@ export class Opening {
     this.anchor = { id: box.id, x, y };
     view.root.classList.add("gw-busy");
     view.outside.setOpen(box.id, !box.open, all);
+  }
+
+  /** Opens a closed group that was zoomed in to, once there would be little else to see. @param {number} index */
+  zoomedTo(index) {
+    const { camera } = this.view.stage;
+    const box = this.view.scene.boxes[index];
+    if (this.anchor || box?.kind !== "group" || box.open) return;
+    if (Math.max((box.w * camera.zoom) / camera.width, (box.h * camera.zoom) / camera.height) >= OPENING_SHARE) this.toggle(index, false);
   }
 
   /** Opens the closed groups around the present rewrite, once the user stays at it. */

@@ -4,7 +4,7 @@
 import { paintBox, paintFrame, paintOutline, paintPlain } from "./boxes.js";
 import { paintEdges, paintStubs } from "./edges.js";
 import { paintLayoutChanges } from "./layout_changes.js";
-import { closedRegions, paintRegion, paintTitles } from "./titles.js";
+import { closedGroups, paintGroup, paintTitles } from "./titles.js";
 import { PLAIN_ZOOM, TEXT_ZOOM } from "./pane.js";
 import { isFrame } from "./scene.js";
 
@@ -19,11 +19,11 @@ export function paintPane(ctx, pane) {
   }
   paintEdges(ctx, pane);
   const visible = scene.boxRows.between(region.top - 20, region.bottom + 20).filter((index) => !regions.hides(index) && pane.seesBox(scene.boxes[index]));
-  const small = new Set(closedRegions(pane));
-  const boxes = visible.filter((index) => !small.has(index));
+  const closed = new Set(closedGroups(pane));
+  const boxes = visible.filter((index) => !closed.has(index));
   if (zoom < PLAIN_ZOOM) paintPlain(ctx, pane, boxes);
   else paintDetailed(ctx, pane, boxes);
-  for (const index of [...small, ...frames.filter((frame) => regions.isRegion(frame))]) paintRegion(ctx, pane, index);
+  for (const index of [...closed, ...frames.filter((frame) => regions.isRegion(frame))]) paintGroup(ctx, pane, index);
   paintTitles(ctx, pane);
   paintLayoutChanges(ctx, pane);
   for (const index of new Set(pane.framed.filter((box) => scene.boxes[box]).map((box) => regions.shown(box)))) {

@@ -3,6 +3,7 @@
 
 import { ABSENT, ADDED, REMOVED } from "./comparison.js";
 import { QUERY } from "./marks.js";
+import { mixColours } from "./theme.js";
 
 /** @import { Box, Extent, Look, Version, View } from "./types.js" */
 
@@ -10,6 +11,7 @@ export const BEFORE = "before";
 export const AFTER = "after";
 export const BOTH = "both";
 
+const SHADES_OF_GROUPS = 24;
 export const TEXT_ZOOM = 0.4; // below, boxes have no text
 export const PLAIN_ZOOM = 0.3; // below, boxes are plain rectangles
 export const LABEL_ZOOM = 0.6; // below, edges have no labels
@@ -59,23 +61,56 @@ export class Pane {
     return after ?? before;
   }
 
-  /** The fill of a box with that look; a closed group is coloured only by latency. @param {number} index @param {Look} [look] */
+  /** The fill of a box with that look. @param {number} index @param {Look} [look] */
   fillOf(index, look) {
     const marked = this.marks.fillOf(this.colouring, index, this.#momentOf(index), this.theme);
     if (marked !== undefined) return marked;
-    const box = this.scene.boxes[index];
-    const us = this.timeOf(index);
-    if (box.kind === "group") return this.colouring === "us" && us !== null ? this.fill({ us }) : this.theme.neutral;
+    if (this.scene.boxes[index].kind === "group") return this.#fillOfGroup(index);
     return look ? this.fill(look) : this.theme.neutral;
+  }
+
+  /** The fill of a group: by latency its time beside that of the slowest group on screen, by memory that of the node with
+   * most, else the most frequent fill of its nodes. @param {number} index */
+  #fillOfGroup(index) {
+    if (this.colouring === "us") return this.#heatOf(this.timeOf(index));
+    if (this.colouring === "mb") return this.fill({ mb: this.#ofMoment(index, this.scene.boxes[index].mb) });
+    const counts = /** @type {Map<string, number>} */ (new Map());
+    for (const [look, count] of this.inside(index).looks) {
+      const fill = this.fill(this.scene.looks[look]);
+      counts.set(fill, (counts.get(fill) ?? 0) + count);
+    }
+    return [...counts].sort(([, one], [, other]) => other - one)[0]?.[0] ?? this.theme.neutral;
+  }
+
+  /** @param {number | null} us */
+  #heatOf(us) {
+    if (us === null) return this.theme.neutral;
+    const { scene, regions } = this;
+    const groups = [...scene.closed.filter((index) => !regions.hides(index)), ...scene.frames.filter((index) => regions.isRegion(index))];
+    const slowest = Math.max(...groups.flatMap((index) => scene.boxes[index].us ?? []).map((time) => time ?? 0), 1e-9); // of both panes, so that they can be compared
+    return mixColours(this.theme.heat[0], this.theme.heat[1], Math.round((SHADES_OF_GROUPS * us) / slowest) / SHADES_OF_GROUPS);
   }
 
   /** The time of a group in the graph of this pane: of the first or of the last moment, since only these are measured.
    * @param {number} index */
   timeOf(index) {
+    return this.#ofMoment(index, this.scene.boxes[index].us);
+  }
+
+  /** Of a number in the first graph and one in the last, the one at this pane's moment; null at any other moment.
+   * @param {number} index @param {(number | null)[] | null} [numbers] */
+  #ofMoment(index, numbers) {
     const moment = this.#momentOf(index);
-    const [first, last] = this.scene.boxes[index].us ?? [null, null];
+    const [first, last] = numbers ?? [null, null];
     if (moment >= this.scene.T) return last;
     return moment === 0 ? first : null;
+  }
+
+  /** The percentage of the FLOPs of this pane's graph that are in a closed group: of the first graph, but for the last
+   * moment. @param {number} index */
+  flopsOf(index) {
+    const [first, last] = this.scene.boxes[index].flops ?? [0, 0];
+    return this.#momentOf(index) >= this.scene.T ? last : first;
   }
 
   /** The number of the query's hits in a box; 0 unless the colouring is by query. @param {number} index */
@@ -117,9 +152,8 @@ export class Pane {
   /** Nodes and layouts inside a closed group, at this pane's moment. @param {number} index */
   inside(index) {
     const group = this.comparison.groups.get(index);
-    if (!group) return { nodes: 0, mix: [0, 0, 0], counts: [0, 0, 0, 0, 0] };
-    const before = this.side === BEFORE;
-    return { nodes: before ? group.nodesBefore : group.nodesAfter, mix: before ? group.mixBefore : group.mixAfter, counts: group.counts };
+    if (!group) return { looks: /** @type {Map<number, number>} */ (new Map()), nodes: 0, mix: [0, 0, 0], counts: [0, 0, 0, 0, 0] };
+    return group.at(this.side === BEFORE);
   }
 
   /** @param {Box} box */

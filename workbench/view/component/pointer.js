@@ -72,6 +72,7 @@ export function listenToPointer(view) {
     const middle = stage.inPane({ x: (at.x + still.x) / 2, y: (at.y + still.y) / 2 });
     stage.camera.pan((at.x - before.x) / 2, (at.y - before.y) / 2);
     stage.camera.zoomAt(middle.x, middle.y, factor);
+    if (factor > 1) view.opening.zoomedTo(boxUnder(at));
     stage.request();
   }
 
@@ -112,6 +113,7 @@ export function listenToPointer(view) {
     if (event.ctrlKey || event.metaKey || view.wheelZooms) {
       const at = stage.inPane(pointOf(event));
       stage.camera.zoomAt(at.x, at.y, Math.exp(-event.deltaY * pixelsPerUnit * (Math.abs(event.deltaY) < 30 ? 0.01 : 0.002)));
+      if (event.deltaY < 0) view.opening.zoomedTo(boxUnder(pointOf(event)));
     } else {
       const sideways = event.shiftKey && !event.deltaX;
       stage.camera.pan(-(sideways ? event.deltaY : event.deltaX) * pixelsPerUnit, sideways ? 0 : -event.deltaY * pixelsPerUnit);

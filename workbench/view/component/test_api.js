@@ -25,6 +25,7 @@ export function putHook(key, view) {
     regions: () => view.scene.frames.filter((index) => view.regions.isRegion(index)).map((index) => view.scene.boxes[index].id),
     // The ids of the shown rewrite's boxes, which are drawn with a frame.
     framed: () => view.framed.map((index) => view.scene.boxes[index].id),
+    openAll: () => view.outside.setOpen("group:", true, true),
     report: () => view.selectionSync.now(),
     legend: () => view.legend.element.textContent,
   };

@@ -1,20 +1,23 @@
 // @ts-check
-// Titles of open groups and texts of regions. They have the same size on the screen at each zoom, and none covers another.
+// Titles of open groups, closed groups, and regions: open groups that are painted as one box. Their text can be read at each zoom, and none
+// covers another.
 
 import { ADDED, CHANGED, REMOVED, SAME } from "./comparison.js";
 import { paintStripes, sign } from "./boxes.js";
+import { HIT_SIGN, QUERY } from "./marks.js";
 import { layoutChange } from "./layout_changes.js";
-import { TEXT_ZOOM } from "./pane.js";
 import { isFrame } from "./scene.js";
 import { boldFont, cutText, duration, thousands, widthOf } from "./text_metrics.js";
-import { inkOn, mixColours } from "./theme.js";
+import { inkOn } from "./theme.js";
 
 /** @import { Box, Context, Extent, Pane } from "./types.js" */
 
 const TITLE_FONT = 12; // px on the screen
+const LINE_FONT = 11; // px on the screen, of the lines below a group's title
 const TITLE_LINE = 15;
 const TITLE_MARGIN = 5;
 const STRIP = 10; // px on the screen at an open group's top and bottom without text
+const SHEET = 4; // px by which a sheet of a stack stands out
 const MAX_STACK = 5; // titles of nested groups, one below another
 const MAX_WRAPPED = 60; // characters of a region's title
 const PANE_LABEL = 60; // px on the screen in a pane's upper right corner, for its label
@@ -50,17 +53,17 @@ export function titlesOf(pane) {
   return titles;
 }
 
-/** The closed groups that a pane shows as regions are shown. @param {Pane} pane */
-export function closedRegions(pane) {
-  const { scene, regions, zoom } = pane;
-  return zoom < TEXT_ZOOM ? scene.closed.filter((index) => !regions.hides(index) && pane.seesBox(scene.boxes[index]) && pane.shows(index)) : [];
+/** The closed groups that a pane shows. @param {Pane} pane */
+export function closedGroups(pane) {
+  const { scene, regions } = pane;
+  return scene.closed.filter((index) => !regions.hides(index) && pane.seesBox(scene.boxes[index]) && pane.shows(index));
 }
 
 /** The areas of the visible regions in px of the pane, without a strip that a title may cover. @param {Pane} pane */
 function regionAreas(pane) {
   const { scene, regions, region, zoom } = pane;
   const shown = scene.frames.filter((index) => regions.isRegion(index) && pane.seesBox(scene.boxes[index]));
-  return [...shown, ...closedRegions(pane)].map((index) => {
+  return [...shown, ...closedGroups(pane)].map((index) => {
     const { left, top, w, h } = scene.boxes[index];
     return { left: (left - region.left) * zoom, right: (left + w - region.left) * zoom, top: (top - region.top) * zoom + stripOf(scene.boxes[index]), bottom: (top + h - region.top) * zoom };
   });
@@ -89,40 +92,52 @@ export function paintTitles(ctx, pane) {
   }
 }
 
-/** A group as one box: the layouts in proportion, or its latency or hits, with its title and what changed inside.
+/** A closed group, or a region: the layouts in proportion, or its latency or hits, with its title and what changed inside.
  * @param {Context} ctx @param {Pane} pane @param {number} index */
-export function paintRegion(ctx, pane, index) {
+export function paintGroup(ctx, pane, index) {
   const { scene, theme, zoom } = pane;
   const box = scene.boxes[index];
   const inside = pane.inside(index);
-  const hasChanges = inside.counts.slice(REMOVED).some(Boolean);
+  const mark = box.open ? (inside.counts.slice(REMOVED).some(Boolean) ? CHANGED : SAME) : pane.comparison.marks[index];
   ctx.globalAlpha = pane.isDim(index) ? 0.3 : 1;
   ctx.setLineDash([]);
-  const fill = pane.colouring === "layout" || !box.open ? paintStripes(ctx, pane, index, inside.mix) : paintFill(ctx, pane, index);
-  ctx.strokeStyle = hasChanges ? theme.marks[CHANGED] : theme.neutralBorder;
-  ctx.lineWidth = (hasChanges ? 2 : 1) / zoom;
+  ctx.strokeStyle = theme.neutralBorder;
+  ctx.lineWidth = 1 / zoom;
+  if (isStack(box)) paintSheets(ctx, pane, box);
+  const fill = pane.colouring === "layout" ? paintStripes(ctx, pane, index, inside.mix) : paintFill(ctx, pane, index);
+  if (mark > SAME) {
+    ctx.strokeStyle = theme.marks[mark];
+    ctx.lineWidth = 2 / Math.min(zoom, 1);
+    ctx.setLineDash(mark === REMOVED ? [6 / zoom, 3.5 / zoom] : []);
+  }
   ctx.strokeRect(box.left, box.top, box.w, box.h);
-  paintRegionText(ctx, pane, index, regionLines(pane, index, inside), inkOn(fill));
+  ctx.setLineDash([]);
+  paintGroupText(ctx, pane, index, groupLines(pane, index, inside), inkOn(fill));
   ctx.globalAlpha = 1;
 }
 
-/** One fill: by latency the group's time beside that of the slowest region, by other numbers that of the largest in it,
- * else the most frequent fill of its boxes.
- * @param {Context} ctx @param {Pane} pane @param {number} index */
+/** Whether a closed group is a stack of identical blocks. @param {Box} box */
+function isStack({ open, same }) {
+  return !open && Boolean(same?.startsWith("x"));
+}
+
+/** The sheets behind a stack. @param {Context} ctx @param {Pane} pane @param {Box} box */
+function paintSheets(ctx, { theme }, box) {
+  ctx.fillStyle = theme.panel;
+  for (const shift of [2 * SHEET, SHEET]) {
+    ctx.fillRect(box.left + shift, box.top + shift, box.w, box.h);
+    ctx.strokeRect(box.left + shift, box.top + shift, box.w, box.h);
+  }
+}
+
+/** One fill; of a region by numbers or hits that of its boxes. @param {Context} ctx @param {Pane} pane @param {number} index */
 function paintFill(ctx, pane, index) {
   const box = pane.scene.boxes[index];
-  const us = pane.timeOf(index);
-  const fill = pane.colouring === "us" && us !== null ? heatOf(pane, us) : fillInside(pane, index);
+  const isMarked = pane.colouring === QUERY || pane.marks.columns.length > 0;
+  const fill = box.open && isMarked ? fillInside(pane, index) : pane.fillOf(index);
   ctx.fillStyle = fill;
   ctx.fillRect(box.left, box.top, box.w, box.h);
   return fill;
-}
-
-/** @param {Pane} pane @param {number} us */
-function heatOf({ scene, theme, regions }, us) {
-  const times = scene.frames.filter((frame) => regions.isRegion(frame)).flatMap((frame) => scene.boxes[frame].us ?? []);
-  const slowest = Math.max(...times.map((time) => time ?? 0), 1e-9); // of both panes, so that they can be compared
-  return mixColours(theme.heat[0], theme.heat[1], us / slowest);
 }
 
 /** @param {Pane} pane @param {number} region */
@@ -130,26 +145,21 @@ function fillInside(pane, region) {
   if (pane.hits(region)) return pane.theme.hit;
   const boxes = pane.regions.boxesIn(region).filter((index) => !isFrame(pane.scene.boxes[index]) && pane.shows(index));
   const largest = pane.marks.largest(pane.colouring, boxes);
-  if (largest !== undefined) return pane.fillOf(largest, pane.lookOf(largest));
-  const counts = /** @type {Map<string, number>} */ (new Map());
-  for (const index of boxes) {
-    const fill = pane.fillOf(index, pane.lookOf(index));
-    counts.set(fill, (counts.get(fill) ?? 0) + 1);
-  }
-  return [...counts].sort(([, one], [, other]) => other - one)[0]?.[0] ?? pane.theme.neutral;
+  return largest === undefined ? pane.fillOf(region) : pane.fillOf(largest, pane.lookOf(largest));
 }
 
-/** @param {Pane} pane @param {number} index @param {ReturnType<Pane["inside"]>} inside */
-function regionLines(pane, index, { nodes, counts }) {
+/** The lines of a closed group or region, what is asked for most first. @param {Pane} pane @param {number} index @param {ReturnType<Pane["inside"]>} inside */
+function groupLines(pane, index, { nodes, counts }) {
   const box = pane.scene.boxes[index];
-  const hits = pane.hits(index);
-  const number = pane.ownNumber(index);
-  const changes = [REMOVED, ADDED, CHANGED].filter((mark) => counts[mark]).map((mark) => `${sign(mark)}${counts[mark]}`).join(" ");
+  const look = pane.lookOf(index); // of a closed group: its operators are its name, its result's shape its details
+  const [hits, number, us, flops] = [pane.hits(index), pane.ownNumber(index), pane.timeOf(index), pane.flopsOf(index)];
+  const changes = [REMOVED, ADDED, CHANGED].filter((mark) => counts[mark]).map((mark) => `${sign(mark)}${thousands(counts[mark])}`).join(" ");
   const size = `${thousands(nodes)} ${nodes === 1 ? "node" : "nodes"}`;
-  const us = pane.timeOf(index);
-  const time = pane.colouring === "us" && us !== null ? duration(us) : "";
-  const what = hits ? `${thousands(hits)} found` : number || time || transposesIn(pane, index);
-  return [box.title || box.id, what, size, changes, box.same ?? ""].filter(Boolean);
+  const coloured = hits ? `${HIT_SIGN} ${thousands(hits)} found` : number ? `at most ${number}` : "";
+  const cost = us !== null ? duration(us) : flops ? `${flops} % of FLOPs` : "";
+  const title = [box.title || box.id, isStack(box) ? box.same?.replace(/^x(\S+).*/, "\u00d7$1") : ""].filter(Boolean).join(" ");
+  const copies = isStack(box) ? "" : box.same;
+  return [title, coloured, look?.d, [size, changes].filter(Boolean).join(", "), cost, transposesIn(pane, index), look?.name, copies].map((line) => line ?? "").filter(Boolean);
 }
 
 /** How many Transposes a region has that do not change the layout, which have a label; where its colour is the layout.
@@ -161,20 +171,24 @@ function transposesIn(pane, region) {
   return count ? `${thousands(count)} ${count === 1 ? "Transpose" : "Transposes"}` : "";
 }
 
-/** Lines in the middle of a box, as many as have room, each cut to its width. @param {Context} ctx @param {Pane} pane @param {number} index @param {string[]} lines @param {string} ink */
-function paintRegionText(ctx, pane, index, lines, ink) {
-  const { scene, zoom, theme } = pane;
+/** Lines in the middle of a box, as many as have room, each cut to its width; they are TITLE_FONT or more on the screen.
+ * @param {Context} ctx @param {Pane} pane @param {number} index @param {string[]} lines @param {string} ink */
+function paintGroupText(ctx, pane, index, lines, ink) {
+  const { scene, theme } = pane;
+  const zoom = Math.min(pane.zoom, 1); // above 1 the text grows with the box
   const box = scene.boxes[index];
   const room = Math.floor((box.h * zoom - 2 * stripOf(box)) / TITLE_LINE);
   if (box.w * zoom < MIN_TITLE || room < 1) return;
   const space = box.w * zoom - 2 * TITLE_MARGIN;
   const [title, ...others] = lines;
-  const shown = [...wrapWords(title, space, theme.font), ...others].slice(0, room).map((text) => cutText(text, boldFont(TITLE_FONT, theme.font), space));
-  ctx.font = boldFont(TITLE_FONT / zoom, theme.font);
+  const [bold, plain] = [boldFont(TITLE_FONT, theme.font), `${LINE_FONT}px ${theme.font}`];
+  const titles = (room > 2 ? wrapWords(title, space, theme.font).slice(0, 2) : [title]).map((text) => cutText(text, bold, space));
+  const shown = [...titles, ...others.map((text) => cutText(text, plain, space))].slice(0, room);
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   ctx.fillStyle = ink;
   shown.forEach(({ text, width }, line) => {
+    ctx.font = line < titles.length ? boldFont(TITLE_FONT / zoom, theme.font) : `${LINE_FONT / zoom}px ${theme.font}`;
     ctx.fillText(text, box.x - width / 2 / zoom, box.y + ((line - (shown.length - 1) / 2) * TITLE_LINE) / zoom);
   });
 }

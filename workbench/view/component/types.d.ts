@@ -44,7 +44,10 @@ export interface Box extends Point {
   v: Version[];
   chip?: 1;
   open?: boolean; title?: string; same?: string; path?: string[];
-  n?: number; mix?: number[]; inner?: number[][]; us?: (number | null)[] | null; d?: string;
+  /** Of a group: [look, number] of the nodes that never change, and [from, to, node, look] of the others. */
+  still?: [number, number][]; inner?: number[][];
+  /** Of a group, in the first and in the last graph: its time, the largest memory of a node, its percentage of the FLOPs. */
+  us?: (number | null)[] | null; mb?: (number | null)[] | null; flops?: number[] | null; d?: string;
   /** Found by Scene. */
   left: number; top: number;
 }
@@ -69,8 +72,8 @@ export interface RawScene {
   measured: { us: number[]; mb: number[]; totals: (number | null)[]; backend: string } | null;
 }
 
-/** A piece of a line in a box; `pill`: the colour behind it. */
-export interface Piece { text: string; font: string; ink: string; pill?: string }
+/** A piece of a line in a box. */
+export interface Piece { text: string; font: string; ink: string }
 
 export interface LegendEntry {
   text: string;
@@ -110,6 +113,7 @@ export interface ViewData {
   scene?: string; scene_id?: string;
   at?: { step: number; rewrite: number | null; panes?: number; n: number } | null; // panes: 0 keeps their number
   show?: { id: string; frame?: string[]; n: number } | null; // frame: ids of boxes that are kept in sight, [] for all
+  places?: number[]; // rewrites of one kind, which the minimap marks
   query?: { query: string; n: number } | null; // the hits are coloured
   found?: Found | null;
   /** Hits in boxes of the scene: [box, from, to, number of hits]. */

@@ -20,6 +20,7 @@ import { initialize } from "./memory.js";
 import { Messages } from "./messages.js";
 import { Palette } from "./palette.js";
 import { Playbar } from "./playbar.js";
+import { boxAt } from "./pick.js";
 import { listenToPointer } from "./pointer.js";
 import { Regions } from "./regions.js";
 import { addSkipLink, removeSkipLink } from "./skip.js";
@@ -322,6 +323,8 @@ export class View {
   zoomBy(factor) {
     const { camera } = this.stage;
     camera.zoomAt(camera.width / 2, camera.height / 2, factor);
+    const pane = this.stage.pane(this.stage.sides.length - 1);
+    if (factor > 1) this.opening.zoomedTo(boxAt(pane, camera.sceneX(camera.width / 2), camera.sceneY(camera.height / 2)));
     this.stage.request();
   }
 
