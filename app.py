@@ -9,10 +9,11 @@ import workbench.ui
 from workbench.ui.server.browsers import NamedBrowsers
 from workbench.ui.server.lifespan import lifespan
 from workbench.ui.server.origin_guard import OriginGuard
+from workbench.ui.server.page_style import PageStyle
 from workbench.ui.server.page_titles import PageTitles
 
 _PAGES = Path(workbench.ui.__path__[0]) / "main.py"
 
-_MIDDLEWARE = [Middleware(OriginGuard), Middleware(PageTitles), Middleware(NamedBrowsers)]
+_MIDDLEWARE = [Middleware(OriginGuard), Middleware(PageTitles), Middleware(NamedBrowsers), Middleware(PageStyle)]
 
 app = st.App(_PAGES, middleware=_MIDDLEWARE, lifespan=lifespan)

@@ -82,7 +82,7 @@ def test_a_real_model_is_few_boxes_whose_names_can_be_read(tab, app, stem):
     assert len(closed) >= 3
     for group in closed:
         box = view.box(group)
-        assert box["w"] >= 70 and box["h"] >= 2 * LETTERS, f"{group} has no room for its name and its shape"
+        assert box["w"] >= 60 and box["h"] >= 2 * LETTERS, f"{group} has no room for its name and its shape"
 
 
 def closed_group(view: GraphView) -> str:

@@ -32,6 +32,14 @@ def history(request):
     return wb.optimize(wb.load(model), **how)
 
 
+def test_the_kind_of_a_place_is_found(history):
+    digest = change_digest(history)
+    for kind in digest.kinds:
+        step, rewrite = kind.places[-1][:2]
+        assert digest.kind_at(step, rewrite) is kind
+    assert digest.kind_at(0, 0) is None, "nothing was rewritten as it was loaded"
+
+
 def test_each_rewrite_is_in_one_kind_and_their_nodes_sum_to_the_difference(history):
     digest = change_digest(history)
     places = [place for kind in digest.kinds for place in kind.places]

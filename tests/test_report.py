@@ -133,6 +133,8 @@ def test_two_files_side_by_side(done, report, tmp_path):
     said = done("report", NARROW, "--against", tmp_path / "other.onnx", "-o", file)
     assert "123 nodes by name; 53 only in the first" in said
     view = report(file)
+    press_more(view.page, "Open all")
+    view.wait("hook => hook.boxes().length > 170")
     marks = [mark for *_, mark in view.places().values()]
     assert marks.count("-") == 53 and marks.count("+") == 0
     assert "53 only in the first" in view.page.locator(".graph-workbench").inner_text()

@@ -288,6 +288,16 @@ def looks_of_groups(scene: dict, moment: int) -> dict[str, dict]:
     return {titles[id_]: look for id_, look in at(scene, moment).items() if id_ in titles}
 
 
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
+def test_sizes_that_rewrites_leave_unknown_are_those_of_a_run_in_the_result():
+    """Rules hold for all sizes; the picture is of one."""
+    view = view_of(history_of(load_model(CORPUS / "ppocrv4_rec.onnx"), ["layout_greedy"]))
+    scene = view.scene()
+    now = looks_of_groups(scene, scene["T"])
+    assert now["inverted residual 1"]["d"] == "1x112x112x64"
+    assert sum("?" in look["d"] for look in now.values()) <= 1, "a size that inference does not find"
+
+
 def test_a_group_that_loses_all_its_nodes_is_gone():
     nodes = [("Relu", f"/a/n{i}") for i in range(50)] + [("Identity", f"/b/n{i}") for i in range(50, 60)]
     nodes += [("Neg", f"/c/n{i}") for i in range(60, 100)]

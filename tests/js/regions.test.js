@@ -120,7 +120,7 @@ test("titles do not cover each other nor regions, and stay visible when their gr
 test("a closed group says what a region says, the shape of its result, and how many it stands for; a label is in the colour of its edge's mark", () => {
   const inside = { kind: "group", title: "stage", w: 600, h: 240, still: [[0, 2], [1, 1]], inner: [], same: "x3 identical" };
   const group = (/** @type {boolean} */ open) => chain({ boxes: [box("group:stage", 400, 400, { ...inside, open, v: [[0, 3, open ? -1 : 0]] }), box("a", 400, 800)], edges: [] });
-  const [closed, open] = [painted(seen(group(false), 0.3)), painted(seen(group(true), 0.3))];
+  const [closed, open] = [painted(seen(group(false), 0.29)), painted(seen(group(true), 0.29))];
   assert.deepEqual(closed.texts.map(([text]) => text), ["stage \u00d73", "NCHW", "3 nodes"]);
   assert.deepEqual(open.texts.map(([text]) => text), ["stage", "3 nodes", "x3 identical"]);
   const fills = (/** @type {{ fills: string[] }} */ picture) => picture.fills.filter((fill) => fill === "khaki" || fill === "peach" || fill === "grey");

@@ -26,13 +26,11 @@ from workbench.ui.screens.workshop_page import workshop_page
 from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.file_drop import take_dropped_files
 from workbench.ui.widgets.page_steps import next_button, part_links
-from workbench.ui.widgets.parts import style
 from workbench.ui.widgets.theme import keep_theme
 
 _ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from another site
 
 st.set_page_config(page_title="Graph Workbench", page_icon=str(_ICON), layout="wide")
-style()
 
 
 def _part(script: Callable[[], None], title: str, url_path: str) -> Page:

@@ -85,14 +85,14 @@ def _drawings_once(texts: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]
 def scenes_of(view: View) -> dict[str, dict[str, str]]:
     """The view's scenes by name: as shown now, and, if a group is closed, with all open.
 
-    A graph that is not too large also has those with constants and without groups.
+    A graph that is not too large also has one with constants, all groups open, and one without groups.
     """
     scenes = {"collapsed": _scene(view)}
     groups = {group.id for group in view.root.below()}
     if not groups <= view.opened:
         scenes["open"] = _scene(view, opened=groups)
     if len(view.timeline.versions) <= MAX_FLAT:
-        scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
+        scenes |= {"constants": _scene(view, constants=True, opened=groups), "flat": _scene(view, is_flat=True)}
     return scenes
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from workbench.fusion.opened_groups import OpenedChange, OpenedGroups
+from workbench.inference.bound_shapes import infer_sizes
 from workbench.ir import Graph, Node
 from workbench.layout.infer import infer_layouts, infer_near
 from workbench.layout.profile import Profile
@@ -159,6 +160,7 @@ def timeline_of(history: History, target: Profile) -> Timeline:
                 f"transposes {step.before.text('transposes')} to {step.after.text('transposes')}",
             )
         )
+    record.find_sizes(groups.opened)
     return replace(record.timeline(groups.opened), modules=modules_of(history))
 
 
@@ -177,7 +179,9 @@ def update_verdicts(timeline: Timeline, history: History) -> bool:
 
 def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sentence: str, target: Profile) -> Timeline:
     """Two graphs as the timeline of one change; nodes of equal name correspond. titles: one of each graph."""
-    before, after = OpenedGroups(first), OpenedGroups(second)
+    before, after = OpenedGroups(first), OpenedGroups(second.copy())
+    if second.dims:
+        infer_sizes(after.opened)  # that rewrites left unknown, for what boxes and edges say
     record = _Record(before, target, infer_layouts(before.opened))
     changes = diff(before.opened, after.opened)
     common = {node.name for node in before.opened.nodes} - changes.removed
@@ -293,6 +297,16 @@ class _Record:
         for name in self._fresh & self._open.keys():
             self._set_style(graph, self._open[name])
         self._fresh.clear()
+
+    def find_sizes(self, graph: Graph) -> None:
+        """Infer the sizes in the last graph that rewrites left unknown, for what its boxes and edges say."""
+        if not graph.dims or not infer_sizes(graph):
+            return
+        for opened in self._open.values():
+            if any("?" in shape for shape in opened.shapes):
+                self._set_style(graph, opened)
+        self._connect(graph, [node.name for node in graph.nodes])
+        self._connect_outputs(graph)
 
     def timeline(self, graph: Graph) -> Timeline:
         # the two files of a pair may have different inputs

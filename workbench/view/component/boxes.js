@@ -4,7 +4,7 @@
 import { REMOVED, SAME, SIGNS } from "./comparison.js";
 import { HIT_SIGN } from "./marks.js";
 import { cutText, widthOf } from "./text_metrics.js";
-import { TEXT_ZOOM } from "./pane.js";
+import { PLAIN_ZOOM, TEXT_ZOOM } from "./pane.js";
 import { inkOn } from "./theme.js";
 
 /** @import { Box, Context, Piece, Look, Pane, Theme } from "./types.js" */
@@ -126,7 +126,7 @@ function paintNode(ctx, pane, index, look) {
   ctx.strokeStyle = theme.borders[layout];
   ctx.stroke();
   ctx.setLineDash([]);
-  if (zoom < TEXT_ZOOM || !look) return;
+  if (zoom < PLAIN_ZOOM || !look) return;
   const scale = textScale(box, zoom);
   paintLines(ctx, box, nodeLines(box, withMarks(pane, index, look), inkOn(fill), theme.font, scale), scale);
   if (look.w >= 0) paintSwatch(ctx, theme, box, look.w);

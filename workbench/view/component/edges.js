@@ -14,6 +14,7 @@ const MIN_PLAIN_EXTENT = 4; // px; below PLAIN_ZOOM, shorter edges are not paint
 const PX_BETWEEN = 1.6; // px between the two lines of a value in a narrower type
 const STUB = 12; // px of a stub above its consumer
 const LABEL_WIDTH = 300; // px; such as "1x64x56x56 NCHW uint8, scale 0.0126, zero point 134"
+const LABEL_FONT = 11; // px
 const [LABEL_GAP, LABEL_HALF] = [4, 6]; // px between a label and its edge, and half of its height
 const MIN_LABELLED_SEGMENT = 18; // px of an edge's segment with a label
 
@@ -119,29 +120,32 @@ function isSeen({ left, right, top, bottom }, region, minExtent) {
  * and no earlier label. Without such a one it is left out. @param {Context} ctx @param {Pane} pane @param {[number[], Version, number][]} labelled */
 function paintLabels(ctx, pane, labelled) {
   const { scene, theme } = pane;
-  const font = `11px ${theme.font}`;
+  const scale = Math.max(1, 1 / pane.zoom); // the text is LABEL_FONT or more on the screen
+  const font = `${LABEL_FONT * scale}px ${theme.font}`;
+  const half = LABEL_HALF * scale;
   const taken = /** @type {Extent[]} */ ([]);
   ctx.font = font;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const [points, version, mark] of labelled) {
     const label = scene.words[version[2]];
-    const cut = cutText(label, font, LABEL_WIDTH);
-    const area = labelAreas(points, cut.width).find((one) => isFree(pane, one) && !taken.some((other) => overlap(one, other)));
+    const cut = cutText(label, font, LABEL_WIDTH * scale);
+    const area = labelAreas(points, cut.width, half).find((one) => isFree(pane, one) && !taken.some((other) => overlap(one, other)));
     if (!area) continue;
     taken.push(area);
     ctx.globalAlpha = 0.85;
     ctx.fillStyle = theme.background;
-    ctx.fillRect(area.left - 1, area.top, cut.width + 2, 2 * LABEL_HALF);
+    ctx.fillRect(area.left - 1, area.top, cut.width + 2, 2 * half);
     ctx.globalAlpha = 1;
     ctx.fillStyle = mark ? theme.marks[mark] : theme.muted;
-    ctx.fillText(cut.text, area.left, area.top + LABEL_HALF);
+    ctx.fillText(cut.text, area.left, area.top + half);
   }
 }
 
-/** Where the label of an edge may stand, the best place first. @param {number[]} points @param {number} width */
-function labelAreas(points, width) {
-  return segmentsOf(points).filter(({ length }) => length >= MIN_LABELLED_SEGMENT).flatMap(({ x, y }) => [x + LABEL_GAP, x - LABEL_GAP - width].map((left) => ({ left, right: left + width, top: y - LABEL_HALF, bottom: y + LABEL_HALF })));
+/** Where the label of an edge may stand, the best place first. @param {number[]} points @param {number} width @param {number} half its height */
+function labelAreas(points, width, half) {
+  const segments = segmentsOf(points).filter(({ length }) => length >= Math.max(MIN_LABELLED_SEGMENT, 2 * half));
+  return segments.flatMap(({ x, y }) => [x + LABEL_GAP, x - LABEL_GAP - width].map((left) => ({ left, right: left + width, top: y - half, bottom: y + half })));
 }
 
 /** Whether an area is in the pane and no box is in it. @param {Pane} pane @param {Extent} area */

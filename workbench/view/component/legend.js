@@ -39,6 +39,7 @@ export class Legend {
     if (clock.compare === "rewrite") entries.push(outlineEntry(`2.5px solid ${theme.frame}`, "matched by this rewrite"));
     if (panes === 2) entries.push(outlineEntry(`1px dotted ${theme.muted}`, "only in the other pane"));
     if (scene.closed.length) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-stacked" }), "closed group"));
+    if (scene.closed.some((index) => scene.boxes[index].flops || scene.boxes[index].us)) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-share" }), `share of the ${scene.measured?.us ? "time" : "FLOPs"}`));
     if (scene.looks.some((look) => look.w >= 0)) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-small" }), "layout of the weights"));
     if (scene.widths?.length) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-double" }), narrowText(scene.widths)));
     if (scene.ticks.some((ticks) => ticks.length)) entries.push(make("span", { class: "gw-key" }, make("i", { class: "gw-stub" }), "value with many uses"));

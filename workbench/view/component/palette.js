@@ -139,5 +139,5 @@ function nodesOf(view, text) {
 
 /** The search of the whole model, which also finds what closed groups hide. @param {View} view @param {string} query @returns {Entry[]} */
 function searchOf(view, query) {
-  return query ? [{ kind: "find", text: `${query} in the whole model`, act: () => view.search.ask(query) }] : [];
+  return query ? [{ kind: "find", text: `${query} in the whole model`, act: () => view.search.goTo(query) }] : [];
 }

@@ -106,6 +106,12 @@ export class Pane {
     return moment === 0 ? first : null;
   }
 
+  /** A closed group's share of the time of this pane's graph, if that was measured, else of its FLOPs. @param {number} index */
+  shareOf(index) {
+    const [us, total] = [this.timeOf(index), this.#ofMoment(index, this.scene.measured?.totals)];
+    return us !== null && total ? us / total : this.flopsOf(index) / 100;
+  }
+
   /** The percentage of the FLOPs of this pane's graph that are in a closed group: of the first graph, but for the last
    * moment. @param {number} index */
   flopsOf(index) {

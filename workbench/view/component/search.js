@@ -162,15 +162,19 @@ export class Search {
     this.view.refresh();
   }
 
+  /** Searches, and goes to the first hit. @param {string} query */
+  goTo(query) {
+    this.goWhenFound = true;
+    this.ask(query);
+  }
+
   /** @param {KeyboardEvent} event */
   #key(event) {
     const direction = { Enter: event.shiftKey ? -1 : 1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!direction) return;
     event.preventDefault();
-    if (this.field.value.trim() !== this.query) {
-      this.goWhenFound = true;
-      this.ask(this.field.value);
-    } else if (this.hits.length) this.step(direction);
+    if (this.field.value.trim() !== this.query) this.goTo(this.field.value);
+    else if (this.hits.length) this.step(direction);
     else if (this.#isPending()) {
       this.goWhenFound = true;
       this.#send(); // a second Enter sends it again

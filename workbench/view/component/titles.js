@@ -14,9 +14,10 @@ import { inkOn } from "./theme.js";
 
 const TITLE_FONT = 12; // px on the screen
 const LINE_FONT = 11; // px on the screen, of the lines below a group's title
-const TITLE_LINE = 15;
+const [TITLE_LINE, MIN_LINE] = [15, 13]; // px on the screen between two lines, and between two lines that would not have room otherwise
 const TITLE_MARGIN = 5;
 const STRIP = 10; // px on the screen at an open group's top and bottom without text
+const SHARE_HEIGHT = 3; // px on the screen
 const SHEET = 4; // px by which a sheet of a stack stands out
 const MAX_STACK = 5; // titles of nested groups, one below another
 const MAX_WRAPPED = 60; // characters of a region's title
@@ -112,8 +113,17 @@ export function paintGroup(ctx, pane, index) {
   }
   ctx.strokeRect(box.left, box.top, box.w, box.h);
   ctx.setLineDash([]);
+  paintShare(ctx, pane, index, inkOn(fill));
   paintGroupText(ctx, pane, index, groupLines(pane, index, inside), inkOn(fill));
   ctx.globalAlpha = 1;
+}
+
+/** A bar at the lower border as long as the group's share of the time or of the FLOPs. @param {Context} ctx @param {Pane} pane @param {number} index @param {string} ink */
+function paintShare(ctx, pane, index, ink) {
+  const { left, top, w, h } = pane.scene.boxes[index];
+  const [share, height] = [pane.shareOf(index), SHARE_HEIGHT / Math.min(pane.zoom, 1)];
+  ctx.fillStyle = ink;
+  ctx.fillRect(left, top + h - height, w * Math.min(share, 1), height);
 }
 
 /** Whether a closed group is a stack of identical blocks. @param {Box} box */
@@ -177,19 +187,21 @@ function paintGroupText(ctx, pane, index, lines, ink) {
   const { scene, theme } = pane;
   const zoom = Math.min(pane.zoom, 1); // above 1 the text grows with the box
   const box = scene.boxes[index];
-  const room = Math.floor((box.h * zoom - 2 * stripOf(box)) / TITLE_LINE);
+  const height = box.h * zoom - 2 * stripOf(box);
+  const room = Math.floor(height / MIN_LINE);
   if (box.w * zoom < MIN_TITLE || room < 1) return;
   const space = box.w * zoom - 2 * TITLE_MARGIN;
   const [title, ...others] = lines;
   const [bold, plain] = [boldFont(TITLE_FONT, theme.font), `${LINE_FONT}px ${theme.font}`];
   const titles = (room > 2 ? wrapWords(title, space, theme.font).slice(0, 2) : [title]).map((text) => cutText(text, bold, space));
   const shown = [...titles, ...others.map((text) => cutText(text, plain, space))].slice(0, room);
+  const step = Math.min(TITLE_LINE, height / shown.length) / zoom;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   ctx.fillStyle = ink;
   shown.forEach(({ text, width }, line) => {
     ctx.font = line < titles.length ? boldFont(TITLE_FONT / zoom, theme.font) : `${LINE_FONT / zoom}px ${theme.font}`;
-    ctx.fillText(text, box.x - width / 2 / zoom, box.y + ((line - (shown.length - 1) / 2) * TITLE_LINE) / zoom);
+    ctx.fillText(text, box.x - width / 2 / zoom, box.y + (line - (shown.length - 1) / 2) * step);
   });
 }
 
