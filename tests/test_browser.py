@@ -153,11 +153,14 @@ def test_what_is_looked_at_stays_where_it_is_when_a_strategy_is_chosen(page):
     open_sample(page, "resnet50_narrow")
     go(page, "Optimize")
     settle(page)
-    before = place_in_pane(page, "n2")
+    GraphView(page).rest()
+    before = place_in_pane(page, "group:stem")
+    shown = GraphView(page).state["scene_id"]
     choose_strategy(page, "greedy")
     settle(page)
-    GraphView(page).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
-    after = place_in_pane(page, "n2")
+    GraphView(page).wait(f"hook => hook.state().scene_id !== {json.dumps(shown)}")
+    GraphView(page).rest()
+    after = place_in_pane(page, "group:stem")
     assert abs(after[0] - before[0]) <= 40 and abs(after[1] - before[1]) <= 40
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from workbench.view.engines import LAYER_GAP, MAX_ROUTED, Place, Placement, Point, Route, at_origin
 
-_ONE_COLUMN = 560  # pixels of height; a lower picture fits into a pane
+_ONE_COLUMN = 850  # pixels of height; a lower picture can be read in a pane
 _MIN_COLUMN = 240  # pixels of height; lower columns are not worth the turn of the eye
 _MAX_COLUMNS = 8
 _LANE = 7  # pixels between two lines in the gap between columns
