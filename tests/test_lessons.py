@@ -157,6 +157,13 @@ def test_the_lessons_are_in_the_wheel():
         (FRONT + STOP.replace("node: output", "picture: memory exact up"), 11, "no execution order 'up'"),
         (FRONT + STOP.replace("node: output", "picture: elements input"), 11, "a picture has room for"),
         (FRONT + STOP.replace("node: output", "picture: elements q"), 11, "is not an image, kernel or matrix"),
+        (
+            FRONT + STOP + "Expect: count(op:Transpose) = 5\n",
+            8,
+            "'S' expects 5 of 'op:Transpose', but there are 2: to_nhwc_input, restore_output",
+        ),
+        (FRONT + STOP + "Expect: two Transposes\n", 8, "is not of the form `count(QUERY) = NUMBER`"),
+        (FRONT + STOP + "Expect: count(shap:4) = 1\n", 8, "shap"),
     ],
 )
 def test_a_fault_is_a_sentence_with_its_file_and_line(tmp_path, run, text, line, words):
@@ -215,6 +222,23 @@ def test_a_stop_may_have_a_frame_a_text_and_notes_and_takes_its_text_from_the_le
     assert second.stop.answer == "A."
 
 
+def test_what_an_answer_says_of_its_graph_is_checked_and_not_shown(tmp_path):
+    lesson = read_lesson(written(tmp_path, FRONT + STOP + "Expect: count(op:Transpose) = 2\n"))
+    (stop,) = lesson.stops
+    assert stop.expected == ("count(op:Transpose) = 2",) and "count" not in stop.answer
+    assert len(play(lesson)) == 1
+
+
+def test_a_colon_as_chinese_keyboards_write_it_ends_a_key(tmp_path):
+    plain, wide = (written(tmp_path, FRONT + STOP.replace("A.", "A：B")) for _ in range(2))
+    before = read_lesson(plain)
+    wide.write_text(
+        wide.read_text(encoding="utf-8").replace("title: ", "title：").replace("Answer: ", "Answer："), "utf-8"
+    )
+    after = read_lesson(wide)
+    assert (after.title, after.stops[0].answer) == (before.title, "A：B"), "elsewhere it stays"
+
+
 def test_a_model_may_lie_beside_its_lesson(tmp_path):
     (tmp_path / "mine.onnx").write_bytes((FOLDER / "npu_path.onnx").read_bytes())
     (stop,) = play(read_lesson(written(tmp_path, FRONT.replace("npu_path", "mine") + STOP)))
@@ -257,6 +281,7 @@ def test_all_lessons_are_a_zip_of_files_that_lead_to_each_other(tmp_path, done, 
     assert "open its first file" in done("lesson", "export", "all", "-o", tmp_path / "l.zip")
     with zipfile.ZipFile(tmp_path / "l.zip") as archive:
         names = archive.namelist()
+        assert {entry.external_attr >> 16 & 0o777 for entry in archive.infolist()} == {0o644}
         texts = [archive.read(name).decode() for name in names]
     assert names == sorted(names) and len(names) == len(NAMES)
     for text, following in zip(texts, names[1:], strict=False):

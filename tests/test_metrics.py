@@ -10,7 +10,7 @@ from workbench.ir import Graph, Node, TensorType, from_text
 from workbench.ir.types import DataType
 from workbench.layout.profile import load_profile
 from workbench.metrics import Measurements, Metric, measurements_of, metrics
-from workbench.metrics.flops import Flops, count_flops
+from workbench.metrics.flops import Flops, count_flops, flops_by_node
 from workbench.metrics.transpose_cost import (
     Counts,
     computed_from_constants,
@@ -74,6 +74,7 @@ def test_flops_of_functions_and_bodies_and_with_numbers_for_symbols():
         <domain: "own", opset_import: ["": 23]> G (a) => (b) { b = Relu(a) }""")
     assert count_flops(calls).unknown == 1 + 2  # sizes are not known inside
     assert count_flops(typed(TURNED)).unknown == 1  # the If
+    assert Flops(0, 1) in flops_by_node(typed(TURNED)).values()
     both = typed("""<ir_version: 10, opset_import: ["": 23, "own": 1]>
         g (float[2,3] x) => (float[2,3] y) { a = Relu(x)  y = own.F(a) }
         <domain: "own", opset_import: ["": 23]> F (a) => (b) { k = Constant<value = float[5] {1,2,3,4,5}>()  n = Neg(k)  b = Identity(a) }""")

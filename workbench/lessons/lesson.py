@@ -67,6 +67,7 @@ class Stop:
     beside:  the text beside the graph, "expression" or "nodes"; "" for none.
     picture: what is drawn beside the graph, "memory PLANNER ORDER" or "elements VALUE"; "" for nothing.
     notes:   for whoever presents the lesson; "" for none.
+    expected: what the answer says of the graph at the moment, such as "count(op:Transpose) = 2".
     line:    of the title in the file.
     lines:   of the keys, in the stop or else in the front matter.
     """
@@ -83,6 +84,7 @@ class Stop:
     beside: str = ""
     picture: str = ""
     notes: str = ""
+    expected: tuple[str, ...] = ()
     line: int = 1
     lines: Mapping[str, int] | None = None
 

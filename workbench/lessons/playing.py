@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,8 +28,11 @@ from workbench.pipeline.running import run_pipeline
 from workbench.registry.contexts import pass_context
 from workbench.registry.pass_choice import choose
 from workbench.rewrite import MODES, History, Pass
+from workbench.view.finding import matching_nodes
 from workbench.view.ids import INPUT_ID, OUTPUT_ID
 
+_EXPECTED = re.compile(r"count\((.+)\)\s*=\s*(\d+)")
+_MOST_NAMED = 5  # nodes in a sentence
 _T = TypeVar("_T")
 MayOpen = Callable[[str], None]
 
@@ -95,6 +100,7 @@ class _Player:
         graph = run.history.at(step, rewrites)
         before = run.history.before(step) if rewrites is None else run.history.at(step, max(rewrites - 1, 0))
         _check_names(stop, before, graph)
+        _check_expected(stop, graph)
         changed = bool(run.history[step].rewrites)
         text = _as_fault("beside", lambda: stop_text(stop.beside, before if changed else None, graph))
         picture = _as_fault("picture", lambda: picture_of(stop.picture, graph))
@@ -234,6 +240,20 @@ def _check_names(stop: Stop, before: Graph, graph: Graph) -> None:
             if name not in known:
                 sentence = f"there is no node '{name}' at this moment of '{stop.title}'{closest(name, known)}"
                 raise _Fault(key, sentence)
+
+
+def _check_expected(stop: Stop, graph: Graph) -> None:
+    """Raise _Fault if the graph is not as the stop's answer says."""
+    for expected in stop.expected:
+        match = _EXPECTED.fullmatch(expected)
+        if match is None:
+            raise _Fault("expect", f"'{expected}' is not of the form `count(QUERY) = NUMBER`")
+        query, number = match[1], int(match[2])
+        found = _as_fault("expect", partial(matching_nodes, OpenedGroups(graph).opened, query))
+        if len(found) != number:
+            names = f": {', '.join(found[:_MOST_NAMED])}" if found else ""
+            sentence = f"'{stop.title}' expects {number:,} of '{query}', but there are {len(found):,}{names}"
+            raise _Fault("expect", sentence)
 
 
 def _in_file(fault: _Fault, lesson: Lesson, stop: Stop) -> Fault:

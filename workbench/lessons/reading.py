@@ -12,8 +12,10 @@ from workbench.errors import UserError, closest, reading
 from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 
 _FENCE = "---"
+_WIDE_COLON = re.compile(r"^([A-Za-z_]+)：\s*", re.MULTILINE)  # as Chinese keyboards write it
 _KEY = re.compile(r"([A-Za-z_]+):(?:\s+(.*))?$")
-_SECTION = re.compile(r"(Question|Answer|Notes):\s*(.*)$")
+_EXPECT = "Expect"
+_SECTION = re.compile(rf"(Question|Answer|Notes|{_EXPECT}):\s*(.*)$")
 _LESSON_KEYS = ("title", "about", "beside")
 _STOP_KEYS = ("moment", "node", "frame", "beside", "picture")
 
@@ -47,7 +49,7 @@ def read_lesson(path: str | Path) -> Lesson:
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise UserError(f"the lesson '{path}' cannot be read: {reason}; name a .md file") from None
     with reading(f"the lesson '{path}'", UserError, "correct the file"):
-        return _Reader(file, str(path), text.splitlines()).read()
+        return _Reader(file, str(path), _WIDE_COLON.sub(r"\1: ", text).splitlines()).read()
 
 
 @dataclass
@@ -129,12 +131,14 @@ class _Reader:
     def _stop(self, part: _Part, shared: LessonPipeline, front: _Part) -> Stop:
         """The stop; what it lacks is added to the faults."""
         lines_of: dict[str, list[str]] = {name: [] for name in ("sentence", "text", "question", "answer", "notes")}
-        section = "text"
+        section, expected = "text", list[str]()
         for line in part.body:
             match = _SECTION.match(line)
             if line.startswith(">"):
                 lines_of["sentence"].append(line.removeprefix(">").strip())
                 section = "text"
+            elif match and match[1] == _EXPECT:
+                expected.append(match[2].strip())
             elif match:
                 section = match[1].casefold()
                 lines_of[section].append(match[2])
@@ -157,6 +161,7 @@ class _Reader:
             frame=_list(part.keys.get("frame", "")),
             beside=part.keys.get("beside", front.keys.get("beside", "")),
             picture=part.keys.get("picture", ""),
+            expected=tuple(expected),
             line=part.line,
             lines={**front.lines, **part.lines},
             **texts,

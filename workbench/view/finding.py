@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from workbench.ir import Node
+from workbench.ir import Graph, Node
 from workbench.ir.node import Body
+from workbench.layout.infer import infer_layouts
 from workbench.view.groups import Group, scope_of
+from workbench.view.node_style import result_layouts, shape_text
 from workbench.view.query import NodeFacts, parse_query
 from workbench.view.source_code import module_of
 from workbench.view.timeline import Timeline, Version
@@ -52,6 +54,19 @@ def find(timeline: Timeline, query: str, root: Group | None = None, limit: int =
                 spans.setdefault(name, []).extend(matching)
     ranked.sort(key=lambda hit: hit[0])
     return SearchHits([hit for _, hit in ranked[:limit]], len(ranked), spans)
+
+
+def matching_nodes(graph: Graph, query: str) -> list[str]:
+    """The names of the nodes of a graph for which the query holds. Raises QueryError."""
+    parsed, layouts = parse_query(query), infer_layouts(graph)
+    found = []
+    for node in graph.nodes:
+        shapes = tuple(shape_text(graph, value) for value in node.outputs if value)
+        scopes = tuple(filter(None, ("/".join(scope_of(node)),)))
+        facts = NodeFacts(node.op, node.name, scopes, shapes, result_layouts(graph, node, layouts), (module_of(node),))
+        if parsed.holds(facts):
+            found.append(node.name)
+    return found
 
 
 def _paths(group: Group) -> Iterator[tuple[str, str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from workbench.support.archives import zip_entry
 
 
 def as_download(files: Sequence[Path]) -> bytes:
@@ -15,5 +18,6 @@ def as_download(files: Sequence[Path]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for file in files:
-            archive.write(file, file.name)
+            with file.open("rb") as content, archive.open(zip_entry(file.name), "w", force_zip64=True) as entry:
+                shutil.copyfileobj(content, entry)
     return buffer.getvalue()
