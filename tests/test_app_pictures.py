@@ -59,7 +59,7 @@ def test_the_classes_are_those_of_the_steps_options():
         found = drawn(at)["scene"]
         return {found["classes"][look["c"]] for look in found["looks"] if look["op"].startswith("MaxPool")}
 
-    at = through_optimize("resnet50_narrow", ("strategy", "convert-layout"))
+    at = through_optimize("npu_types", ("strategy", "convert-layout"))  # its nodes have boxes at first
     assert class_of_pool(at) == {LIGHTLY}
     fine(at.text_input(key="option_layout_convert_layout.operators").set_value("Conv MaxPool").run())
     assert class_of_pool(at) == {HEAVILY}

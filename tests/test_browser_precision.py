@@ -42,6 +42,7 @@ def test_a_row_of_the_table_leads_to_its_node_and_the_graph_is_coloured_by_the_e
     page.get_by_text("in int8").first.wait_for()
     settle(page)
     in_int8 = sentence.inner_text().split("'")[1]
+    view.open_all()
     assert view.box(in_int8)["number"] in sentence.inner_text() and "in int8" in view.ask("hook => hook.legend()")
     page.get_by_text("ONNX Runtime's static quantizer leaves them in float32").wait_for()
 

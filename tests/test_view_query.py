@@ -70,7 +70,7 @@ def test_a_query_that_cannot_be_read_is_a_sentence_and_the_next_one_works(narrow
 
 @pytest.mark.slow
 def test_ones_own_numbers_stand_on_the_nodes_in_the_legend_and_in_the_inspector(narrow, tmp_path):
-    page = narrow.page
+    page = narrow.open_all().page
     choose_file(page, tmp_path, "mine.csv", CSV)
     narrow.wait("hook => hook.state().colouring === 'own:0'")
     assert narrow.box("n0")["number"] == "12.5 us" and narrow.box("n5")["number"] == ""
@@ -98,17 +98,11 @@ def choose_file(page, folder, name: str, text: str) -> None:
 
 @pytest.mark.slow
 def test_a_step_inside_a_closed_group_opens_it(narrow):
-    words = "hook => hook.boxes().find(id => /block [0-9.]+\\)$/.test(id) && hook.box(id).open)"
-    group, boxes = narrow.ask(words), len(narrow.boxes)
-    narrow.ask(f"hook => hook.select({json.dumps(group)})")
-    narrow.press("Enter")
-    narrow.wait(f"hook => hook.box({json.dumps(group)})?.open === false && hook.boxes().length < {boxes}")
-    settle(narrow.page)
-    inside = next(
-        t for t in range(54, 175) if group in narrow.ask(f"hook => {{ hook.go({t}); return hook.framed(); }}")
-    )
-    narrow.ask(f"hook => hook.go({inside})")
-    narrow.wait(f"hook => hook.box({json.dumps(group)})?.open")
-    narrow.rest()
-    assert len(narrow.boxes) == boxes
-    assert any(narrow.box(id_)["visible"] for id_ in narrow.ask("hook => hook.framed()"))
+    view = narrow
+    group = "group:bottleneck 3"
+    assert not view.box(group)["open"]
+    inside = next(t for t in range(54, 175) if group in view.ask(f"hook => {{ hook.go({t}); return hook.framed(); }}"))
+    view.ask(f"hook => hook.go({inside})")
+    view.wait(f"hook => hook.box({json.dumps(group)})?.open")
+    view.rest()
+    assert any(view.box(id_)["visible"] for id_ in view.ask("hook => hook.framed()"))
