@@ -310,8 +310,8 @@ def _split_long(group: Group, timeline: Timeline) -> None:
 def _crossings(group: Group, timeline: Timeline) -> Crossings:
     """The values that cross each position of the group's children."""
     index = {name: i for i, child in enumerate(group.children) for name in _names(child)}
-    edges = ((index.get(edge.source, -1), index.get(edge.target, -1)) for edge in timeline.edges)
-    return crossings_in(len(group.children), ((a, b) for a, b in edges if a >= 0 and b >= 0))
+    read = ((i, reader) for name, i in index.items() for reader in timeline.readers[name])
+    return crossings_in(len(group.children), ((i, index[reader]) for i, reader in read if reader in index))
 
 
 def _entry(child: Group | str, timeline: Timeline) -> Entry:
