@@ -190,7 +190,7 @@ def test_a_group_without_a_scope_is_named_by_what_it_computes(text, name):
         Node(op, tuple(inputs.replace(" ", "").split(",")), (output,), attributes_of(written), name=output)
         for output, op, written, inputs in re.findall(r"(\w+) = (\w+)(<[^>]*>)?\(([^)]*)\)", text)
     ]
-    assert block_name(nodes, {"w"}, is_first=False, is_last=False) == name
+    assert block_name(nodes, {}, {"w"}, is_first=False, is_last=False) == name
 
 
 def attributes_of(text: str) -> dict:
@@ -200,6 +200,27 @@ def attributes_of(text: str) -> dict:
     }
 
 
+def test_a_convolution_in_groups_is_depthwise_if_each_channel_is_one():
+    nodes = [
+        Node("Conv", ("x", "w"), (name,), {"kernel_shape": (k, k), "group": g}, name=name) for name, k, g in GROUPED
+    ]
+    sum_ = Node("Add", ("c", "x"), ("d",), name="d")
+    of_resnext = dict.fromkeys("abc", "1x128x8x8")
+    assert block_name([*nodes, sum_], of_resnext, {"w"}, is_first=False, is_last=False) == "bottleneck"
+    of_mobilenet = dict.fromkeys("abc", "1x32x8x8")
+    assert block_name([*nodes, sum_], of_mobilenet, {"w"}, is_first=False, is_last=False) == "inverted residual"
+
+
+GROUPED = (("a", 1, 1), ("b", 3, 32), ("c", 1, 1))
+
+
+def test_scopes_that_end_alike_have_titles_and_ids_of_their_own():
+    names = [f"/{outer}/net/n{i}" for outer in ("encoder", "decoder") for i in range(3)]
+    root = tree(chain(*zip(("Relu", "Neg", "Abs", "Exp", "Tanh", "Sin"), names, strict=True)))
+    assert [group.title for group in root.groups()] == ["encoder/net", "decoder/net"]
+    assert len({group.id for group in root.groups()}) == 2
+
+
 def test_first_and_last_blocks_are_stem_and_head():
     stem = [Node("Conv", ("x", "w"), ("a",)), Node("MaxPool", ("a",), ("b",))]
     head = [
@@ -207,8 +228,8 @@ def test_first_and_last_blocks_are_stem_and_head():
         Node("Gemm", ("a", "w"), ("b",)),
         Node("Softmax", ("b",), ("c",)),
     ]
-    assert block_name(stem, {"w"}, is_first=True, is_last=False) == "stem"
-    assert block_name(head, {"w"}, is_first=False, is_last=True) == "head"
+    assert block_name(stem, {}, {"w"}, is_first=True, is_last=False) == "stem"
+    assert block_name(head, {}, {"w"}, is_first=False, is_last=True) == "head"
 
 
 def test_blocks_that_differ_in_a_shape_are_not_identical():

@@ -12,7 +12,6 @@ from workbench.errors import UserError, closest, reading
 from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 
 _FENCE = "---"
-_WIDE_COLON = re.compile(r"^([A-Za-z_]+)：\s*", re.MULTILINE)  # as Chinese keyboards write it
 _KEY = re.compile(r"([A-Za-z_]+):(?:\s+(.*))?$")
 _EXPECT = "Expect"
 _SECTION = re.compile(rf"(Question|Answer|Notes|{_EXPECT}):\s*(.*)$")
@@ -35,6 +34,11 @@ _PIPELINE_KEYS: Mapping[str, Callable[[str], Any]] = {
     "strategy": str,
     "mode": str,
 }
+
+
+_SECTIONS = ("Question", "Answer", "Notes", _EXPECT)
+_WITH_COLON = "|".join((*_LESSON_KEYS, *_STOP_KEYS, *_PIPELINE_KEYS, *_SECTIONS))
+_WIDE_COLON = re.compile(rf"^({_WITH_COLON})：[ \t]*", re.MULTILINE)  # as Chinese keyboards write it
 
 
 def read_lesson(path: str | Path) -> Lesson:

@@ -43,10 +43,13 @@ class OperatorKind(NamedTuple):
     category: str
 
 
-def block_name(nodes: Sequence[Node], constants: Container[str], *, is_first: bool, is_last: bool) -> str:
+def block_name(
+    nodes: Sequence[Node], shapes: Mapping[str, str], constants: Container[str], *, is_first: bool, is_last: bool
+) -> str:
     """What a block is, by its nodes in topological order; else its main operators, such as "Conv, Add".
 
-    constants: values that are no results of nodes. is_first, is_last: whether the model begins or ends with it.
+    shapes: of first results, such as "1x64x56x56", by node. constants: values that are no results of nodes.
+    is_first, is_last: whether the model begins or ends with it.
     """
     ops = Counter(node.op_type for node in nodes)
     convolutions = [node for node in nodes if node.op_type in _CONVOLUTIONS]
@@ -59,7 +62,8 @@ def block_name(nodes: Sequence[Node], constants: Container[str], *, is_first: bo
         return "transformer block" if is_whole else "attention"
     if convolutions:
         is_residual = any(_is_sum_of_results(node, constants) for node in nodes)
-        return _name_of_convolutions(convolutions, ops, is_residual, is_first) or main_operators(_operators(nodes))
+        kernels = [_kernel(node, shapes) for node in convolutions]
+        return _name_of_convolutions(kernels, ops, is_residual, is_first) or main_operators(_operators(nodes))
     if _count(ops, _PRODUCTS) > 1 and _count(ops, _ACTIVATIONS):
         return "feed-forward"
     if is_first and ops["Gather"]:
@@ -86,11 +90,10 @@ def _operators(nodes: Iterable[Node]) -> Counter[OperatorKind]:
     )
 
 
-def _name_of_convolutions(convolutions: Sequence[Node], ops: Counter[str], is_residual: bool, is_first: bool) -> str:
+def _name_of_convolutions(kernels: Sequence[str], ops: Counter[str], is_residual: bool, is_first: bool) -> str:
     """What a block with convolutions is; "" if it is nothing known."""
     if _count(ops, _UPSAMPLING):
         return "upsampling"
-    kernels = [_kernel(node) for node in convolutions]
     around = list(zip(kernels, kernels[1:], kernels[2:], strict=False))
     if ("1", "depthwise", "1") in around:
         return "inverted residual"
@@ -98,7 +101,7 @@ def _name_of_convolutions(convolutions: Sequence[Node], ops: Counter[str], is_re
         return "bottleneck"
     if ("depthwise", "1") in itertools.pairwise(kernels):
         return "separable convolution"
-    if is_residual and len(convolutions) > 1:
+    if is_residual and len(kernels) > 1:
         return "residual block"
     return "stem" if is_first else ""
 
@@ -108,9 +111,11 @@ def _is_sum_of_results(node: Node, constants: Container[str]) -> bool:
     return node.op_type in ("Add", "Sum") and len(node.inputs) > 1 and not any(v in constants for v in node.inputs)
 
 
-def _kernel(node: Node) -> str:
+def _kernel(node: Node, shapes: Mapping[str, str]) -> str:
     """ "depthwise", "1" for a kernel of one element, the kernel's size, or "" if it is unknown."""
-    if node.attributes.get("group", 1) != 1:
+    groups = node.attributes.get("group", 1)
+    channels = [*shapes.get(node.name, "").split("x"), "?"][1]
+    if groups != 1 and channels in (str(groups), "?"):
         return "depthwise"
     size = node.attributes.get("kernel_shape")
     if not isinstance(size, tuple):

@@ -113,7 +113,7 @@ def _inside(
             boxes.add(Box(child, NODE, _alive(timeline.versions[child]), frame), [child])
             continue
         if child.id in opened:
-            alive = [(born, dies, _FRAME) for born, dies in _spans(timeline, child)]
+            alive = _frame_spans(timeline, child)
             number = boxes.add(Box(child.id, GROUP, alive, frame, child, is_open=True), [])
             _inside(boxes, timeline, child, opened, group_size, number)
             continue
@@ -121,9 +121,11 @@ def _inside(
         boxes.add(_closed(timeline, child, members, group_size, frame), members)
 
 
-def _spans(timeline: Timeline, group: Group) -> list[tuple[int, int]]:
-    """When the frame of an open group is drawn: of a fused group while it exists, of any other group always."""
-    return timeline.groups[group.path[-1]] if group.fused else [(0, FOREVER)]
+def _frame_spans(timeline: Timeline, group: Group) -> list[Alive]:
+    """When the frame of an open group is drawn: of a fused group while it exists, else while it has a node."""
+    if group.fused:
+        return [(born, dies, _FRAME) for born, dies in timeline.groups[group.path[-1]]]
+    return _joined([(v.born, v.dies, _FRAME) for name in group.members() for v in timeline.versions[name]])
 
 
 def _closed(timeline: Timeline, child: Group, members: tuple[str, ...], size: BoxSize, frame: int) -> Box:
@@ -153,7 +155,10 @@ def _contents(timeline: Timeline, members: tuple[str, ...]) -> list[tuple[int, i
             if members[position] not in leaving:
                 continue
             result = (position, version.shapes[0] if version.shapes else "")
-            insort(results, result) if sign > 0 else results.remove(result)
+            if sign > 0:
+                insort(results, result)
+            else:
+                results.remove(result)
         living = +operators
         content = (main_operators(living, with_counts=True), results[-1][1] if results else "")
         if not living:

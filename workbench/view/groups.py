@@ -324,7 +324,7 @@ def _gather_between(group: Group) -> None:
     """Replace consecutive nodes before, between and behind groups by a group of their own."""
     if not any(group.groups()):
         return
-    parts = [(kind, list(part)) for kind, part in itertools.groupby(group.children, key=lambda child: type(child))]
+    parts = [(kind, list(part)) for kind, part in itertools.groupby(group.children, key=type)]
     group.children = []
     for kind, part in parts:
         group.children += [_unnamed(part)] if kind is str and len(part) >= _MIN_BETWEEN else part
@@ -343,12 +343,16 @@ def _set_paths(group: Group, timeline: Timeline) -> None:
     Parts of "bottleneck 2" that are bottlenecks are "bottleneck 2.1" and so on.
     """
     last = len(group.children) - 1
+    scopes = Counter(child.path[-1] for child in group.groups() if child.is_scope)
     titles = {}
     for position, child in enumerate(group.children):
         if isinstance(child, str):
             continue
+        if child.is_scope:  # scopes around it that held nothing else are gone, so that another one may end alike
+            titles[id(child)] = child.path[-1] if scopes[child.path[-1]] == 1 else "/".join(child.path)
+            continue
         at = (not group.path and position == 0, not group.path and position == last)
-        titles[id(child)] = child.path[-1] if child.is_scope else _name(child, timeline, *at)
+        titles[id(child)] = _name(child, timeline, *at)
     counts = Counter(titles.values())
     taken = {titles[id(child)] for child in group.groups() if child.is_scope}
     for child in group.groups():
@@ -369,6 +373,8 @@ def _name(group: Group, timeline: Timeline, is_first: bool, is_last: bool) -> st
         return f"{scopes[0]} to {scopes[-1]}"
     if 2 * len(scopes) > len(group.children):
         return scopes[0] if len(scopes) == 1 else f"{scopes[0]} to {scopes[-1]}"
+    if group.is_folded:
+        is_first = is_last = False
     shown = list(_names(group.children[0])) if group.is_folded else list(group.members())
     nodes = [timeline.versions[name][0].node for name in shown]
-    return block_name(nodes, timeline.constant_styles, is_first=is_first, is_last=is_last)
+    return block_name(nodes, timeline.shapes, timeline.constant_styles, is_first=is_first, is_last=is_last)

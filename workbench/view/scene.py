@@ -21,10 +21,10 @@ from workbench.view.edge_shortcuts import FreeLines
 from workbench.view.engines import BoxSize, Place
 from workbench.view.groups import Group, flat, group_nodes, groups_around, opened_at_first
 from workbench.view.links import Links, links_of
-from workbench.view.node_style import CLASSES, NodeStyle, are_of_target, coloured_kind
+from workbench.view.node_style import CLASSES, NO_KIND, NodeStyle, are_of_target, coloured_kind
 from workbench.view.overview import size_of_groups
 from workbench.view.source_code import module_categories
-from workbench.view.timeline import Event, Timeline
+from workbench.view.timeline import Event, Timeline, Version
 
 _MAX_REWRITES_WITH_NODES = 1500  # of longer histories, a rewrite has only its sentence, not its nodes
 _MAX_LINE = 400  # characters of a node's text
@@ -224,10 +224,10 @@ class _Writer:
         for member, name in enumerate(members):
             versions = timeline.versions[name]
             if not timeline.changes(name):
-                look = self._inner_look(name, versions[0].style)
+                look = self._inner_look(name, versions[0])
                 still[look] = still.get(look, 0) + 1
                 continue
-            inner += [[v.born, min(v.dies, self.end), member, self._inner_look(name, v.style)] for v in versions]
+            inner += [[v.born, min(v.dies, self.end), member, self._inner_look(name, v)] for v in versions]
         return entries | {
             "still": list(still.items()),
             "inner": inner,
@@ -236,12 +236,12 @@ class _Writer:
             "flops": self._flops(members),
         }
 
-    def _inner_look(self, name: str, style: NodeStyle) -> int:
+    def _inner_look(self, name: str, version: Version) -> int:
         """The number of the look of a node in a group: what colours it, without what its box says."""
-        after = self.view.costs[1].get(name) or self.view.costs[0].get(name) or Costs()
+        provider = self._costs(name, version.born, version.dies).provider
         module = self.module_categories.get(self.module_of.get(name, ""), "")
-        bare = replace(style, op="", name="", detail="")
-        return self.styles.setdefault((bare, Costs(provider=after.provider), module), len(self.styles))
+        bare = replace(version.style, op="", name="", detail="", weights=NO_KIND)
+        return self.styles.setdefault((bare, Costs(provider=provider), module), len(self.styles))
 
     def _times(self, members: Collection[str]) -> list[float | None] | None:
         """The sums of the members' times in the graphs at the first and at the last moment; None without a time."""

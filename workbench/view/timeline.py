@@ -305,8 +305,10 @@ class _Record:
         for opened in self._open.values():
             if any("?" in shape for shape in opened.shapes):
                 self._set_style(graph, opened)
-        self._connect(graph, [node.name for node in graph.nodes])
-        self._connect_outputs(graph)
+        for edges in self._open_edges.values():
+            for edge, (born, label) in edges.items():
+                if "?" in label.text:
+                    edges[edge] = (born, value_label(graph, edge.value, self._layouts, self._target))
 
     def timeline(self, graph: Graph) -> Timeline:
         # the two files of a pair may have different inputs

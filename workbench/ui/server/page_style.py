@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,7 +21,7 @@ class PageStyle:
         self._style = b"<style>" + _STYLE.read_bytes() + b"</style>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
+        if not _asks_for_page(scope):
             await self._app(scope, receive, send)
             return
         headers = [(name, value) for name, value in scope["headers"] if name.decode("latin-1") not in _DROPPED]
@@ -47,5 +48,14 @@ class PageStyle:
         await self._app({**scope, "headers": headers}, receive, send_styled)
 
 
+def _asks_for_page(scope: Scope) -> bool:
+    return (
+        scope["type"] == "http" and scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
+    )
+
+
 def _is_page(message: Message) -> bool:
-    return Headers(raw=message["headers"]).get("content-type", "").startswith("text/html")
+    """Whether it begins a whole page of the app, not one that is saved: a lesson or a report is HTML too."""
+    headers = Headers(raw=message["headers"])
+    is_html = headers.get("content-type", "").startswith("text/html")
+    return is_html and message["status"] == HTTPStatus.OK and "content-disposition" not in headers

@@ -4,13 +4,14 @@
 import { REMOVED, SAME, SIGNS } from "./comparison.js";
 import { HIT_SIGN } from "./marks.js";
 import { cutText, widthOf } from "./text_metrics.js";
-import { PLAIN_ZOOM, TEXT_ZOOM } from "./pane.js";
+import { TEXT_ZOOM } from "./pane.js";
 import { inkOn } from "./theme.js";
 
 /** @import { Box, Context, Piece, Look, Pane, Theme } from "./types.js" */
 
 const LINE = 14; // px between the baselines of two lines of text
 const PADDING = 6;
+const READABLE = 0.99; // of a text's size at zoom 1: smaller ones are left out below TEXT_ZOOM
 const DIM = 0.14; // opacity of boxes out of focus
 const BORDERS = [{ width: 1, dash: [] }, { width: 2.6, dash: [] }, { width: 1.4, dash: [1.5, 2.5] }];
 
@@ -126,8 +127,8 @@ function paintNode(ctx, pane, index, look) {
   ctx.strokeStyle = theme.borders[layout];
   ctx.stroke();
   ctx.setLineDash([]);
-  if (zoom < PLAIN_ZOOM || !look) return;
   const scale = textScale(box, zoom);
+  if (!look || (zoom < TEXT_ZOOM && scale * zoom < READABLE)) return;
   paintLines(ctx, box, nodeLines(box, withMarks(pane, index, look), inkOn(fill), theme.font, scale), scale);
   if (look.w >= 0) paintSwatch(ctx, theme, box, look.w);
 }

@@ -113,13 +113,13 @@ export class Offline {
 
   /** Opens or closes groups: a report does so with all at once. @param {boolean} open */
   #setOpen(open) {
-    if (open || this.shown === "open") {
+    if ((open && "open" in this.scenes) || this.shown === "open") {
       this.#swap(open ? "open" : "collapsed");
       return;
     }
     this.view.opening.done();
     this.update(); // the view waits no more
-    this.view.say("A report cannot close this group: zoom out to see it as one box");
+    if (!open) this.view.say("A report cannot close this group: zoom out to see it as one box");
   }
 
   /** Shows a node that is in a closed group. @param {string} id */
@@ -150,7 +150,7 @@ export class Offline {
 /** The text of a box that a search looks at: operator, name and details, and the labels of its outgoing edges. @param {Scene} scene @param {number} index */
 function searchText(scene, index) {
   const box = scene.boxes[index];
-  if (box.kind === "group") return `${box.title} ${box.d ?? ""}`;
+  if (box.kind === "group") return box.title ?? "";
   const looks = box.v.flatMap((version) => scene.lookOf(version) ?? []);
   const values = scene.from[index].flatMap((edge) => scene.edges[edge].v.map((version) => scene.words[version[2]] ?? ""));
   return [...new Set([...looks.flatMap((look) => [look.op, look.name, look.d]), ...values])].filter(Boolean).join(" ");

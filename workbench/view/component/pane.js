@@ -12,7 +12,7 @@ export const AFTER = "after";
 export const BOTH = "both";
 
 const SHADES_OF_GROUPS = 24;
-export const TEXT_ZOOM = 0.4; // below, boxes have no text
+export const TEXT_ZOOM = 0.4; // below, boxes have no text that would be smaller than at zoom 1
 export const PLAIN_ZOOM = 0.3; // below, boxes are plain rectangles
 export const LABEL_ZOOM = 0.6; // below, edges have no labels
 
@@ -108,8 +108,10 @@ export class Pane {
 
   /** A closed group's share of the time of this pane's graph, if that was measured, else of its FLOPs. @param {number} index */
   shareOf(index) {
-    const [us, total] = [this.timeOf(index), this.#ofMoment(index, this.scene.measured?.totals)];
-    return us !== null && total ? us / total : this.flopsOf(index) / 100;
+    const { measured } = this.scene;
+    if (!measured) return this.flopsOf(index) / 100;
+    const [us, total] = [this.timeOf(index), this.#ofMoment(index, measured.totals)];
+    return us !== null && total ? us / total : 0; // between the first graph and the last nothing is measured
   }
 
   /** The percentage of the FLOPs of this pane's graph that are in a closed group: of the first graph, but for the last
@@ -159,7 +161,8 @@ export class Pane {
   inside(index) {
     const group = this.comparison.groups.get(index);
     if (!group) return { looks: /** @type {Map<number, number>} */ (new Map()), nodes: 0, mix: [0, 0, 0], counts: [0, 0, 0, 0, 0] };
-    return group.at(this.side === BEFORE);
+    const { after } = this.comparison;
+    return group.at(this.side === BEFORE || (this.side === BOTH && !after[index]));
   }
 
   /** @param {Box} box */

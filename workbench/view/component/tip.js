@@ -33,10 +33,10 @@ export function tipLines(view, index) {
     const { nodes, counts } = new Pane(view, AFTER, NOWHERE, 1).inside(index);
     const changes = counts.slice(2).some(Boolean) ? `${counts[2]} removed, ${counts[3]} added, ${counts[4]} changed` : "";
     const title = [...scene.scopes(index), index].map((scope) => scene.boxes[scope].title).join(" / ");
-    const operators = box.d ?? scene.lookOf(box.v[box.v.length - 1])?.d;
+    const look = scene.lookOf(comparison.after[index] ?? comparison.before[index]); // of a closed group: its operators, and its result's shape
     const size = box.open ? "" : `${thousands(nodes)} ${nodes === 1 ? "node" : "nodes"}`;
     const number = view.marks.numberText(view.colouring, index);
-    return lines([title, size, number && `at most ${number}`, operators, box.same, changes, box.open ? "double-click closes" : "double-click opens"]);
+    return lines([title, size, number && `at most ${number}`, look?.name, look?.d, box.same, changes, box.open ? "double-click closes" : "double-click opens"]);
   }
   const look = scene.lookOf(comparison.after[index] ?? comparison.before[index]);
   const name = box.id.replace(/^(in|out|const):/, "");

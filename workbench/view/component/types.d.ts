@@ -47,7 +47,7 @@ export interface Box extends Point {
   /** Of a group: [look, number] of the nodes that never change, and [from, to, node, look] of the others. */
   still?: [number, number][]; inner?: number[][];
   /** Of a group, in the first and in the last graph: its time, the largest memory of a node, its percentage of the FLOPs. */
-  us?: (number | null)[] | null; mb?: (number | null)[] | null; flops?: number[] | null; d?: string;
+  us?: (number | null)[] | null; mb?: (number | null)[] | null; flops?: number[] | null;
   /** Found by Scene. */
   left: number; top: number;
 }
