@@ -166,7 +166,7 @@ function groupLines(pane, index, { nodes, counts }) {
   const changes = [REMOVED, ADDED, CHANGED].filter((mark) => counts[mark]).map((mark) => `${sign(mark)}${thousands(counts[mark])}`).join(" ");
   const size = `${thousands(nodes)} ${nodes === 1 ? "node" : "nodes"}`;
   const coloured = hits ? `${HIT_SIGN} ${thousands(hits)} found` : number ? `at most ${number}` : "";
-  const cost = us !== null ? duration(us) : flops ? `${flops} % of FLOPs` : "";
+  const cost = us !== null ? duration(us) : flops && !pane.scene.measured ? `${flops} % of FLOPs` : "";
   const title = [box.title || box.id, isStack(box) ? box.same?.replace(/^x(\S+).*/, "\u00d7$1") : ""].filter(Boolean).join(" ");
   const copies = isStack(box) ? "" : box.same;
   return [title, coloured, look?.d, [size, changes].filter(Boolean).join(", "), cost, transposesIn(pane, index), look?.name, copies].map((line) => line ?? "").filter(Boolean);
