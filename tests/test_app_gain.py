@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from tests.pages import LIMIT_S, drawn, fine, history, optimize, page
+from tests.pages import LIMIT_S, compared, drawn, fine, history, optimize, page
 from workbench.errors import UserError
 from workbench.explanations.gain import ms_text
 from workbench.ui.state import checking, gains, session
@@ -225,8 +225,8 @@ def test_another_pipeline_and_back_shows_its_own_measurement_again():
     opened = at.session_state["opened"]
     fine(at.button(key="measure_gain").click().run())
     measured(at)
-    shown = card(at)
+    shown = card(compared(at))
     fine(at.radio(key="goal").set_value("learn").run())
     assert "not measured" in card(at)
     fine(at.radio(key="goal").set_value("simplify").run())
-    assert card(at) == shown and len(opened.records) == 1
+    assert card(compared(at)) == shown and len(opened.records) == 1
