@@ -21,7 +21,7 @@ from workbench.lessons.playing import PlayedStop, play
 from workbench.lessons.shipped import lesson_after, shipped_lessons
 from workbench.lessons.stop_text import EXPRESSION, NODES
 from workbench.lessons.text_html import TEXT_STYLE, expressions_html, nodes_html
-from workbench.support.archives import zip_entry
+from workbench.support.archives import let_everyone_read
 from workbench.view.report import COMPONENT, HEAD, bundle
 from workbench.view.scene import packed
 
@@ -92,9 +92,8 @@ def lessons_zip() -> bytes:
         for lesson in shipped_lessons():
             following = lesson_after(lesson.name)
             link = _file_name(following) if following else ""
-            archive.writestr(
-                zip_entry(_file_name(lesson)), lesson_html(lesson, play(lesson), link), zipfile.ZIP_DEFLATED
-            )
+            archive.writestr(_file_name(lesson), lesson_html(lesson, play(lesson), link))
+        let_everyone_read(archive)
     return packed_files.getvalue()
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.support.archives import zip_entry
+from workbench.support.archives import let_everyone_read
 
 
 def as_download(files: Sequence[Path]) -> bytes:
@@ -18,6 +17,6 @@ def as_download(files: Sequence[Path]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for file in files:
-            with file.open("rb") as content, archive.open(zip_entry(file.name), "w", force_zip64=True) as entry:
-                shutil.copyfileobj(content, entry)
+            archive.write(file, file.name)
+        let_everyone_read(archive)
     return buffer.getvalue()
