@@ -14,7 +14,8 @@ from workbench.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline,
 _FENCE = "---"
 _KEY = re.compile(r"([A-Za-z_]+):(?:\s+(.*))?$")
 _EXPECT = "Expect"
-_SECTION = re.compile(rf"(Question|Answer|Notes|{_EXPECT}):\s*(.*)$")
+_SECTIONS = ("Question", "Answer", "Notes", _EXPECT)
+_SECTION = re.compile(rf"({'|'.join(_SECTIONS)}):\s*(.*)$")
 _LESSON_KEYS = ("title", "about", "beside")
 _STOP_KEYS = ("moment", "node", "frame", "beside", "picture")
 
@@ -36,7 +37,6 @@ _PIPELINE_KEYS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-_SECTIONS = ("Question", "Answer", "Notes", _EXPECT)
 _WITH_COLON = "|".join((*_LESSON_KEYS, *_STOP_KEYS, *_PIPELINE_KEYS, *_SECTIONS))
 _WIDE_COLON = re.compile(rf"^({_WITH_COLON})：[ \t]*", re.MULTILINE)  # as Chinese keyboards write it
 
