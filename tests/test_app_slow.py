@@ -53,13 +53,17 @@ def watched(monkeypatch):
     return titles
 
 
+def _side_by_side(at):
+    return next(toggle for toggle in at.toggle if toggle.label == "Side by side")
+
+
 def go_through(opened, watched):
     for name in page_names():
         at = page(name)
         at.session_state["opened"] = opened
         fine(at.run())
         if name == "memory":
-            fine(at.toggle(key="memory_two").set_value(True).run())
+            fine(_side_by_side(at).set_value(True).run())
     if opened.checking is not None:
         opened.checking.stop()
     assert watched.count("Memory") > 2 and "Pipeline" in watched
@@ -84,7 +88,7 @@ def test_a_cancelled_plan_is_said_once(watched):
     at = page("memory")
     at.session_state["opened"] = opened
     fine(at.run())
-    fine(at.toggle(key="memory_two").set_value(True).run())
+    fine(_side_by_side(at).set_value(True).run())
     opened.jobs.cancel("memory")
     fine(at.run())
     assert [message.value for message in at.info] == ["Planning was cancelled."]

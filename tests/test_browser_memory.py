@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
     page.locator(".st-key-samples_Memory").get_by_text("Memory (6)").click()
     open_sample(page, "in_place_trap")
-    page.get_by_text("Exact, order file: 8,196 bytes for 3 blocks; no smaller arena exists").wait_for()
+    page.get_by_text("Exact, order file: 8.20 kB (8,196 bytes) for 3 blocks; no smaller arena exists").wait_for()
     GraphView(page).goto_node("C")
     page.get_by_text("Framed: what 'C' reads and computes").wait_for()
     page.locator(".js-plotly-plot .bars .point path").first.click(force=True)  # A
@@ -32,11 +32,11 @@ def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
     assert json.loads((tmp_path / "plan.json").read_text())["total_bytes"] == 8196
     page.get_by_text("Side by side", exact=True).click()
     settle(page)
-    page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
+    page.get_by_text("No reuse, order file: 8.20 kB (8,196 bytes)").wait_for()
     assert page.locator(".js-plotly-plot").count() >= 2
     go(page, "Measure")
     go(page, "Memory")
-    page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
+    page.get_by_text("No reuse, order file: 8.20 kB (8,196 bytes)").wait_for()
 
 
 @pytest.mark.slow

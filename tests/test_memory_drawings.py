@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.pages import fine, opened_sample, page, words
+from workbench.charts.memory import arena_chart
 from workbench.charts.memory_drawings import conflict_graph, recycle_box
 from workbench.errors import UserError
 from workbench.io import load_model
@@ -84,3 +85,25 @@ def test_the_page_draws_what_can_be_read_and_says_so_of_the_rest():
     assert "is too large; it is drawn for up to 40 blocks" in words(
         fine(page("memory", opened_sample("resnet50_narrow")).run())
     )
+
+
+def test_pictures_side_by_side_have_one_scale_and_one_legend():
+    small, large = plan("exact", "memory/in_place_trap"), plan("no_reuse", "ppocr_cls_v2")
+    assert small.packed.total < large.packed.total / 100
+    alone = arena_chart(small)
+    pair = [arena_chart(one, beside=[small, large]) for one in (small, large)]
+    assert alone.layout.yaxis.range != pair[0].layout.yaxis.range
+    assert pair[0].layout.yaxis.range == pair[1].layout.yaxis.range
+    assert pair[0].layout.yaxis.title.text == pair[1].layout.yaxis.title.text == "offset in the arena (MB)"
+    bars, others = ([trace.name for trace in figure.data if trace.type == "bar"] for figure in pair)
+    assert bars == others and len(alone.data) < len(pair[0].data)
+
+
+def test_memory_shows_the_original_beside_the_result_once_there_is_one():
+    opened = opened_sample("rounded_constant")
+    fine(page("optimize", opened).run())
+    at = fine(page("memory", opened).run())
+    assert [field.value for field in at.selectbox if field.label == "Graph"] == ["original", "result"]
+    assert "original: 20 bytes; result: 16 bytes, 20.0 % less." in words(at).replace("\\", "")
+    alone = fine(next(toggle for toggle in at.toggle if toggle.label == "Side by side").set_value(False).run())
+    assert [field.value for field in alone.selectbox if field.label == "Graph"] == ["result"]

@@ -26,22 +26,23 @@ _MARKED = "#C2185B"
 
 
 def arena_chart(
-    plan: MemoryPlan, marked: Collection[str] = (), until: int | None = None, top: int | None = None
+    plan: MemoryPlan, marked: Collection[str] = (), until: int | None = None, beside: Sequence[MemoryPlan] = ()
 ) -> go.Figure:
     """Each value is a rectangle from its birth to its death, at its offset; a dashed line is the lower bound.
 
     marked: values with a frame. until: the step up to which values are drawn, by default all.
-    top: the bytes at which the picture ends, so that several can be compared; by default the arena's.
+    beside: the plans whose pictures stand beside this one: all have the same scale and the same legend.
     """
     steps = len(plan.sharing.lifetimes.steps)
-    drawn = [value for value in plan.values if value.offset is not None and value.bytes and value.dies > value.born]
-    highest = max(plan.packed.total, top or 0)
+    drawn = _drawn(plan)
+    ways = {value.how for one in (plan, *beside) for value in _drawn(one)}
+    highest = max(one.packed.total for one in (plan, *beside))
     scale, unit = byte_unit(highest)
     figure = empty_figure("step of the execution order", f"offset in the arena ({unit})")
     ends = {value.alias_of: value.born for value in reversed(drawn) if value.how == "in place"}
     for how, (name, colour, pattern) in _STYLES.items():
         same = [value for value in drawn if value.how == how and (until is None or value.born <= until)]
-        if same:
+        if how in ways:
             rectangles = [_Rectangle(value, ends.get(value.name, value.dies), scale) for value in same]
             _add_rectangles(figure, rectangles, name, colour, pattern, len(drawn) <= _NAMED)
     _add_line(figure, steps, plan.packed.lower_bound / scale, f"at least {plan.packed.lower_bound:,} bytes", "dash")
@@ -55,6 +56,10 @@ def arena_chart(
     figure.update_xaxes(range=[0, max(steps, 1)], tickformat=",d", dtick=1 if steps < _FEW_STEPS else None)
     figure.update_yaxes(range=[0, max(highest / scale * 1.04, 1e-9)], rangemode="normal")
     return figure
+
+
+def _drawn(plan: MemoryPlan) -> list[PlannedValue]:
+    return [value for value in plan.values if value.offset is not None and value.bytes and value.dies > value.born]
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,10 @@ def _add_rectangles(
     figure: go.Figure, drawn: Sequence[_Rectangle], name: str, colour: str, pattern: str, named: bool
 ) -> None:
     figure.add_bar(
-        x=[(one.value.born + one.end) / 2 for one in drawn],
+        x=[(one.value.born + one.end) / 2 for one in drawn] or [None],  # the legend leaves out what has no bar
         width=[one.end - one.value.born for one in drawn],
         base=[one.bottom for one in drawn],
-        y=[one.height for one in drawn],
+        y=[one.height for one in drawn] or [None],
         customdata=[(one.value.name, _words(one.value)) for one in drawn],
         text=[plain_label(one.value.name) for one in drawn] if named else None,
         textposition="inside",

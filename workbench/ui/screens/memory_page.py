@@ -11,6 +11,7 @@ import streamlit as st
 
 from workbench.charts.memory import arena_chart
 from workbench.charts.memory_drawings import MOST_DRAWN, conflict_graph, recycle_box
+from workbench.charts.variants import byte_unit
 from workbench.errors import UserError, counted
 from workbench.ir import Graph
 from workbench.memory.blocks.actions import labels_of
@@ -31,7 +32,7 @@ from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
 
-AS_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
+ORIGINAL, RESULT = "original", "result"
 _GRAPH = 470  # pixels of height of the graph
 _WIDTHS = [10, 2]
 
@@ -60,46 +61,58 @@ def memory_page() -> None:
     if any(plan is None for plan in plans):
         return
     results = [plan for plan in plans if plan is not None]
-    key, graph = f"memory_graph_{opened.number}_{choices[0].of}", graphs[choices[0].of]
+    shown = choices[-1].of
+    key, graph = f"memory_graph_{opened.number}_{shown}", graphs[shown]
     if len(results) > 1:
+        st.markdown(markdown_escaped(_difference(choices, results)))
         _pictures(opened, results, key)
-        _details(opened, graph, results[0])
-        _graph(opened, choices[0], graph, results[0], key)
+        _graph(opened, shown, graph, results, key)
+        _details(opened, graph, results[-1])
         return
     picture, graph_column = st.columns(2, gap="medium")
     with picture:
         _pictures(opened, results, key)
         _details(opened, graph, results[0])
     with graph_column:
-        _graph(opened, choices[0], graph, results[0], key)
+        _graph(opened, shown, graph, results, key)
 
 
 def graphs_of(opened: Opened) -> dict[str, Graph]:
     """The graphs that can be planned for, by name."""
-    graphs = {AS_LOADED: opened.graph}
+    graphs = {ORIGINAL: opened.graph}
     if opened.history is not None and len(opened.history) > 1:
-        graphs[_OPTIMIZED] = opened.history.graph
+        graphs[RESULT] = opened.history.graph
     return graphs
 
 
 def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
-    """Draw the fields for one picture or two; returns their settings."""
-    is_pair = st.toggle("Side by side", key="memory_two", persist_state="session")
+    """Draw the fields for one picture or two; returns their settings.
+
+    Two pictures are at first the original and the result by one planner or, where nothing is optimized, two planners.
+    """
+    has_result = len(graphs) > 1
+    key = "memory_two_graphs" if has_result else "memory_two_planners"
+    is_pair = st.toggle("Side by side", has_result, key=key, persist_state="session")
     columns = st.columns(2) if is_pair else [st.container()]
+    names, defaults = list(planners()), (DEFAULT_PLANNER, DEFAULT_PLANNER if has_result else "no_reuse")
+    first_graph = len(graphs) - len(columns) if has_result else 0
     choices = []
     for number, column in enumerate(columns):
         of, planner, order = column.columns(3)
-        names = list(planners())
-        first = names.index(DEFAULT_PLANNER if not number else "no_reuse")
         choices.append(
             _Choice(
-                of.selectbox("Graph", list(graphs), key=f"memory_of_{opened.number}_{number}"),
+                of.selectbox(
+                    "Graph",
+                    list(graphs),
+                    min(first_graph + number, len(graphs) - 1),
+                    key=f"memory_of_{opened.number}_{len(graphs)}_{len(columns)}_{number}",
+                ),
                 planner.selectbox(
                     "Planner",
                     names,
-                    first,
+                    names.index(defaults[number]),
                     format_func=lambda name: planners()[name].title,
-                    key=f"memory_planner_{number}",
+                    key=f"{key}_planner_{number}",
                     persist_state="session",
                 ),
                 order.selectbox("Order", list(ORDERS), key=f"memory_order_{number}", persist_state="session"),
@@ -127,20 +140,42 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
         return None
 
 
+def _difference(choices: Sequence[_Choice], plans: Sequence[MemoryPlan]) -> str:
+    """What the second of two plans takes beside the first."""
+    (first, second), (left, right) = plans, choices
+    before, after = first.packed.total, second.packed.total
+    names = (left.of, right.of) if left.of != right.of else tuple(planners()[one.planner].title for one in choices)
+    sizes = f"{names[0]}: {_size(before)}; {names[1]}: {_size(after)}"
+    if before == after or not before:
+        return f"{sizes}, as much."
+    return f"{sizes}, {100 * abs(after / before - 1):.1f} % {'less' if after < before else 'more'}."
+
+
 def _pictures(opened: Opened, plans: Sequence[MemoryPlan], graph_key: str) -> None:
     """Draw one picture, or two side by side; a click on a value shows its operator in the graph."""
-    marked = _values_at(plans[0], seen_in(graph_key).id)
+    seen = seen_in(graph_key).id
     for number, (column, plan) in enumerate(zip(st.columns(len(plans)), plans, strict=True)):
         with column:
             st.caption(markdown_escaped(_sentence(plan)))
             st.plotly_chart(
-                arena_chart(plan, marked, top=max(one.packed.total for one in plans)),
+                arena_chart(plan, _values_at(plan, seen), beside=plans),
                 key=f"memory_chart_{opened.number}_{number}",
                 on_select="rerun",
                 selection_mode="points",
             )
-    if marked:
-        st.caption(markdown_escaped(f"Framed: what '{seen_in(graph_key).id}' reads and computes."))
+    if any(_values_at(plan, seen) for plan in plans):
+        st.caption(markdown_escaped(f"Framed: what '{seen}' reads and computes."))
+
+
+def _size(size: int) -> str:
+    if size < 1000:
+        return f"{size} bytes"
+    scale, unit = byte_unit(size)
+    return f"{size / scale:,.2f} {unit}"
+
+
+def _exact_size(size: int) -> str:
+    return _size(size) if size < 1000 else f"{_size(size)} ({size:,} bytes)"
 
 
 def _sentence(plan: MemoryPlan) -> str:
@@ -150,8 +185,8 @@ def _sentence(plan: MemoryPlan) -> str:
     unshared_text = f", {packed.lower_bound / sharing.unshared_bound:.3f} of what is in use without shared memory"
     unknown = f"; {len(sharing.unknown):,} values of unknown size are left out" if sharing.unknown else ""
     return (
-        f"{planners()[packed.planner].title}, order {sharing.order}: {packed.total:,} bytes for"
-        f" {counted(len(sharing.packing.blocks), 'block')}{proven}. Most in use at once: {packed.lower_bound:,} bytes"
+        f"{planners()[packed.planner].title}, order {sharing.order}: {_exact_size(packed.total)} for"
+        f" {counted(len(sharing.packing.blocks), 'block')}{proven}. Most in use at once: {_size(packed.lower_bound)}"
         f"{unshared_text if sharing.unshared_bound else ''}{unknown}."
     )
 
@@ -165,12 +200,14 @@ def _values_at(plan: MemoryPlan, node: str) -> Collection[str]:
     return ()
 
 
-def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key: str) -> None:
-    """Draw the graph; a click on an operator frames its values in the picture, and vice versa."""
-    shown = shown_graph(opened, choice.of, graph, opened.profile)
-    clicked = clicked_in(f"memory_chart_{opened.number}_0")
-    if clicked and st.session_state.get(f"{key}_revealed") != clicked:
-        st.session_state[f"{key}_revealed"] = clicked
+def _graph(opened: Opened, name: str, graph: Graph, plans: Sequence[MemoryPlan], key: str) -> None:
+    """Draw the graph; a click on an operator frames its values in the pictures, and vice versa."""
+    shown = shown_graph(opened, name, graph, opened.profile)
+    for number, plan in enumerate(plans):
+        clicked = clicked_in(f"memory_chart_{opened.number}_{number}")
+        if not clicked or st.session_state.get(f"{key}_{number}_revealed") == clicked:
+            continue
+        st.session_state[f"{key}_{number}_revealed"] = clicked
         value = plan.sharing.lifetimes.values.get(clicked)
         if value is not None and value.producer is not None:
             shown.reveal({"id": plan.sharing.lifetimes.steps[value.producer].outermost})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,7 +77,10 @@ def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Sho
 
     def make() -> Shown:
         history = pipeline.start(graph, target)
-        view = View(timeline_of(history, target), name, target.layout)
+        timeline = timeline_of(history, target)
+        if graph is not opened.graph:
+            timeline.step_spans[0] = replace(timeline.step_spans[0], title=name)
+        view = View(timeline, name, target.layout)
         groups = OpenedGroups(graph)
         layouts = infer_layouts(groups.opened)
         inspect_graph = lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target)  # noqa: E731
