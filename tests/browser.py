@@ -238,6 +238,14 @@ def go(page, name: str) -> None:
     settle(page)
 
 
+def optimized(page, app: tuple[str, Any], model: Path, **more: str) -> GraphView:
+    """The graph of Optimize at rest, by its address. more: further words of the address."""
+    words = "".join(f"&{key}={value}" for key, value in more.items())
+    page.goto(f"{app[0]}/optimize?model={model}{words}")
+    settle(page, limit_s=300)
+    return GraphView(page).rest()
+
+
 def open_advanced(page) -> None:
     """Open the part of the sidebar of Optimize that has target, strategy and passes."""
     details = page.locator(".st-key-advanced details").first

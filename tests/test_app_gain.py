@@ -10,6 +10,7 @@ import pytest
 from tests.pages import LIMIT_S, compared, drawn, fine, history, optimize, page
 from workbench.errors import UserError
 from workbench.explanations.gain import ms_text
+from workbench.ir import DataType
 from workbench.ui.state import checking, gains, session
 from workbench.ui.state.goals import GOALS
 from workbench.ui.state.work import Job
@@ -17,6 +18,10 @@ from workbench.ui.state.work import Job
 
 def card(at) -> str:
     return next(html.proto.body for html in at.get("html") if "wb-card" in html.proto.body)
+
+
+def _in_float16(graph) -> int:
+    return sum(constant.dtype == DataType.FLOAT16 for constant in graph.constants.values())
 
 
 def measured(at):
@@ -44,6 +49,23 @@ def test_a_goal_sets_the_preset_and_the_strategy(goal):
     assert ("layout_optimal" in spec.pipeline.names) == (goal == "hardware")
     if goal == "hardware":
         assert spec.profile.layout == "NHWC", "a model has channels first, so a target that wants that shows nothing"
+    assert ("precision_optimal" in spec.pipeline.names) == (goal == "float16")
+
+
+def test_float16_within_an_error_is_a_goal_whose_error_is_stated_beside_it():
+    at = optimize("ppocr_cls_v2")
+    fine(at.radio(key="goal").set_value("float16").run())
+    field = at.number_input(key="option_precision_optimal.max_error")
+    assert (field.label, field.value) == ("Largest relative error of an output", 1e-3)
+    result = history(compared(at))
+    assert result[-1].verdict.ok and result[-1].verdict.max_rel_error <= 1e-3
+    halves = _in_float16(result.graph)
+    assert halves > 20, "most weights take half their bytes"
+    fine(field.set_value(1e-6).run())
+    assert at.radio(key="goal").value == "float16", "another error is the same goal"
+    assert _in_float16(history(at).graph) < halves, "less may change within a smaller error"
+    fine(at.radio(key="goal").set_value("simplify").run())
+    assert "precision_optimal" not in at.session_state["opened"].spec.pipeline.names
 
 
 def test_settings_of_no_goal_leave_none_chosen():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.browser import SCREEN, GraphView, go, open_sample, settle, show_in_graph, watched_page
+from tests.browser import SCREEN, GraphView, go, open_sample, optimized, settle, show_in_graph, watched_page
 from tests.conftest import CORPUS
 from workbench.io.samples import FOLDER
 
@@ -17,13 +16,6 @@ MIN_SHARE = 0.6  # of the height of the screen, for the panes
 SHARES = {"": 0.55, "memory": 0.45, "layouts": 0.55, "lanes": 0.6, "extract": 0.6}  # by page, beside tables and forms
 FEW, MANY = 5, 30  # boxes at first sight, inputs and outputs among them
 LETTERS = 11  # px of height, at least
-
-
-def optimized(page, app, model: Path, **more: str) -> GraphView:
-    words = "".join(f"&{key}={value}" for key, value in more.items())
-    page.goto(f"{app[0]}/optimize?model={model}{words}")
-    settle(page, limit_s=300)
-    return GraphView(page).rest()
 
 
 @pytest.mark.parametrize(("width", "height"), [(1366, 768), (1920, 1080), (900, 768)])

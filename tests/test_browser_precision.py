@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser import GraphView, go, open_sample, select, settle
+from tests.browser import GraphView, go, open_sample, optimized, select, settle
+from workbench.io.samples import FOLDER
 
+SAMPLE = FOLDER / "ppocr_cls_v2.onnx"
 _HEAD, _ROW = 34, 26  # pixels of the table
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -57,3 +59,35 @@ def test_the_links_to_parts_are_readable_beside_the_controls(page):
     for link in links.all():
         place = link.bounding_box()
         assert place["x"] + place["width"] <= sidebar["x"] + sidebar["width"]
+
+
+def test_the_goal_float16_is_found_by_its_name_and_leads_to_the_page_precision(tab, app):
+    view = optimized(tab, app, SAMPLE)
+    tab.mouse.click(700, 60)  # beside the view, which has no focus
+    tab.keyboard.press("Control+k")
+    tab.get_by_role("dialog", name="Command palette").wait_for()
+    tab.keyboard.type("goal float16")
+    tab.keyboard.press("Enter")
+    tab.get_by_text("Largest relative error of an output").wait_for()
+    view.wait("hook => hook.legend().includes('float16, narrower than float32')")
+    assert "max_error%3D0.001" in tab.url
+    assert tab.locator(".st-key-part_links a p").all_inner_texts() == ["Layouts", "Extract", "Workshop"]
+    tab.get_by_role("link", name="Where accuracy is lost").click()
+    tab.wait_for_url("**/precision*")
+    tab.get_by_role("button", name="Run in both types").wait_for()
+
+
+def test_changes_and_passes_are_found_beside_the_whole_model_too(tab, app):
+    view = optimized(tab, app, SAMPLE)
+    tab.mouse.click(700, 60)
+    tab.keyboard.press("Control+k")
+    tab.keyboard.type("change hard swish")
+    tab.keyboard.press("Enter")
+    view.wait("hook => hook.state().step > 0")
+    tab.get_by_text("1 of 18").wait_for()
+    settle(tab)
+    tab.keyboard.press("Control+k")
+    tab.get_by_role("dialog", name="Command palette").wait_for()
+    tab.keyboard.type("switch fold batch normalization into convolution")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url(lambda url: "fold_channel_scale" in url and "fold_batchnorm" not in url)

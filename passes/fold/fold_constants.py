@@ -145,7 +145,9 @@ class FoldConstants(Pass):
 
     title = "Fold constants"
 
-    max_bytes: int = option(16 * 2**20, "The largest result that is stored in place of a node, in bytes.", least=0)
+    max_bytes: int = option(
+        16 * 2**20, "The largest result that is stored in place of a node, in bytes.", least=0, unit="bytes"
+    )
 
     rules = (
         *InlineIf.rules,

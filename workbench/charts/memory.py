@@ -82,11 +82,13 @@ class _Rectangle:
 def _add_rectangles(
     figure: go.Figure, drawn: Sequence[_Rectangle], name: str, colour: str, pattern: str, named: bool
 ) -> None:
+    middles: list[float | None] = [(one.value.born + one.end) / 2 for one in drawn]
+    heights: list[float | None] = [one.height for one in drawn]
     figure.add_bar(
-        x=[(one.value.born + one.end) / 2 for one in drawn] or [None],  # the legend leaves out what has no bar
+        x=middles or [None],  # the legend leaves out what has no bar
         width=[one.end - one.value.born for one in drawn],
         base=[one.bottom for one in drawn],
-        y=[one.height for one in drawn] or [None],
+        y=heights or [None],
         customdata=[(one.value.name, _words(one.value)) for one in drawn],
         text=[plain_label(one.value.name) for one in drawn] if named else None,
         textposition="inside",

@@ -23,7 +23,9 @@ from workbench.ui.screens.runs_page import runs_page
 from workbench.ui.screens.streams_page import streams_page
 from workbench.ui.screens.tune_page import tune_page
 from workbench.ui.screens.workshop_page import workshop_page
+from workbench.ui.state.goals import FLOAT16, HARDWARE
 from workbench.ui.widgets.address_bar import address_bar
+from workbench.ui.widgets.controls import Parts
 from workbench.ui.widgets.file_drop import take_dropped_files
 from workbench.ui.widgets.page_steps import next_button, part_links
 from workbench.ui.widgets.theme import keep_theme
@@ -38,9 +40,12 @@ def _part(script: Callable[[], None], title: str, url_path: str) -> Page:
     return st.Page(script, title=title, url_path=url_path, visibility="hidden")
 
 
-_optimize = st.Page(
-    lambda: optimize_page(_tune, (_layouts, _precision, _extract, _workshop)), title="2 Optimize", url_path="optimize"
-)
+def _optimize_with_parts() -> None:
+    of_goals = {HARDWARE: (_layouts, "Compare all layouts"), FLOAT16: (_precision, "Where accuracy is lost")}
+    optimize_page(Parts(_tune, of_goals, (_extract, _workshop)))
+
+
+_optimize = st.Page(_optimize_with_parts, title="2 Optimize", url_path="optimize")
 _layouts: Page = _part(layouts_page, "Layouts", "layouts")
 _precision: Page = _part(precision_page, "Precision", "precision")
 _tune: Page = _part(lambda: tune_page(_optimize), "Tune", "tune")

@@ -36,7 +36,7 @@ class OptionError(UserError):
 def option(default: Any, help: str, **metadata: Any) -> Any:
     """A field of a pass that is an option; `help` is one sentence for form, command line and documents.
 
-    called: the name of the option, if it differs from the field's.
+    called: the name of the option, if it differs from the field's. unit: of a number whose name does not say it.
     """
     return dataclasses.field(default=default, metadata={"help": help, **metadata})
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
@@ -21,7 +19,7 @@ from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import forget_cancel, was_cancelled
-from workbench.ui.widgets.controls import chosen_verification, controls, write_settings
+from workbench.ui.widgets.controls import Parts, chosen_verification, controls, write_settings
 from workbench.ui.widgets.digest_panel import digest_panel
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.graph_view import graph_view, moment
@@ -62,13 +60,13 @@ _LINE_LENGTH, _NEXT_LINE = 170, 19  # of a note beside the sidebar on a screen o
 _STEP_CHOICE_HEIGHT = 8  # pixels, in views that do not choose the step themselves
 
 
-def optimize_page(fastest: Any = None, parts: Sequence[Any] = ()) -> None:
-    """Draw the page. fastest: the page Tune. parts: further pages to which the sidebar leads."""
+def optimize_page(parts: Parts | None = None) -> None:
+    """Draw the page. parts: further pages to which the sidebar leads."""
     opened = opened_here()
     if opened is None:
         return
     changes = st.sidebar.container()
-    spec = replace(controls(fastest, parts), left_out=opened.left_out)
+    spec = replace(controls(parts or Parts()), left_out=opened.left_out)
     how = chosen_verification()
     header(opened)
     history = _history(opened, spec)

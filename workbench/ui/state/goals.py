@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from workbench.registry.pass_choice import DEFAULT_PRESET
 
@@ -12,6 +13,7 @@ class Goal:
     """A goal. title, about: for the user. preset, strategy: its settings; "none" is no layout strategy.
 
     target: chosen where the present one wants channels first, as models have them; "" is none.
+    added: passes that run behind those of the preset. options: what their options, "pass.option", are at first.
     """
 
     title: str
@@ -19,21 +21,33 @@ class Goal:
     preset: str
     strategy: str = "none"
     target: str = ""
+    added: tuple[str, ...] = ()
+    options: Mapping[str, float] = field(default_factory=dict)
 
 
+HARDWARE, FLOAT16 = "hardware", "float16"  # goals with a page of their own beside Optimize
+MAX_ERROR = "precision_optimal.max_error"  # the option of the goal FLOAT16 that a user states
 GOALS = {
     "simplify": Goal("Smaller and simpler", "Fewer nodes of standard operators, for any runtime.", DEFAULT_PRESET),
-    "hardware": Goal(
+    HARDWARE: Goal(
         "For a hardware layout",
         "The target's layouts; no choice of channels first or last moves fewer bytes, proven.",
         DEFAULT_PRESET,
         "optimal",
         target="npu",
     ),
+    FLOAT16: Goal(
+        "float16 within an error",
+        "Half the weights; operators that would lose more stay in float32.",
+        DEFAULT_PRESET,
+        added=("precision_optimal",),
+        options={MAX_ERROR: 1e-3},
+    ),
     "learn": Goal("Learn what each pass does", "A few basic passes, to be played one by one.", "normalize"),
 }
 
 
-def goal_of(preset: str, strategy: str) -> str | None:
+def goal_of(preset: str, strategy: str, added: Sequence[str]) -> str | None:
     """The goal with these settings; None without one."""
-    return next((name for name, goal in GOALS.items() if (goal.preset, goal.strategy) == (preset, strategy)), None)
+    wanted = (preset, strategy, tuple(added))
+    return next((name for name, goal in GOALS.items() if (goal.preset, goal.strategy, goal.added) == wanted), None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
@@ -26,7 +27,7 @@ from workbench.ui.state.address import (
     write_verification,
 )
 from workbench.ui.state.checking import EACH, END, HOW, OFF
-from workbench.ui.state.goals import GOALS, goal_of
+from workbench.ui.state.goals import FLOAT16, GOALS, HARDWARE, MAX_ERROR, goal_of
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.pass_groups import about_strategy, offered_strategies
 from workbench.ui.state.rows import pipeline_of, to_rows
@@ -36,12 +37,13 @@ from workbench.ui.widgets.pass_list import (
     NO_STRATEGY,
     PASS_ORDER,
     PASS_ROUNDS,
-    are_of_preset,
+    added_passes,
     chosen_preset,
     is_on,
     pass_list,
     pass_order,
     reset_passes,
+    switch_on,
 )
 from workbench.ui.widgets.profiles import about_profile, choose_profile
 
@@ -59,16 +61,25 @@ _LINKED = "pipeline_wished"
 _SETTINGS = (PASS_ORDER, CHOSEN_PRESET, "strategy", "mode", "target", _GROW, _KEEP)
 
 
-def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
-    """Draw the controls; returns their pipeline with its settings. fastest: the page Tune. parts: further pages."""
+@dataclass(frozen=True)
+class Parts:
+    """The pages to which the controls lead. of_goals: by goal, with what the link says there. others: the rest."""
+
+    fastest: Any = None
+    of_goals: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    others: Sequence[Any] = ()
+
+
+def controls(parts: Parts) -> Spec:
+    """Draw the controls; returns their pipeline with its settings."""
     _apply_link()
     with st.sidebar:
         goal = _goal_choice()
-        if fastest is not None:
-            st.page_link(fastest, label="Fastest here: try pipelines", icon=":material/timer:")
-        target = st.container()
+        of_goal = st.container()
+        if parts.fastest is not None:
+            st.page_link(parts.fastest, label="Fastest here: try pipelines", icon=":material/timer:")
         advanced = st.expander("Advanced", expanded=goal is None, key="advanced")
-        with target if goal == "hardware" else advanced:
+        with of_goal if goal == HARDWARE else advanced:
             select, edit = st.container(), st.container()
             profile = choose_profile(select, edit, lambda profile: profile.name)
             select.caption(about_profile(profile))
@@ -76,10 +87,15 @@ def controls(fastest: Any = None, parts: Sequence[Any] = ()) -> Spec:
             strategy, mode = _layout_choice(), _mode()
             grow, keep = _limits()
             _verification_choice()
-            order, options = pass_list(strategy)
+            stated = {MAX_ERROR: (of_goal, "Largest relative error of an output")} if goal == FLOAT16 else {}
+            order, options = pass_list(strategy, stated)
+        others = [page for name, (page, _) in parts.of_goals.items() if name != goal]
+        if goal is not None and goal in parts.of_goals:
+            page, label = parts.of_goals[goal]
+            of_goal.page_link(page, label=label)
         with st.container(horizontal=True, key="part_links"):
-            for part in parts:
-                st.page_link(part)
+            for page in (*others, *parts.others):
+                st.page_link(page)
     layout = None
     if strategy != NO_STRATEGY:
         layout = layout_strategy(strategy, options[library.find_strategy(strategy)().name])
@@ -119,7 +135,8 @@ def _verification_choice() -> None:
 def _goal_choice() -> str | None:
     """Draw the choice of a goal, which sets the controls below; returns it, or None if no goal has these settings."""
     page, strategy = page_of_run(), st.session_state.get("strategy", NO_STRATEGY)
-    goal = goal_of(chosen_preset(), strategy) if are_of_preset() else None
+    added = added_passes()
+    goal = None if added is None else goal_of(chosen_preset(), strategy, added)
     st.session_state[_GOAL] = goal
 
     def choose() -> None:
@@ -131,6 +148,10 @@ def _goal_choice() -> str | None:
         if chosen.target and now is not None and now.layout == "NCHW":
             st.session_state["target"] = chosen.target
         reset_passes()
+        for name in chosen.added:
+            switch_on(name)
+        for option, value in chosen.options.items():
+            st.session_state[f"option_{option}"] = value
 
     st.radio(
         "What do you want?",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import typing
+from collections.abc import Mapping
 from typing import Any, cast
 
 import streamlit as st
@@ -23,8 +24,11 @@ PASS_ORDER, PASS_ROUNDS, CHOSEN_PRESET = "pass_order", "pass_rounds", "preset"  
 NO_STRATEGY = "none"
 
 
-def pass_list(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Draw the preset and the passes with their switches and options; returns the rows' keys and options by key."""
+def pass_list(strategy: str, ahead: Mapping[str, tuple[Any, str]]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Draw the preset and the passes with their switches and options; returns the rows' keys and options by key.
+
+    ahead: options, as "pass.option", whose fields are drawn in these places with these labels, not among the options.
+    """
     st.selectbox(
         "Passes, in order",
         [name for name, entry in library.presets().items() if "alias" not in entry],
@@ -53,7 +57,7 @@ def pass_list(strategy: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
             for _, _, key in members:
                 _switch(st, key)
     with st.expander("Options"):
-        options = {key: _options(cls, key) for key, cls in _with_classes(active, strategy)}
+        options = {key: _options(cls, key, ahead) for key, cls in _with_classes(active, strategy)}
     st.button("Back to the preset", key="reset_passes", width="stretch", on_click=_back_to_preset, args=(order,))
     for name, fault in library.broken().items():
         show_error(f"Pass '{name}' cannot be used: {fault}")
@@ -77,10 +81,11 @@ def is_on(key: str) -> bool:
     return bool(st.session_state.get(f"on_{key}", True))
 
 
-def are_of_preset() -> bool:
-    """Whether the passes that are switched on are those of the preset, in its order."""
+def added_passes() -> list[str] | None:
+    """The passes that are on behind those of the preset; None if these differ from the preset's, or their order."""
     on = [key for key in pass_order() if is_on(key) and name_of(key) != LAYOUT]
-    return on == [key for key in to_rows(preset(chosen_preset())).keys if name_of(key) != LAYOUT]
+    own = [key for key in to_rows(preset(chosen_preset())).keys if name_of(key) != LAYOUT]
+    return on[len(own) :] if on[: len(own)] == own else None
 
 
 def reset_passes() -> None:
@@ -168,14 +173,16 @@ def _move(order: list[str], place: int, to: int) -> None:
     order.insert(to, order.pop(place))
 
 
-def _options(cls: type[Pass], key: str) -> dict[str, Any]:
-    """Draw a field for each option of the pass of a row; returns the values by option."""
+def _options(cls: type[Pass], key: str, ahead: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
+    """Draw a field for each option of the pass of a row; returns the values by option. ahead: as in `pass_list`."""
     if not cls.option_fields():  # most passes; reading the types is the slowest part of this function
         return {}
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
     for option, field in cls.option_fields().items():
         name, default = f"{key}.{option}", field.default
+        unit = field.metadata.get("unit")
+        place, label = ahead.get(name, (st, f"{name} ({unit})" if unit else name))
         arguments: Any = {
             "help": markdown_escaped(field.metadata.get("help", "")),
             "key": f"option_{name}",
@@ -183,12 +190,12 @@ def _options(cls: type[Pass], key: str) -> dict[str, Any]:
         }
         choices = field.metadata.get("choices")
         if hints[field.name] is bool:
-            values[option] = st.checkbox(name, value=bool(default), **arguments)
+            values[option] = place.checkbox(label, value=bool(default), **arguments)
         elif choices:
-            values[option] = st.selectbox(name, choices, index=choices.index(default), **arguments)
+            values[option] = place.selectbox(label, choices, index=choices.index(default), **arguments)
         elif (kind := hints[field.name]) in (int, float):
             bounds: Any = {"min_value": field.metadata.get("least"), "format": "%g" if kind is float else None}
-            values[option] = st.number_input(name, value=cast(Any, default), **bounds, **arguments)
+            values[option] = place.number_input(label, value=cast(Any, default), **bounds, **arguments)
         else:
-            values[option] = st.text_input(name, value=str(default), **arguments)
+            values[option] = place.text_input(label, value=str(default), **arguments)
     return values

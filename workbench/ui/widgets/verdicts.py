@@ -12,7 +12,7 @@ from workbench.ui.state.gains import is_measured_now
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.parts import show_error
-from workbench.ui.widgets.pass_list import are_of_preset
+from workbench.ui.widgets.pass_list import added_passes
 from workbench.ui.widgets.progress import time_left
 from workbench.ui.widgets.steps import go_to
 
@@ -121,7 +121,7 @@ def _is_left_out_unasked(opened: Opened, history: History) -> bool:
 
     Not in a list of passes that the user made, nor if one is wrong on purpose, nor after the user put one back.
     """
-    if history.culprit is None or opened.keeps_failing or opened.spec is None or not are_of_preset():
+    if history.culprit is None or opened.keeps_failing or opened.spec is None or added_passes() != []:
         return False
     return not any(pass_.demonstration for pass_ in opened.spec.pipeline.passes)
 

@@ -1,5 +1,5 @@
 // @ts-check
-// The command palette: one list of passes, nodes, actions and pages, narrowed by typing (Ctrl+K).
+// The command palette: one list of passes, changes, goals, nodes, actions and pages, narrowed by typing (Ctrl+K).
 
 import { make, setText } from "./dom.js";
 import { printable } from "./text_metrics.js";
@@ -11,7 +11,12 @@ import { printable } from "./text_metrics.js";
 const MAX_NODES = 30; // nodes of the picture that are listed
 const MAX_LISTED_ENTRIES = 60;
 const MIN_NODE_LETTERS = 2; // of the text from which on nodes are listed
-const STEPS = ".st-key-strip button"; // of the page Optimize, whose view of the original and the result has no steps
+// Of the page Optimize beside the view, by what the palette calls them: kinds of change, goals, switches of passes.
+const CONTROLS = {
+  change: "[class*=st-key-show_kind_] button",
+  goal: ".st-key-goal [role=radiogroup] label",
+  switch: ".st-key-advanced .stCheckbox label",
+};
 const PAGES = "[data-testid=stTopNav] a, .st-key-part_links a, [data-testid=stSidebar] [data-testid=stPageLink] a";
 
 export class Palette {
@@ -27,8 +32,8 @@ export class Palette {
       role: "combobox",
       "aria-expanded": "true",
       "aria-controls": "gw-palette-list",
-      "aria-label": "Passes, nodes, actions and pages",
-      placeholder: "Passes, nodes, actions, pages",
+      "aria-label": "Passes, changes, goals, nodes, actions and pages",
+      placeholder: "Passes, changes, goals, nodes, actions, pages",
       spellcheck: "false",
       input: () => this.#fill(),
       keydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
@@ -105,22 +110,24 @@ export class Palette {
   }
 }
 
-/** Steps of the history, actions with their keys, and the pages of the app. @param {View} view @param {Key[]} keys @returns {Entry[]} */
+/** Steps of the history, the controls beside the view, actions with their keys, and the pages of the app. @param {View} view @param {Key[]} keys @returns {Entry[]} */
 function entriesOf(view, keys) {
   const { scene, clock } = view;
   const hasSteps = scene.T > 0 && !scene.pair;
   const passes = hasSteps
     ? clock.steps.map(({ title }, step) => ({ kind: "pass", text: title, act: () => view.tick((moved) => moved.goToStep(step)) }))
-    : linksOf(STEPS).map((link) => ({ kind: "pass", text: link.textContent.trim(), act: () => link.click() }));
+    : [];
+  const controls = Object.entries(CONTROLS).flatMap(([kind, selector]) => linksOf(selector, kind));
   const actions = keys.map(([names, text, act]) => ({ kind: "action", text, keys: names[0], act: () => act(view) }));
-  const pages = linksOf(PAGES).map((link) => ({ kind: "page", text: link.textContent.trim(), act: () => link.click() }));
-  return [...passes, ...pages, ...actions];
+  return [...passes, ...controls, ...linksOf(PAGES, "page"), ...actions];
 }
 
-/** The links and buttons of the page with a text. @param {string} selector */
-function linksOf(selector) {
+/** Elements of the page with a text, each as an entry that clicks it. @param {string} selector @param {string} kind @returns {Entry[]} */
+function linksOf(selector, kind) {
   const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(selector)]);
-  return links.filter((link) => link.textContent.trim());
+  return links
+    .filter((link) => link.textContent.trim())
+    .map((link) => ({ kind, text: link.textContent.trim(), act: () => (link.querySelector("input") ?? link).click() }));
 }
 
 /** Nodes and groups of the picture with the text in their names. @param {View} view @param {string} text @returns {Entry[]} */
