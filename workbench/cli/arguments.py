@@ -138,6 +138,13 @@ def names_of(text: str) -> tuple[str, ...]:
     return names
 
 
+def pipeline_text(text: str) -> str:
+    """The text of a pipeline that is not empty; what it names is read later, with the user's own passes."""
+    if not text.strip(" ,"):
+        raise argparse.ArgumentTypeError("the list is empty; name at least one")
+    return text
+
+
 def precision_type(text: str) -> str:
     """An element type that precision strategies write, or another word, which argparse refuses."""
     if text == "int8":

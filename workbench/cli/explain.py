@@ -8,9 +8,9 @@ from workbench.cli.arguments import (
     limit_arguments,
     load_chosen,
     model_arguments,
-    names_of,
     opset_argument,
     options_of,
+    pipeline_text,
     target_argument,
 )
 from workbench.cli.exit_codes import DONE
@@ -23,7 +23,7 @@ HELP = "say what a pass does, with examples; on a model, where it acts and what 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("pass_name", metavar="PASS")
     model_arguments(command)
-    command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
+    command.add_argument("--passes", type=pipeline_text, default=(), metavar="a,b,c", help="passes to run before")
     target_argument(command)
     help_text = f"how exact rewrites are (default: {DEFAULT_MODE})"
     command.add_argument("--mode", choices=tuple(MODES), default=DEFAULT_MODE, help=help_text)
@@ -50,7 +50,7 @@ def _on_model(chosen: argparse.Namespace) -> int:
     from workbench.registry.pass_choice import choose
     from workbench.rewrite import PassContext
 
-    names = [*chosen.passes, chosen.pass_name]
+    names = [*([chosen.passes] if chosen.passes else []), chosen.pass_name]
     options = options_of(chosen.option)
     pass_ = choose(names, options=options).passes[-1]
     graph = load_chosen(chosen)

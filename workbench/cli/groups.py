@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.cli.arguments import at_least_one, load_chosen, model_arguments, names_of, target_argument
+from workbench.cli.arguments import at_least_one, load_chosen, model_arguments, pipeline_text, target_argument
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
@@ -18,7 +18,7 @@ _HEADER = ("grouping", "groups", "bytes", "ratio to unfused", "lower bound (byte
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
-    command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
+    command.add_argument("--passes", type=pipeline_text, default=(), metavar="a,b,c", help="passes to run before")
     target_argument(command, " for --passes")
     command.add_argument(
         "--max-operators",

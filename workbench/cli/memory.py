@@ -8,7 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import at_least_one, check_writes, load_chosen, model_arguments, names_of, target_argument
+from workbench.cli.arguments import (
+    at_least_one,
+    check_writes,
+    load_chosen,
+    model_arguments,
+    pipeline_text,
+    target_argument,
+)
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import megabytes, print_table, say, warn
 from workbench.errors import UserError
@@ -27,7 +34,7 @@ _DEFAULT = "exact"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
-    command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
+    command.add_argument("--passes", type=pipeline_text, default=(), metavar="a,b,c", help="passes to run before")
     target_argument(command, " for --passes")
     command.add_argument(
         "--planner", metavar="NAME", help="one planner, with the offset of each value (default: compare all)"

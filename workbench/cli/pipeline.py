@@ -74,7 +74,7 @@ _CHOICE_ARGUMENTS = (
 class PipelineRequest:
     """The arguments of `pipeline_arguments`, parsed. given: dims that the user bound."""
 
-    passes: list[str] | None
+    passes: str | None
     preset: str
     target: str
     layout: str | None
@@ -114,7 +114,9 @@ class PipelineRequest:
 def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments for passes, exactness and verification."""
     passes = command.add_mutually_exclusive_group()
-    passes.add_argument("--passes", metavar="a,b,c", help="passes in order")
+    passes.add_argument(
+        "--passes", metavar="a,b,c", help="passes in order, or any text of a pipeline: fixpoint(a,b{option=1}),c"
+    )
     passes.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: simplify)")
     passes.add_argument("--recipe", metavar="R.toml", help="passes, options, target and mode as `tune` chose them")
     command.add_argument("--target", metavar="NAME", help=f"target profile ({TARGET_DEFAULT})")
@@ -191,7 +193,7 @@ def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
     """The values of the fields of `PipelineRequest`. Raises UserError."""
     recipe = _recipe(chosen)
     return {
-        "passes": None if chosen.passes is None else [p.strip() for p in chosen.passes.split(",") if p.strip()],
+        "passes": chosen.passes,
         "preset": chosen.preset or "simplify",
         "target": chosen.target or machine_target(),
         "layout": chosen.layout,

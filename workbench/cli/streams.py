@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from workbench.cli.arguments import load_chosen, model_arguments, names_of, target_argument
+from workbench.cli.arguments import load_chosen, model_arguments, pipeline_text, target_argument
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say, warn
 
@@ -21,7 +21,7 @@ _HEADER = ("stream", "operators", "busy (us)", "first", "last")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
-    command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
+    command.add_argument("--passes", type=pipeline_text, default=(), metavar="a,b,c", help="passes to run before")
     target_argument(command, " for --passes")
     command.add_argument(
         "--measure", action="store_true", help="measure operators and streams (default: times of a model)"
@@ -36,7 +36,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     graph = load_chosen(chosen)
     if chosen.passes:
-        graph = optimize(graph, list(chosen.passes), target=chosen.target).graph
+        graph = optimize(graph, chosen.passes, target=chosen.target).graph
     ran = _measured(graph, chosen.device) if chosen.measure else None
     streams_analysis = analyze_streams(graph, None if ran is None else ran.times_us)
     if chosen.json:

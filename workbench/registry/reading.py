@@ -62,7 +62,7 @@ def shortest_text(pipeline: Pipeline) -> str:
     names = {text: name for text, name in _preset_names().items() if name not in names_of_passes}
     texts = ((part, part_text(part)) for part in pipeline.parts)
     shortened = (names.get(text, text) if isinstance(part, Fixpoint) else text for part, text in texts)
-    return names.get(str(pipeline), ",".join(shortened))
+    return names.get(str(pipeline), ",".join(filter(None, shortened)))
 
 
 def layout_strategy(name: str, options: Mapping[str, object] | None = None) -> LayoutStrategy:

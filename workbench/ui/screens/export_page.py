@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,11 +28,13 @@ from workbench.rewrite import History
 from workbench.ui.screens.export_package import chosen_device, package_part
 from workbench.ui.state.checking import OFF
 from workbench.ui.state.commands import command_of, package_command_of, package_python_of, python_of
+from workbench.ui.state.export_variants import ANY_RUNTIME, ExportVariant, export_variants, history_of_variant
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.downloads import as_download
+from workbench.ui.widgets.export_table import export_table
 from workbench.ui.widgets.file_form import chosen_form, history_in_form
 from workbench.ui.widgets.gain_card import gain_card
 from workbench.ui.widgets.linked_pipeline import optimized_here
@@ -41,14 +45,39 @@ from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.units import in_units
 from workbench.verification.steps import verify_end
 
-_ONNX, _PACKAGE = "ONNX", "Compiled torch package (.pt2)"
+_PACKAGE = "Compiled torch package (.pt2)"
 _CERTIFICATE = "certificate.json"
 _LARGE = 200e6  # bytes of weights
-_Chosen = tuple[FileForm, bool]  # the opset and format, whether with a certificate
-_VERIFY = "verify_export"
+_VERIFY, _VARIANT = "verify_export", "export_variant"  # keys of jobs
 _VERIFY_REQUESTED = (
     "verify_wanted"  # key in the session: the history that the user asked to verify although verification is off
 )
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What is written: the history of a pipeline, None for the model as loaded, and in which form.
+
+    spec: of the history. suffix: in the file's name. certified: whether with a certificate.
+    """
+
+    history: History | None
+    spec: Spec | None
+    suffix: str
+    form: FileForm = AS_NEEDED
+    certified: bool = False
+
+    @property
+    def failed(self) -> bool:
+        return self.history is not None and self.history.failed is not None
+
+    def file_name(self, opened: Opened) -> str:
+        """The name of the file, which says what it is."""
+        what = "as-loaded" if self.history is None else "FAILED" if self.failed else self.suffix
+        return f"{Path(opened.path).stem}.{what}.onnx"
+
+    def key(self, opened: Opened) -> tuple[Any, ...]:
+        return id(opened.graph), self.spec, self.failed, self.form, self.certified
 
 
 def export_page(optimize: Any) -> None:
@@ -57,68 +86,107 @@ def export_page(optimize: Any) -> None:
     if opened is None:
         return
     header(opened)
-    history, spec = opened.history, opened.spec
-    form, certified, device = AS_NEEDED, False, None
     how = chosen_verification()
     card = st.container(key="place_of_card")
+    table_place = st.container(key="place_of_variants")
     left, right = st.columns([1, 1], gap="large")
-    if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
-        _compare(opened, history)
-    if history is not None:
+    result = opened.history
+    if result is not None and result[-1].verdict is None and _is_to_compare(opened, how):
+        _compare(opened, result)
+    if result is not None:
         with card:  # after the comparison, which it tells
-            gain_card(opened, history, how)
+            gain_card(opened, result, how)
+    variants = {} if opened.spec is None else export_variants(opened.spec)
+    if variants:
+        with table_place:
+            export_table(opened, variants)
+    place = device = None
     with left:
-        place = None
+        chosen = st.radio(
+            "Write", [*(variants or [ANY_RUNTIME]), _PACKAGE], horizontal=True, key=f"write_{opened.number}"
+        )
+        written = _variant(opened, variants, chosen)
+        if written is None:
+            return
+        history = written.history
         _verdict(history)
-        if opened.graph.dims and not (spec is not None and FIX in spec.pipeline.names):
+        if opened.graph.dims and not (opened.spec is not None and FIX in opened.spec.pipeline.names):
             _offer_fixed_dims(opened, optimize)
-        if st.radio("Write", [_ONNX, _PACKAGE], horizontal=True, key=f"write_{opened.number}") == _PACKAGE:
+        if chosen == _PACKAGE:
             device = chosen_device(opened)
-            if device is not None and not _failed(history):
+            if device is not None and not written.failed:
                 package_part(opened, opened.graph if history is None else history.graph, device)
         else:
-            form, certified = _onnx_form(opened, history)
-            place = st.container() if _may_export(history) else None
-        if history is not None and spec is not None:
-            report_button(opened, history, spec)
+            written = _in_form(opened, written)
+            place = st.container() if _may_export(written) else None
+        if history is not None and written.spec is not None:
+            report_button(opened, history, written.spec)
     with right:
-        shown_spec = spec or Spec(Pipeline(), opened.profile)
-        output = _file_name(opened, history)
-        st.caption("The same as a command")
-        command = command_of(opened, shown_spec, output, verified=how != OFF, form=form)
-        command += f" --certificate {_CERTIFICATE}" if certified else ""
-        code = python_of(opened, shown_spec, output, verified=how != OFF, form=form)
-        if device is not None:
-            command += "\n" + package_command_of(opened, output, device)
-            code += "\n" + package_python_of(output, device)
-        st.code(command, language="bash", wrap_lines=True)
-        st.caption("The same in Python")
-        st.code(code, language="python", wrap_lines=True)
+        _commands(opened, written, device, how != OFF)
     if place is not None:  # last, since the file may take seconds
         with place:
-            _file(opened, history, (form, certified), how != OFF)
+            _file(opened, written, how != OFF)
 
 
-def _onnx_form(opened: Opened, history: History | None) -> _Chosen:
+def _variant(opened: Opened, variants: Mapping[str, ExportVariant], chosen: str) -> _Written | None:
+    """The history of the chosen file; None if it could not be built, which is shown."""
+    variant = variants.get(chosen)
+    if variant is None or variant.spec == opened.spec:
+        return _Written(opened.history, opened.spec, "opt")
+    history = _history_of(opened, variant, chosen)
+    return None if history is None else _Written(history, variant.spec, variant.suffix)
+
+
+def _commands(opened: Opened, written: _Written, device: str | None, verified: bool) -> None:
+    """Draw the command and the program that write the same. device: of a package; None for an ONNX file."""
+    spec, output = written.spec or Spec(Pipeline(), opened.profile), written.file_name(opened)
+    command = command_of(opened, spec, output, verified=verified, form=written.form)
+    command += f" --certificate {_CERTIFICATE}" if written.certified else ""
+    code = python_of(opened, spec, output, verified=verified, form=written.form)
+    if device is not None:
+        command += "\n" + package_command_of(opened, output, device)
+        code += "\n" + package_python_of(output, device)
+    st.caption("The same as a command")
+    st.code(command, language="bash", wrap_lines=True)
+    st.caption("The same in Python")
+    st.code(code, language="python", wrap_lines=True)
+
+
+def _history_of(opened: Opened, variant: ExportVariant, title: str) -> History | None:
+    """The history of a variant, which runs now if it did not before; None if that was refused, which is shown."""
+    work = lambda report: history_of_variant(opened, variant, title, report)  # noqa: E731
+    if was_cancelled(opened.jobs, _VARIANT):
+        st.info("It was cancelled; choose another file, or this one again.", icon=":material/block:")
+        forget_cancel(opened.jobs, _VARIANT)
+        return None
+    try:
+        return run_with_progress(opened.jobs, _VARIANT, title, work, worker(), request=variant.spec)
+    except UserError as error:
+        show_error(error)
+        return None
+
+
+def _in_form(opened: Opened, written: _Written) -> _Written:
     """Draw the form of the ONNX file; returns what was chosen."""
-    form = chosen_form(opened)
-    certified = _may_certify(opened, history) and st.checkbox(
-        "With its certificate",
-        key=f"certified_{opened.number}",
-        help="All rewrites and the bounds of layouts, groups and orders, as a file that the command `check` checks "
-        "without this program's engine.",
-    )
-    return form, certified
+    with st.expander("Opset, functions, metadata, certificate"):
+        form = chosen_form(opened)
+        certified = _may_certify(opened, written.history) and st.checkbox(
+            "With its certificate",
+            key=f"certified_{opened.number}",
+            help="All rewrites and the bounds of layouts, groups and orders, as a file that the command `check` checks "
+            "without this program's engine.",
+        )
+    return replace(written, form=form, certified=certified)
 
 
-def _file(opened: Opened, history: History | None, chosen: _Chosen, verified: bool) -> None:
+def _file(opened: Opened, written: _Written, verified: bool) -> None:
     """Draw the file's download. A large file is written on a click, any other at once."""
     is_large = opened.summary.weight_bytes > _LARGE
-    is_asked = is_large and st.button("Prepare the file", type=_button_type(history), key="prepare")
-    is_there = st.session_state.get("exported", (None,))[0] == _key(opened, history, chosen)
+    is_asked = is_large and st.button("Prepare the file", type=_button_type(written), key="prepare")
+    is_there = st.session_state.get("exported", (None,))[0] == written.key(opened)
     if is_asked or not (is_large or is_there):
-        _prepare(opened, history, chosen, verified)
-    _download(opened, history, chosen)
+        _prepare(opened, written, verified)
+    _download(opened, written)
 
 
 def _offer_fixed_dims(opened: Opened, optimize: Any) -> None:
@@ -181,21 +249,17 @@ def _compare(opened: Opened, history: History) -> None:
     run_with_progress(opened.jobs, _VERIFY, "Verification", work, worker(), request=id(history))
 
 
-def _failed(history: History | None) -> bool:
-    return history is not None and history.failed is not None
-
-
-def _button_type(history: History | None) -> Literal["primary", "secondary"]:
+def _button_type(written: _Written) -> Literal["primary", "secondary"]:
     """The type of a button, which is not primary for a failed result."""
-    return "secondary" if _failed(history) else "primary"
+    return "secondary" if written.failed else "primary"
 
 
-def _may_export(history: History | None) -> bool:
+def _may_export(written: _Written) -> bool:
     """Whether the file may be written; a failed result only after the user confirms it."""
-    if not _failed(history):
+    if not written.failed:
         return True
     text = "Write the wrong model anyway, as .FAILED.onnx, for debugging"
-    return st.checkbox(markdown_escaped(text), key=f"wanted_{id(history)}")
+    return st.checkbox(markdown_escaped(text), key=f"wanted_{id(written.history)}")
 
 
 def _may_certify(opened: Opened, history: History | None) -> bool:
@@ -203,61 +267,49 @@ def _may_certify(opened: Opened, history: History | None) -> bool:
     return history is not None and history.failed is None and file.is_file() and kind_of(file) != TORCH
 
 
-def _file_name(opened: Opened, history: History | None) -> str:
-    """The name of the exported file, which says what it is."""
-    what = "as-loaded" if history is None else "FAILED" if _failed(history) else "opt"
-    return f"{Path(opened.path).stem}.{what}.onnx"
-
-
-def _key(opened: Opened, history: History | None, chosen: _Chosen) -> tuple[Any, ...]:
-    return (id(opened.graph), opened.spec, _failed(history), chosen)
-
-
-def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified: bool) -> None:
+def _prepare(opened: Opened, written: _Written, verified: bool) -> None:
     """Write the file and its certificate to a temporary folder, and keep their bytes for the download buttons."""
-    form, certified = chosen
-    key, text, spec = _key(opened, history, chosen), "", opened.spec
+    history, spec, text = written.history, written.spec, ""
     try:
-        if history is not None and spec is not None and not _failed(history):
-            history = history_in_form(opened, history, spec, form, verified)
+        if history is not None and spec is not None and not written.failed:
+            history = history_in_form(opened, history, spec, written.form, verified)
         graph = opened.graph if history is None else history.graph
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
-            path = Path(folder) / _file_name(opened, history)
-            written = export(graph, path, **form._asdict())
+            path = Path(folder) / written.file_name(opened)
+            report = export(graph, path, **written.form._asdict())
             if history is not None and spec is not None:
-                text = opset_increase_reason(written.written, history, spec.pipeline)
+                text = opset_increase_reason(report.written, history, spec.pipeline)
             files = sorted(Path(folder).iterdir())
             content, evidence = as_download(files), None
-            if certified and history is not None:
+            if written.certified and history is not None:
                 path = Path(folder) / _CERTIFICATE
-                certificate(history, file_of_model(opened), written.path, path)
+                certificate(history, file_of_model(opened), report.path, path)
                 evidence = path.read_bytes()
     except UserError as error:
         show_error(error)
         return
-    st.session_state["exported"] = (key, (written, text), content, len(files) > 1, evidence)
+    st.session_state["exported"] = (written.key(opened), (report, text), content, len(files) > 1, evidence)
 
 
-def _download(opened: Opened, history: History | None, chosen: _Chosen) -> None:
+def _download(opened: Opened, written: _Written) -> None:
     key, result, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
-    if key != _key(opened, history, chosen):
+    if key != written.key(opened):
         return
-    written, text = result
-    name = _file_name(opened, history) + (".zip" if zipped else "")
+    (report, text), history = result, written.history
+    name = written.file_name(opened) + (".zip" if zipped else "")
     size, checks = st.columns([1, 2], vertical_alignment="bottom")
-    size.metric("Size", in_units(written.bytes, "B"))
-    checks.caption("Checked: " + markdown_escaped(", ".join(written.checks)))
-    form = written.written
-    st.caption(markdown_escaped(text) if text else f"Opset {form.opset}, IR {form.ir}")
-    st.caption("SHA-256")
-    st.code(written.sha256, language=None, wrap_lines=True)
+    size.metric("Size", in_units(report.bytes, "B"))
+    checks.caption("Checked: " + markdown_escaped(", ".join(report.checks)))
     st.download_button(
-        f"Download {name}", content, name, "application/octet-stream", key="download", type=_button_type(history)
+        f"Download {name}", content, name, "application/octet-stream", key="download", type=_button_type(written)
     )
+    st.caption(markdown_escaped(text) if text else f"Opset {report.written.opset}, IR {report.written.ir}")
+    st.caption("SHA-256")
+    st.code(report.sha256, language=None, wrap_lines=True)
     if history is not None:
-        report = json.dumps({"model": opened.title, **history_report(history)}, indent=1)
-        st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")
+        told = json.dumps({"model": opened.title, **history_report(history)}, indent=1)
+        st.download_button("Download the report (JSON)", told, file_name="report.json", key="download_report")
     if evidence is not None:
         st.download_button("Download the certificate", evidence, _CERTIFICATE, "application/json", key="download_proof")
-        checked = command_text("check", opened.path, _file_name(opened, history), _CERTIFICATE)
+        checked = command_text("check", opened.path, written.file_name(opened), _CERTIFICATE)
         st.code(checked, language="bash", wrap_lines=True)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from workbench.errors import UserError
-from workbench.pipeline import running as pipeline
-from workbench.pipeline.run_limits import limits_of
-from workbench.registry.contexts import pass_context
 from workbench.rewrite import History
 from workbench.ui.state.address import sides_in_address, write_sides
 from workbench.ui.state.graph_views import shown_side
+from workbench.ui.state.histories import history_beside
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_of, title_of
 from workbench.ui.state.session import Opened, Spec, worker
@@ -118,10 +115,7 @@ def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) ->
 
 
 def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], report: Report) -> Sides:
-    first, second = (
-        opened.side_histories.get(spec, partial(_history, opened, spec, title, report))
-        for spec, title in zip(specs, titles, strict=True)
-    )
+    first, second = (history_beside(opened, spec, title, report) for spec, title in zip(specs, titles, strict=True))
     report("placing both graphs", 1.0)
     aligned = in_lockstep(first, second)
     shown = tuple(
@@ -129,23 +123,6 @@ def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], repo
         for history, title, spec in zip(aligned, titles, specs, strict=True)
     )
     return Sides((first, second), (shown[0], shown[1]), _difference(first, second))
-
-
-def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
-    if spec == opened.spec and opened.history is not None:
-        return opened.history
-    verifier = opened.verifier
-    on_progress = lambda keys, _: report(keys, None)  # noqa: E731
-    limits = limits_of(opened.graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
-    context = pass_context(
-        spec.target, verifier.worker, on_progress, mode=spec.mode, run_inputs=verifier.run_inputs, limits=limits
-    )
-    return pipeline.run_pipeline(
-        opened.graph,
-        spec.pipeline,
-        context,
-        on_progress=lambda at: report(f"{title}: {at.text}. {at.about}", at.share),
-    )
 
 
 def _difference(first: History, second: History) -> str:

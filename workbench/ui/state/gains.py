@@ -52,7 +52,7 @@ def measured_gain(opened: Opened) -> Measurement | None:
     complete = {run: pair for run, pair in pairs.items() if {BEFORE, AFTER} <= pair.keys()}
     if not complete:
         return measurement if measurement.failures else None
-    pair = complete.get((_device_and_backend()[1], "float32"), next(iter(complete.values())))
+    pair = complete.get((device_and_backend()[1], "float32"), next(iter(complete.values())))
     return replace(measurement, variants={BEFORE: pair[BEFORE], AFTER: pair[AFTER]})
 
 
@@ -94,7 +94,8 @@ def measure_files(opened: Opened, other: OtherModel) -> None:
     opened.jobs.start(FILES_JOB, _measuring(opened, opened.graph, other.graph, take, other.number))
 
 
-def _device_and_backend() -> tuple[str, str]:
+def device_and_backend() -> tuple[str, str]:
+    """Where gains are measured: CUDA graphs on a GPU, else ONNX Runtime on the CPU."""
     return ("cuda", "cuda-graphs") if machine_target() == "cuda" else ("cpu", "onnxruntime")
 
 
@@ -102,7 +103,7 @@ def _measuring(
     opened: Opened, before: Graph, after: Graph, take: Callable[[Measurement], None], request: int
 ) -> Job[None]:
     """A job that measures two graphs in ONNX Runtime, or as CUDA graphs on a GPU, and hands over the result."""
-    device, backend = _device_and_backend()
+    device, backend = device_and_backend()
     variants = {BEFORE: Variant(before, backend, step=BEFORE), AFTER: Variant(after, backend, step=AFTER)}
     finish = _Deadline()
 

@@ -64,6 +64,31 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     return history
 
 
+def history_beside(opened: Opened, spec: Spec, title: str, report: Report) -> History:
+    """The history of a further pipeline of the open model, which keeps its own; cached.
+
+    title: of the pipeline, for the progress. report: as in `history_of`.
+    """
+    if spec == opened.spec and opened.history is not None:
+        return opened.history
+    return opened.side_histories.get(spec, lambda: _run_beside(opened, spec, title, report))
+
+
+def _run_beside(opened: Opened, spec: Spec, title: str, report: Report) -> History:
+    verifier = opened.verifier
+    limits = limits_of(opened.graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
+    context = pass_context(
+        spec.target,
+        verifier.worker,
+        lambda text, _: report(text, None),
+        mode=spec.mode,
+        run_inputs=verifier.run_inputs,
+        limits=limits,
+    )
+    on_progress = lambda at: report(f"{title}: {at.text}. {at.about}", at.share)  # noqa: E731
+    return pipeline.run_pipeline(opened.graph, spec.pipeline, context, on_progress=on_progress, left_out=spec.left_out)
+
+
 def checking_of(opened: Opened, history: History, shown: int, how: str) -> Checking | None:
     """The running comparison of the history with the original, started if needed; None if it is complete.
 

@@ -158,7 +158,7 @@ class Opened:
     moments: the graphs before and after a step or a part of its rewrites, see `workbench.ui.state.snapshots`.
     views:   see `workbench.ui.state.graph_views`.
     plans:   the plans of memory, see `workbench.ui.screens.memory_page`.
-    sides, side_histories: see `workbench.ui.screens.lockstep_page`.
+    sides: see `workbench.ui.screens.lockstep_page`. side_histories: of further pipelines, see `histories.py`.
     opened_with: the pipeline with which a sample or a lesson opened it.
     user_dim_names: symbolic dims that the user bound.
     toggled: groups of the graph that the user opened (True) or closed.
@@ -185,6 +185,7 @@ class Opened:
     rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # the files that tools wrote
     reduced: dict[str, Any] = field(default_factory=dict)  # see `workbench.ui.state.reducing`, by the tool's name
     tuned: Recipe | None = None
+    exports: dict[Spec, Any] = field(default_factory=dict)  # by pipeline, see `workbench.ui.state.export_variants`
     part_of: PartOf | None = None
     extracted: Any = None  # see `workbench.ui.state.extracting`, the part that was cut out
     put_back: Any = None  # and the whole with the open part

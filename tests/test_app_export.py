@@ -1,0 +1,90 @@
+"""The files in which a result can be shipped: each is built, compared, measured beside the others, and written."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+
+import onnx
+import pytest
+
+from tests.conftest import ROOT
+from tests.pages import fine, opened_sample, page
+from workbench.layout.profile import load_profile
+from workbench.registry.pass_choice import choose
+from workbench.ui.state import export_variants, histories
+from workbench.ui.state.session import Spec
+
+ANY, ORT, NHWC, FLOAT16 = (
+    export_variants.ANY_RUNTIME,
+    "ONNX for ONNX Runtime",
+    "ONNX, channels last",
+    "ONNX in float16",
+)
+
+
+@pytest.fixture
+def opened():
+    result = opened_sample("conv_relu_conv_relu")
+    histories.history_of(result, Spec(choose(), load_profile("cpu")), lambda *_: None)
+    return result
+
+
+def written(at) -> onnx.ModelProto:
+    return onnx.load_from_string(at.session_state["exported"][2])
+
+
+def operators(model: onnx.ModelProto) -> list[tuple[str, str]]:
+    return sorted((node.domain, node.op_type) for node in model.graph.node)
+
+
+@pytest.mark.parametrize(
+    ("how", "missing"),
+    [
+        ({}, None),
+        ({"export_for": "onnxruntime"}, ORT),
+        ({"layout": "optimal"}, NHWC),
+        ({"precision": "optimal"}, FLOAT16),
+    ],
+)
+def test_what_the_pipeline_has_already_is_no_further_file(how, missing):
+    found = export_variants.export_variants(Spec(choose(**how), load_profile("cpu")))
+    assert list(found) == [title for title in (ANY, ORT, NHWC, FLOAT16) if title != missing]
+
+
+@pytest.mark.parametrize(
+    ("title", "suffix", "shows"),
+    [
+        (ANY, "opt", lambda model: {node.domain for node in model.graph.node} == {""}),
+        (ORT, "opt.ort", lambda model: ("com.microsoft", "FusedConv") in operators(model)),
+        (NHWC, "opt.nhwc", lambda model: any("NHWC" in function.name for function in model.functions)),
+        (
+            FLOAT16,
+            "opt.fp16",
+            lambda model: {t.data_type for t in model.graph.initializer} == {onnx.TensorProto.FLOAT16},
+        ),
+    ],
+)
+def test_each_file_is_what_its_command_writes(opened, title, suffix, shows, tmp_path):
+    at = fine(page("export", opened).run())
+    fine(at.radio(key=f"write_{opened.number}").set_value(title).run())
+    assert "Equal" in at.success[0].value and shows(written(at))
+    command = shlex.split(at.code[-2].value)
+    out = f"conv_relu_conv_relu.{suffix}.onnx"
+    assert command[:4] == ["python", "-m", "workbench", "optimize"] and out in command
+    command[command.index(out)] = str(tmp_path / "out.onnx")
+    subprocess.run([sys.executable, *command[1:]], cwd=ROOT, check=True, capture_output=True)
+    assert operators(onnx.load(tmp_path / "out.onnx")) == operators(written(at))
+    assert opened.spec.pipeline == choose(), "what Optimize shows stays"
+
+
+def test_all_files_are_built_and_measured_beside_the_original(opened):
+    at = fine(page("export", opened).run())
+    assert [row["result"] for row in at.dataframe[0].value.to_dict("records")] == [""] * 4
+    rows = fine(at.button(key="build_variants").click().run()).dataframe[0].value.to_dict("records")
+    assert [row["file"] for row in rows] == [ANY, ORT, NHWC, FLOAT16]
+    assert all(row["result"] == "equal" and row["latency (ms)"] > 0 and row["size (MB)"] > 0 for row in rows)
+    sizes = {row["file"]: row["size (MB)"] for row in rows}
+    assert sizes[FLOAT16] < sizes[ANY]
+    assert list(opened.exports) == [opened.spec]

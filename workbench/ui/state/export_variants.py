@@ -1,0 +1,103 @@
+"""The files in which a result can be shipped: for any runtime, for ONNX Runtime alone, channels last, in float16."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+from workbench.api import export
+from workbench.errors import UserError
+from workbench.explanations.gain import BEFORE
+from workbench.layout.profile import load_profile
+from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.precision.strategies.precision_strategy import PrecisionStrategy
+from workbench.registry.pass_choice import choose
+from workbench.rewrite import History
+from workbench.run.measurement.measurement_result import Measurement
+from workbench.run.measurement.variants import Variant
+from workbench.ui.state.gains import device_and_backend
+from workbench.ui.state.goals import FLOAT16, GOALS
+from workbench.ui.state.histories import history_beside
+from workbench.ui.state.record_runs import measure_here
+from workbench.ui.state.session import Opened, Spec
+from workbench.ui.state.work import Report
+from workbench.verification.steps import verify_end
+
+ANY_RUNTIME = "ONNX for any runtime"
+_CHANNELS_LAST_TARGET = "cuda"
+
+
+@dataclass(frozen=True)
+class ExportVariant:
+    """A file that can be written. suffix: in its name. opens_in: the programs that run it."""
+
+    suffix: str
+    opens_in: str
+    spec: Spec
+
+
+@dataclass
+class BuiltVariants:
+    """What is known of the variants of one pipeline. bytes: of the file. failures: why one could not be built."""
+
+    histories: dict[str, History]
+    bytes: dict[str, int]
+    failures: dict[str, str]
+    measurement: Measurement | None = None
+
+
+def export_variants(spec: Spec) -> dict[str, ExportVariant]:
+    """The variants of a pipeline, by title, the pipeline as it is first; what it has already is no variant of it."""
+    variants = {ANY_RUNTIME: ExportVariant("opt", "any runtime that has the opset", spec)}
+    pipeline, names = choose(spec.pipeline, export_for="onnxruntime"), spec.pipeline.names
+    if not set(pipeline.names[len(names) :]) <= set(names):
+        variants["ONNX for ONNX Runtime"] = ExportVariant(
+            "opt.ort", "ONNX Runtime only", replace(spec, pipeline=pipeline)
+        )
+    passes = spec.pipeline.passes
+    if not any(isinstance(pass_, LayoutStrategy) for pass_ in passes):
+        about = "ONNX Runtime, onnx.reference; others once functions are inlined"
+        pipeline = choose(spec.pipeline, layout="optimal")
+        profile = spec.profile if spec.profile.layout == "NHWC" else load_profile(_CHANNELS_LAST_TARGET)
+        laid_out = replace(spec, pipeline=pipeline, profile=profile, left_out=())
+        variants["ONNX, channels last"] = ExportVariant("opt.nhwc", about, laid_out)
+    if not any(isinstance(pass_, PrecisionStrategy) for pass_ in passes):
+        pipeline = choose(spec.pipeline, precision="optimal", options=GOALS[FLOAT16].options)
+        variants["ONNX in float16"] = ExportVariant(
+            "opt.fp16", "runtimes with float16 kernels", replace(spec, pipeline=pipeline)
+        )
+    return variants
+
+
+def history_of_variant(opened: Opened, variant: ExportVariant, title: str, report: Report) -> History:
+    """The history of a variant's pipeline, with the verdict on its end. Raises UserError."""
+    history = history_beside(opened, variant.spec, title, report)
+    if history[-1].verdict is None:
+        report(f"{title}: comparing with the original", None)
+        verify_end(opened.verifier, history, lambda text: report(f"{title}: {text}", None))
+    return history
+
+
+def build_variants(opened: Opened, report: Report, finish: Event) -> BuiltVariants:
+    """Build all variants, write their files to learn their sizes, and measure those that are right, interleaved.
+
+    finish: once set, measuring ends with the runs so far.
+    """
+    assert opened.spec is not None
+    built = BuiltVariants({}, {}, {})
+    for title, variant in export_variants(opened.spec).items():
+        try:
+            history = built.histories[title] = history_of_variant(opened, variant, title, report)
+            report(f"{title}: writing", None)
+            with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder:
+                built.bytes[title] = export(history.graph, Path(folder) / "model.onnx").bytes
+        except UserError as error:
+            built.failures[title] = str(error)
+    device, backend = device_and_backend()
+    right = {title: history for title, history in built.histories.items() if history.failed is None}
+    graphs = {BEFORE: opened.graph, **{title: history.graph for title, history in right.items()}}
+    variants = {title: Variant(graph, backend, step=title) for title, graph in graphs.items()}
+    built.measurement = measure_here(opened, variants, device, report, finish)
+    return built
