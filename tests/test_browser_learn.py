@@ -119,6 +119,23 @@ def test_a_teacher_goes_through_the_lesson_and_every_answer_is_in_the_picture(ta
         tab.locator(".st-key-begin_two_orders").wait_for()
 
 
+def test_keys_pressed_faster_than_stops_are_drawn_are_as_many_stops(tab, app):
+    tab.goto(f"{app[0]}/lessons?lesson=memory&stop=1")
+    at_stop(tab, 1, 9)
+    for _ in range(5):
+        tab.keyboard.press("PageDown")
+    at_stop(tab, 6, 9)
+    for key in ("ArrowLeft", "PageUp", "ArrowLeft", "PageUp", "ArrowRight"):
+        tab.keyboard.press(key)
+    at_stop(tab, 3, 9)
+    for _ in range(4):
+        tab.keyboard.press("PageUp")
+    at_stop(tab, 1, 9)
+    settle(tab)
+    tab.keyboard.press("PageDown")
+    at_stop(tab, 2, 9)
+
+
 @pytest.mark.slow
 def test_a_lesson_has_no_controls_of_the_graph_and_the_arrow_keys_turn_its_stops(tab, app):
     tab.goto(f"{app[0]}/lessons?lesson=why_a_transpose&stop=3")

@@ -165,7 +165,7 @@ def _stop(played: PlayedLesson, number: int, optimize: Page | None) -> None:
         _question(played.lesson, stop, number)
     with ways.container(key="lesson_nav"):
         _ways(played, number, optimize, presents)
-    player_keys(presents)
+    player_keys(f"{played.name} {number}", presents)
 
 
 def _widths(stop: PlayedStop) -> list[int]:

@@ -60,7 +60,11 @@ _SCRIPT = """
 const STARTED = "graph-workbench-lesson-clock"; // of this tab, so that a reload keeps it
 const BUTTONS = { ArrowLeft: "lesson_back", ArrowRight: "lesson_next", Escape: "lesson_leave", "?": "lesson_help" };
 const NEEDS_ARROWS = "input, textarea, select, [role=tab], [role=radio], [role=slider], [role=menu] *, [role=dialog] *";
+const TURNS = { ArrowLeft: "ArrowLeft", PageUp: "ArrowLeft", ArrowRight: "ArrowRight", PageDown: "ArrowRight" };
+const LOST_MS = 3000; // after which a turn that brought no other stop is given up
 const ticking = new WeakMap(); // by element, its timer
+let turns = []; // pressed, and not asked for yet: a page that is drawn takes one click only
+let stop = "", askedAt = 0; // the stop on screen, and when another was asked for; 0: none is
 
 function text() {
   const seconds = Math.floor((Date.now() - Number(sessionStorage.getItem(STARTED))) / 1000);
@@ -71,16 +75,42 @@ function press(event) {
   const [target] = event.composedPath();
   if (event.ctrlKey || event.metaKey || event.altKey || target.matches?.(NEEDS_ARROWS)) return;
   if (event.shiftKey && event.key !== "?") return;
-  const button = document.querySelector(`.st-key-${BUTTONS[event.key]} button`);
-  if (!button || button.disabled) return;
+  const turn = TURNS[event.key], button = buttonOf(turn ?? event.key);
+  if (!button || (button.disabled && !askedAt)) return;
   event.preventDefault();
+  event.stopImmediatePropagation(); // the buttons' own keys are these too
+  if (!turn) {
+    button.click();
+    return;
+  }
+  turns.push(turn);
+  goOn();
+}
+
+function buttonOf(key) {
+  return document.querySelector(`.st-key-${BUTTONS[key]} button`);
+}
+
+function goOn() {
+  if (!turns.length || (askedAt && Date.now() - askedAt < LOST_MS)) return;
+  const button = buttonOf(turns.shift());
+  if (!button || button.disabled) {
+    turns = [];
+    return;
+  }
+  askedAt = Date.now();
   button.click();
 }
 
 export default ({ data, parentElement }) => {
-  window.removeEventListener("keydown", window.graphWorkbenchLessonKeys);
+  window.removeEventListener("keydown", window.graphWorkbenchLessonKeys, true);
   window.graphWorkbenchLessonKeys = press;
-  window.addEventListener("keydown", press);
+  window.addEventListener("keydown", press, true);
+  if (data.stop !== stop) {
+    stop = data.stop;
+    askedAt = 0;
+    goOn();
+  }
   clearInterval(ticking.get(parentElement));
   if (!data.presents) sessionStorage.removeItem(STARTED);
   else {
@@ -94,7 +124,7 @@ export default ({ data, parentElement }) => {
   }
   return () => {
     clearInterval(ticking.get(parentElement));
-    window.removeEventListener("keydown", press);
+    window.removeEventListener("keydown", press, true);
   };
 };
 """
@@ -162,8 +192,11 @@ def player_style(look: PlayerLook, foot: int) -> None:
         st.html(_PRESENTER_STYLE)
 
 
-def player_keys(presents: bool) -> None:
-    """Have the arrow keys turn the stops, Escape leave, ? list the keys; run the clock of the element `.wb-clock`."""
+def player_keys(stop: str, presents: bool) -> None:
+    """Have the arrow keys turn the stops, Escape leave, ? list the keys; run the clock of the element `.wb-clock`.
+
+    stop: the lesson and the number of the stop that is drawn above.
+    """
     st.components.v2.component("graph_workbench_lesson_keys", js=_SCRIPT)(
-        data={"presents": presents}, key="lesson_keys", height=0
+        data={"stop": stop, "presents": presents}, key="lesson_keys", height=0
     )
