@@ -200,6 +200,35 @@ def test_the_first_screen_offers_the_lessons(page):
     assert query(page) == {"lesson": ["two_orders"], "stop": ["1"]}
 
 
+_NOTES_CUT_TEXTS = """
+window.cutTexts = new Set();
+const paint = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+  if (String(text).endsWith("\u2026")) window.cutTexts.add(text);
+  return paint.call(this, text, ...place);
+};
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["insert_and_cancel", "where_are_the_casts"])
+def test_the_file_of_a_lesson_cuts_no_name_in_the_fonts_of_its_reader(browser, tmp_path, name):
+    lesson = find_lesson(name)
+    (tmp_path / "lesson.html").write_text(lesson_html(lesson, play(lesson)))
+    with watched_page(browser) as alone:
+        alone.add_init_script(_NOTES_CUT_TEXTS)
+        alone.set_viewport_size({"width": 1366, "height": 768})
+        alone.goto((tmp_path / "lesson.html").as_uri())
+        for number in range(1, len(lesson.stops) + 1):
+            alone.locator("#place").get_by_text(f"stop {number} of ").wait_for()
+            GraphView(alone).rest()
+            alone.evaluate("cutTexts.clear()")  # what was drawn before the fonts were there
+            GraphView(alone).press("+", "-")
+            GraphView(alone).rest()
+            assert alone.evaluate("[...cutTexts]") == [], number
+            alone.keyboard.press("PageDown")
+
+
 @pytest.mark.slow
 def test_the_file_of_a_lesson_shows_the_same_pictures_is_presented_and_leads_to_the_next(browser, tmp_path):
     lesson, following = find_lesson("algebra"), find_lesson("fusion")

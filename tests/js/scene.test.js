@@ -63,6 +63,15 @@ test("a pane shows its own moment, and the place of what is only in the other", 
   assert.ok(pane(scene, AFTER, 0, 2).isGhost(1) && !pane(scene, BEFORE, 0, 2).isGhost(1));
 });
 
+test("what a rewrite matched has a ring where it is, and none where it is gone", () => {
+  const ringed = (side) => {
+    const shown = pane(chain(), side, 0, 2);
+    shown.framed = [1, 2];
+    return [...shown.ringed()];
+  };
+  assert.deepEqual([ringed(BEFORE), ringed(AFTER), ringed(BOTH)], [[1, 2], [2], [1, 2]]);
+});
+
 test("pointing finds boxes, the nearest few pixels round them, and nothing else", () => {
   const whole = pane(chain(), AFTER, 0, 1);
   assert.deepEqual([boxAt(whole, 200, 100), boxAt(whole, 252, 500), boxAt(whole, 260, 500), boxAt(whole, 200, 300)], [0, 1, -1, -1]);

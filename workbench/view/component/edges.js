@@ -5,7 +5,7 @@ import { ADDED, REMOVED } from "./comparison.js";
 import { overlap, tracePath } from "./clipping.js";
 import { NARROW_AT, X_AT } from "./edge_lines.js";
 import { cutText } from "./text_metrics.js";
-import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, LABEL_ZOOM } from "./pane.js";
+import { BOTH, LABEL_ZOOM, PLAIN_ZOOM, RING, TEXT_ZOOM } from "./pane.js";
 
 /** @import { Context, Edge, Extent, Pane, Scene, Version } from "./types.js" */
 
@@ -124,13 +124,14 @@ function paintLabels(ctx, pane, labelled) {
   const font = `${LABEL_FONT * scale}px ${theme.font}`;
   const half = LABEL_HALF * scale;
   const taken = /** @type {Extent[]} */ ([]);
+  const ringed = pane.ringed();
   ctx.font = font;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const [points, version, mark] of labelled) {
     const label = scene.words[version[2]];
     const cut = cutText(label, font, LABEL_WIDTH * scale);
-    const area = labelAreas(points, cut.width, half).find((one) => isFree(pane, one) && !taken.some((other) => overlap(one, other)));
+    const area = labelAreas(points, cut.width, half).find((one) => isFree(pane, one, ringed) && !taken.some((other) => overlap(one, other)));
     if (!area) continue;
     taken.push(area);
     ctx.globalAlpha = 0.85;
@@ -148,13 +149,15 @@ function labelAreas(points, width, half) {
   return segments.flatMap(({ x, y }) => [x + LABEL_GAP, x - LABEL_GAP - width].map((left) => ({ left, right: left + width, top: y - half, bottom: y + half })));
 }
 
-/** Whether an area is in the pane and no box is in it. @param {Pane} pane @param {Extent} area */
-function isFree(pane, area) {
+/** Whether an area is in the pane and no box with its ring is in it. @param {Pane} pane @param {Extent} area @param {Set<number>} ringed */
+function isFree(pane, area, ringed) {
   if (area.left < pane.region.left || area.right > pane.region.right) return false;
-  const boxes = pane.scene.boxRows.between(area.top, area.bottom).filter((index) => pane.shows(index) && !pane.regions.hides(index));
+  const near = pane.scene.boxRows.between(area.top - RING, area.bottom + RING);
+  const boxes = near.filter((index) => pane.shows(index) && !pane.regions.hides(index));
   return !boxes.some((index) => {
     const { left, top, w, h } = pane.scene.boxes[index];
-    return overlap(area, { left, top, right: left + w, bottom: top + h });
+    const ring = ringed.has(index) ? RING : 0;
+    return overlap(area, { left: left - ring, top: top - ring, right: left + w + ring, bottom: top + h + ring });
   });
 }
 

@@ -5,7 +5,7 @@ import { paintBox, paintFrame, paintOutline, paintPlain } from "./boxes.js";
 import { paintEdges, paintStubs } from "./edges.js";
 import { paintLayoutChanges } from "./layout_changes.js";
 import { closedGroups, paintGroup, paintTitles } from "./titles.js";
-import { PLAIN_ZOOM, TEXT_ZOOM } from "./pane.js";
+import { PLAIN_ZOOM, RING, TEXT_ZOOM } from "./pane.js";
 import { isFrame } from "./scene.js";
 
 /** @import { Context, Pane } from "./types.js" */
@@ -26,9 +26,7 @@ export function paintPane(ctx, pane) {
   for (const index of [...closed, ...frames.filter((frame) => regions.isRegion(frame))]) paintGroup(ctx, pane, index);
   paintTitles(ctx, pane);
   paintLayoutChanges(ctx, pane);
-  for (const index of new Set(pane.framed.filter((box) => scene.boxes[box]).map((box) => regions.shown(box)))) {
-    if (regions.isRegion(index) || !isFrame(scene.boxes[index])) paintOutline(ctx, pane, index, 7, 3, theme.frame);
-  }
+  for (const index of pane.ringed()) paintOutline(ctx, pane, index, RING, 3, theme.frame);
   if (pane.selected >= 0 && pane.comparison.marks[pane.selected]) {
     const index = regions.shown(pane.selected);
     paintOutline(ctx, pane, index, isFrame(scene.boxes[index]) ? 2 : 5, 2.4, theme.ink);

@@ -3,6 +3,7 @@
 
 import { ABSENT, ADDED, REMOVED } from "./comparison.js";
 import { QUERY } from "./marks.js";
+import { isFrame } from "./scene.js";
 import { mixColours } from "./theme.js";
 
 /** @import { Box, Extent, Look, Version, View } from "./types.js" */
@@ -15,6 +16,7 @@ const SHADES_OF_GROUPS = 24;
 export const TEXT_ZOOM = 0.4; // below, boxes have no text that would be smaller than at zoom 1
 export const PLAIN_ZOOM = 0.3; // below, boxes are plain rectangles
 export const LABEL_ZOOM = 0.6; // below, edges have no labels
+export const RING = 7; // px between a box and the ring around it
 
 /**
  * A pane for the painters, with the view's scene, comparison, theme and selection. region: the visible part of the
@@ -148,6 +150,13 @@ export class Pane {
   /** @param {number} index */
   shows(index) {
     return this.comparison.marks[index] !== ABSENT && this.boxVersion(index) !== null;
+  }
+
+  /** The boxes with a ring: of those that a rewrite matched, what this pane shows. A closed group has it for its nodes. */
+  ringed() {
+    const { scene, regions } = this;
+    const shown = this.framed.filter((box) => scene.boxes[box] && this.shows(box)).map((box) => regions.shown(box));
+    return new Set(shown.filter((index) => regions.isRegion(index) || !isFrame(scene.boxes[index])));
   }
 
   /** @param {number} index */
