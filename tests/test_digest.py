@@ -10,9 +10,11 @@ import pytest
 import workbench as wb
 from tests.commands import SAMPLES
 from tests.running import typed
+from workbench.cli.bench import print_difference
 from workbench.explanations.digest import change_digest, digest_of_difference
 from workbench.explanations.digest_text import digest_details, digest_html, digest_markdown, digest_rows
 from workbench.explanations.gain import AFTER, BEFORE, gain_of
+from workbench.explanations.time_changes import difference_with_times
 from workbench.ir import from_text
 from workbench.rewrite import Exactness
 
@@ -160,3 +162,25 @@ def test_two_files_have_a_digest_of_what_lies_between_them(done, refused, tmp_pa
     same = done("report", NARROW, "-o", text, "--against", NARROW)
     assert "nothing changed" in same and text.read_text() == "resnet50_narrow.onnx: 176 nodes, nothing changed.\n"
     assert "has the outputs" in refused("report", NARROW, "-o", text, "--against", OCR)
+
+
+def test_the_difference_of_two_files_has_the_times_of_its_kinds(capsys):
+    first = wb.load(NARROW)
+    second = wb.optimize(first).graph
+    measured = wb.measure({"a": first, "b": second}, backend="torch", repeat=2)
+    before, after = measured.ran.values()
+    (kind,) = difference_with_times(before, after, (first, second), digest_of_difference(first, second)).kinds
+    scales = [one.latency.median_ms / sum(op.time_ms for op in one.operators) for one in (before, after)]
+    folded = [op for op in before.operators if op.op in ("Conv", "BatchNormalization")]
+    convs = [op for op in after.operators if op.op == "Conv"]
+    assert (len(folded), len(convs)) == (106, 53)
+    expected = scales[1] * sum(op.time_ms for op in convs) - scales[0] * sum(op.time_ms for op in folded)
+    assert kind.ms == pytest.approx(expected)
+
+    for is_busy in (False, True):
+        ran = replace(after, ratio=replace(after.ratio, ratio_busy=is_busy))
+        print_difference(replace(measured, variants={"a": before, "b": ran}), first, second)
+        said = capsys.readouterr().out
+        assert ("Conv, BatchNormalization" in said and f"{kind.ms:+,.3f}" in said) is not is_busy
+    print_difference(measured, first, wb.load(OCR))
+    assert capsys.readouterr().out == "", "other inputs: nothing corresponds"

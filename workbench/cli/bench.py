@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -112,6 +113,8 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
             on_progress=_print_waiting(),
         )
     _print_bench(measurement)
+    if len(models) == 2:
+        print_difference(measurement, *models.values())
     if request.json:
         write_json(request.json, measurement.to_json())
     if request.trace:
@@ -182,6 +185,31 @@ def _print_bench(measurement: Measurement) -> None:
         say(f"{line} ({', '.join(map(repr, labels))})")
     for note in measurement.notes:
         say(f"note: {note}", file=sys.stderr)
+
+
+def print_difference(measurement: Measurement, first: Graph, second: Graph) -> None:
+    """Print the kinds of difference of two models with their times, by the first backend that ran both.
+
+    Nothing where the machine was too busy for a factor, or where their inputs or outputs differ.
+    """
+    from workbench.errors import UserError
+    from workbench.explanations.digest import digest_of_difference
+    from workbench.explanations.digest_text import digest_rows, left_columns
+    from workbench.explanations.time_changes import NAMES_OF_BACKENDS, difference_with_times
+
+    pairs = itertools.combinations(measurement.ran.values(), 2)
+    same = ((one, two) for one, two in pairs if (one.backend, one.dtype) == (two.backend, two.dtype))
+    before, after = next(same, (None, None))
+    if before is None or after is None or after.ratio.ratio_busy or not (before.operators and after.operators):
+        return
+    try:
+        digest = digest_of_difference(first, second)
+    except UserError:
+        return
+    if digest.kinds:
+        rows = digest_rows(difference_with_times(before, after, (first, second), digest))
+        say(f"where the difference went, by {NAMES_OF_BACKENDS.get(after.backend, after.backend)}'s profile:")
+        print_table(rows, left=left_columns(rows))
 
 
 def _shared_lines(variants: Mapping[str, MeasuredVariant]) -> dict[str, list[str]]:

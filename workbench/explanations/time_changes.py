@@ -90,6 +90,24 @@ def changes_by_kind(
     return found, digest.with_times([ms.get(kind.title, 0.0) for kind in digest.kinds])
 
 
+def difference_with_times(
+    before: MeasuredVariant, after: MeasuredVariant, graphs: tuple[Graph, Graph], digest: Digest
+) -> Digest:
+    """The digest of the difference of two graphs, with the time of each kind; what is in both is in none.
+
+    graphs: those that were measured. digest: of `digest_of_difference`.
+    """
+    places = [(str(index), place) for index, kind in enumerate(digest.kinds) for place in kind.places]
+    removed = {name: kind for kind, place in places for name in place.removed}
+    inserted = {name: kind for kind, place in places for name in place.inserted}
+    befores, afters = (
+        [kinds.get(node_of(op.name, graph) or "", UNCHANGED) for op in ran.operators]
+        for ran, graph, kinds in zip((before, after), graphs, (removed, inserted), strict=True)
+    )
+    ms = {change.label: change.ms for change in _grouped(before, after, befores, afters).changes}
+    return digest.with_times([ms.get(str(index), 0.0) for index in range(len(digest.kinds))])
+
+
 def _by_rewrite(
     before: MeasuredVariant, after: MeasuredVariant, history: History, label_of: Callable[[int, int], str]
 ) -> TimeChanges:
