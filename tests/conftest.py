@@ -4,9 +4,11 @@ import atexit
 import gc
 import os
 import shutil
+import subprocess
 import tempfile
 import warnings
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -40,19 +42,45 @@ if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of t
 
 
 def pytest_addoption(parser):
-    parser.addoption("--run-slow", action="store_true", help="run the slow tests too, as make test-all does")
+    parser.addoption("--run-slow", action="store_true", help="run the slow tests too")
+    parser.addoption(
+        "--run-thorough",
+        type=int,
+        default=0,
+        metavar="N",
+        help="and one in N of the thorough ones, others for each commit: 10 in .ci/run, 1 in make test-all",
+    )
+
+
+def _commit() -> str:
+    """The commit that is tested; "" without git."""
+    if shutil.which("git") is None:
+        return ""
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return told.stdout.strip()
+
+
+def _leave_out(config, items, is_left_out) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+    items[:] = [item for item in items if not is_left_out(item)]
 
 
 def pytest_collection_modifyitems(config, items):
+    one_in = config.getoption("--run-thorough")
+    commit = _commit() if one_in > 1 else ""
+    _leave_out(
+        config,
+        items,
+        lambda item: "thorough" in item.keywords and (not one_in or crc32(f"{commit} {item.nodeid}".encode()) % one_in),
+    )
     if config.getoption("--run-slow"):  # files with slow tests first, so that no process is left with one of them alone
-        slow = {item.path for item in items if "slow" in item.keywords}
+        slow = {item.path for item in items if {"slow", "thorough"} & set(item.keywords)}
         items.sort(key=lambda item: item.path not in slow)
         for item in items:
             if "browser" in item.keywords:
                 item.add_marker(pytest.mark.flaky(reruns=1))
         return
-    config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
-    items[:] = [item for item in items if "slow" not in item.keywords]
+    _leave_out(config, items, lambda item: "slow" in item.keywords)
 
 
 def pytest_collection_finish(session):

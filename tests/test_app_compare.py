@@ -138,3 +138,17 @@ def test_it_starts_with_the_original_beside_the_result():
     assert drawn(at)["scene"]["steps"][1]["title"] == "conv_relu_conv_relu.onnx"
     fine(at.button(key="compare_whole").click().run())
     assert drawn(at)["scene"]["steps"][1]["title"] == "result" and "other" not in at.query_params
+
+
+def test_lockstep_steps_through_the_other_file_too_unless_that_is_switched_off():
+    opened = opened_sample("conv_relu_conv_relu")
+    open_other(opened, str(FOLDER / "npu_path.onnx"))
+    at = fine(page("lockstep", opened).run())
+    left, right = list(opened.sides)[-1].histories
+    assert [node.op_type for node in left.initial.nodes] == [node.op_type for node in opened.graph.nodes]
+    assert [node.op_type for node in right.initial.nodes] == [node.op_type for node in opened.other.graph.nodes]
+    assert "npu_path.onnx, layout: greedy" in words(at).replace("\\", "")
+    fine(at.toggle(key=f"lockstep_other_{opened.other.number}").set_value(False).run())
+    _, right = list(opened.sides)[-1].histories
+    assert [node.op_type for node in right.initial.nodes] == [node.op_type for node in opened.graph.nodes]
+    assert "npu_path.onnx" in str(at.query_params["other"])

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.ui.state.address import sides_in_address, write_sides
+from workbench.ui.state.address import other_in_address, sides_in_address, write_other, write_sides
 from workbench.ui.state.graph_views import shown_side
 from workbench.ui.state.histories import history_beside
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_of, title_of
-from workbench.ui.state.session import Opened, Spec, worker
+from workbench.ui.state.session import Opened, OtherModel, Spec, open_other_in_address, worker
 from workbench.ui.state.shown_view import Shown
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.linked_pipeline import optimized_here
 from workbench.ui.widgets.numbers import above_table, download_button, shown_csv
-from workbench.ui.widgets.parts import header, show_error
+from workbench.ui.widgets.parts import header, opening, show_error
 from workbench.ui.widgets.profiles import choose_profile
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
@@ -47,6 +48,8 @@ def lockstep_page() -> None:
     if opened is None:
         return
     header(opened)
+    if opened.other is None and other_in_address():
+        opening(partial(open_other_in_address, opened, other_in_address()), "Opening the other file")
     left, right, profile_column, edit, keep = st.columns([4, 4, 3, 2, 3], vertical_alignment="bottom")
     profile = choose_profile(profile_column, edit, lambda profile: profile.name)
     keys = tuple(
@@ -69,7 +72,11 @@ def lockstep_page() -> None:
     except UserError as error:
         show_error(error)
         return
-    sides = _sides(opened, specs, (title_of(keys[0]), title_of(keys[1])))
+    other = _file_at_the_right(opened)
+    titles = (title_of(keys[0]), title_of(keys[1]))
+    if other is not None:
+        titles = (f"{opened.title}, {titles[0]}", f"{other.title}, {titles[1]}")
+    sides = _sides(opened, specs, titles, other)
     if sides is None:
         return
     st.caption(
@@ -78,9 +85,24 @@ def lockstep_page() -> None:
     )
     for column, number in zip(st.columns(2, gap="small"), (0, 1), strict=True):
         with column:
-            st.markdown(f"**{markdown_escaped(title_of(keys[number]))}**")
+            st.markdown(f"**{markdown_escaped(titles[number])}**")
             graph_view(f"lockstep_{number}_{opened.number}", sides.shown[number], _GRAPH)
-    _differences(sides, (title_of(keys[0]), title_of(keys[1])))
+    _differences(sides, titles)
+
+
+def _file_at_the_right(opened: Opened) -> OtherModel | None:
+    """The other file of Compare, if there is one and it is chosen for the right side; None for the open model."""
+    other = opened.other
+    if other is None:
+        return None
+    write_other(other.address)
+    is_other = st.toggle(
+        markdown_escaped(f"Right side: {other.title}, the other file of Compare"),
+        value=True,
+        key=f"lockstep_other_{other.number}",
+        help="Switched off, both sides are pipelines of the open model.",
+    )
+    return other if is_other else None
 
 
 def _initial_keys() -> tuple[str, str]:
@@ -95,18 +117,21 @@ def _choice(opened: Opened, column: Any, label: str, key: str, start: str) -> st
     return str(column.selectbox(label, offered, key=key, format_func=title_of, persist_state="session"))
 
 
-def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) -> Sides | None:
-    """Run both pipelines in one job; cached. None if that was cancelled or refused, which is shown."""
+def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], other: OtherModel | None) -> Sides | None:
+    """Run both pipelines in one job; cached. None if that was cancelled or refused, which is shown.
+
+    other: the file of the second pipeline; None for the open model.
+    """
+    request = (*specs, None if other is None else other.number)
+    work = partial(_run, opened, specs, titles, other)
     if was_cancelled(opened.jobs, _JOB):
         st.info("The two pipelines were cancelled; one that was done is kept.", icon=":material/block:")
         st.button("Run both pipelines", type="primary", on_click=forget_cancel, args=(opened.jobs, _JOB))
         return None
     try:
         result: Sides | None = opened.sides.get(
-            specs,
-            lambda: run_with_progress(
-                opened.jobs, _JOB, "Lockstep", lambda r: _run(opened, specs, titles, r), worker(), request=specs
-            ),
+            request,
+            lambda: run_with_progress(opened.jobs, _JOB, "Lockstep", work, worker(), request=request),
         )
         return result
     except UserError as error:
@@ -114,8 +139,13 @@ def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) ->
         return None
 
 
-def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], report: Report) -> Sides:
-    first, second = (history_beside(opened, spec, title, report) for spec, title in zip(specs, titles, strict=True))
+def _run(
+    opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], other: OtherModel | None, report: Report
+) -> Sides:
+    first, second = (
+        history_beside(opened, spec, title, report, model)
+        for spec, title, model in zip(specs, titles, (None, other), strict=True)
+    )
     report("placing both graphs", 1.0)
     aligned = in_lockstep(first, second)
     shown = tuple(

@@ -20,7 +20,7 @@ from workbench.rewrite import History, LeftOut, Pass
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.gains import is_measured_now
-from workbench.ui.state.session import Opened, Spec, stop_checking
+from workbench.ui.state.session import Opened, OtherModel, Spec, stop_checking
 from workbench.ui.state.work import Report, Stopped
 
 
@@ -64,29 +64,31 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     return history
 
 
-def history_beside(opened: Opened, spec: Spec, title: str, report: Report) -> History:
+def history_beside(opened: Opened, spec: Spec, title: str, report: Report, other: OtherModel | None = None) -> History:
     """The history of a further pipeline of the open model, which keeps its own; cached.
 
-    title: of the pipeline, for the progress. report: as in `history_of`.
+    title: of the pipeline, for the progress. report: as in `history_of`. other: whose history it is instead.
     """
+    if other is not None:
+        return opened.side_histories.get((spec, other.number), lambda: _run_beside(opened, spec, title, report, other))
     if spec == opened.spec and opened.history is not None:
         return opened.history
-    return opened.side_histories.get(spec, lambda: _run_beside(opened, spec, title, report))
+    return opened.side_histories.get(spec, lambda: _run_beside(opened, spec, title, report, None))
 
 
-def _run_beside(opened: Opened, spec: Spec, title: str, report: Report) -> History:
-    verifier = opened.verifier
-    limits = limits_of(opened.graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
+def _run_beside(opened: Opened, spec: Spec, title: str, report: Report, other: OtherModel | None) -> History:
+    verifier, graph = opened.verifier, opened.graph if other is None else other.graph
+    limits = limits_of(graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
     context = pass_context(
         spec.target,
         verifier.worker,
         lambda text, _: report(text, None),
         mode=spec.mode,
-        run_inputs=verifier.run_inputs,
+        run_inputs=verifier.run_inputs if other is None else None,
         limits=limits,
     )
     on_progress = lambda at: report(f"{title}: {at.text}. {at.about}", at.share)  # noqa: E731
-    return pipeline.run_pipeline(opened.graph, spec.pipeline, context, on_progress=on_progress, left_out=spec.left_out)
+    return pipeline.run_pipeline(graph, spec.pipeline, context, on_progress=on_progress, left_out=spec.left_out)
 
 
 def checking_of(opened: Opened, history: History, shown: int, how: str) -> Checking | None:
