@@ -1,14 +1,10 @@
-"""Marks those cases of a parametrized test that only `make test-all` runs."""
+"""Marks cases of a parametrized test that say little beside the others: `make test-all` runs all of them."""
 
 from typing import Any
 
 import pytest
 
 
-def slow_unless(quick: bool, value: Any):
-    return pytest.param(value, marks=() if quick else pytest.mark.slow)
-
-
-def thorough_unless(slow: bool, value: Any):
-    """For a test that is slow as a whole: this value of it is in every run of `.ci/run`, or in one in ten."""
-    return pytest.param(value, marks=() if slow else pytest.mark.thorough)
+def thorough_unless(stays: bool, value: Any):
+    """The value as a case of every run in which its test is, or of one commit in ten in `.ci/run`."""
+    return pytest.param(value, marks=() if stays else pytest.mark.thorough)

@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from sample_models.light import random_light
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from tests.test_lanes import random_after
 from workbench.memory.blocks.antichain import heaviest_antichain
 from workbench.memory.blocks.interval_order import interval_steps
@@ -95,7 +95,7 @@ def test_exact_is_certified_on_random_orders():
 NETWORKS = ("inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "densenet121")
 
 
-@pytest.mark.parametrize("name", [slow_unless(name in ("shufflenet", "squeezenet"), name) for name in NETWORKS])
+@pytest.mark.parametrize("name", [thorough_unless(name in ("shufflenet", "squeezenet"), name) for name in NETWORKS])
 def test_plans_for_streams_of_light_networks_are_certified(name, tmp_path):
     onnx.save(random_light(name), tmp_path / "m.onnx")
     found = analyze_streams(wb.load(tmp_path / "m.onnx"))

@@ -29,7 +29,7 @@ from tests.pages import (
     verdicts,
     words,
 )
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.io.samples import samples
 from workbench.layout.profile import profile_names
 from workbench.layout.strategies.strategy_facts import layout_step
@@ -186,7 +186,9 @@ def test_every_strategy_and_profile(optimize_page, stem, strategy, profile):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", [SMALL[0], *(slow_unless(False, stem) for stem in ("resnet50_narrow", "silero_vad"))])
+@pytest.mark.parametrize(
+    "stem", [SMALL[0], *(thorough_unless(False, stem) for stem in ("resnet50_narrow", "silero_vad"))]
+)
 def test_every_pass_off_and_on(stem):
     """On the smallest every pass, on a larger one and one with bodies those of the preset."""
     at = through_optimize(stem, ("strategy", STRATEGIES[0]))
@@ -258,7 +260,7 @@ def test_a_strategy_chosen_in_a_session_from_a_link_takes_the_place_that_it_has_
     assert "layout_convert_layout" in chosen(linked)
 
 
-@pytest.mark.parametrize("preset", [slow_unless(n == "simplify", n) for n in OTHER_PRESETS])
+@pytest.mark.parametrize("preset", [thorough_unless(n == "simplify", n) for n in OTHER_PRESETS])
 def test_every_preset_can_be_chosen_and_left(preset):
     at = through_optimize("ppocr_cls_v2")
     nodes = len(history(at).graph)
@@ -356,7 +358,7 @@ def test_a_failing_pass_is_shown_failing_with_its_rewrite(tmp_path, monkeypatch)
     assert at.session_state["opened"].history[-1].broken_by == 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not (CORPUS / "unet_sd15_raw.onnx").exists(), reason="shared/corpus/unet_sd15_raw.onnx is not here")
 def test_a_model_of_thousands_of_nodes_stays_quick():
     opened = opened_file(CORPUS / "unet_sd15_raw.onnx")

@@ -15,7 +15,7 @@ import workbench as wb
 from sample_models.light import LIGHT_MODELS, random_light
 from tests.conftest import ROOT
 from tests.running import typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from tests.test_memory_sharing import random_graph
 from workbench.io.samples import samples
 from workbench.memory.blocks.packing import OverlapError
@@ -78,7 +78,7 @@ def test_samples(sample):
     check(wb.load(sample.file, sample.dims))
 
 
-@pytest.mark.parametrize("name", [slow_unless(name == "squeezenet", name) for name in LIGHT_MODELS])
+@pytest.mark.parametrize("name", [thorough_unless(name == "squeezenet", name) for name in LIGHT_MODELS])
 def test_narrow_light_models(name, tmp_path):
     onnx.save(random_light(name, narrow=1 if name == "shufflenet" else 8), tmp_path / "m.onnx")
     arena = check(wb.load(tmp_path / "m.onnx"))
@@ -110,12 +110,12 @@ def test_what_is_converted_on_its_way_is_converted_in_each_run():
             torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("planner", [slow_unless(name == "exact", name) for name in sorted(planners())])
+@pytest.mark.parametrize("planner", [thorough_unless(name == "exact", name) for name in sorted(planners())])
 def test_every_planner(planner):
     check(wb.load("sample_models/ppocr_cls_v2.onnx"), planner)
 
 
-@pytest.mark.parametrize("block", [slow_unless(block == 0, block) for block in range(4)])
+@pytest.mark.parametrize("block", [thorough_unless(block == 0, block) for block in range(4)])
 def test_random_graphs(block):
     for seed in range(25 * block, 25 * block + 25):
         check(typed(random_graph(seed)))

@@ -126,7 +126,7 @@ def test_verified_on_one_sample():
     assert all(float(cell.rstrip(" |")) > 0 for cell in row[1:])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_second_runs_of_the_samples_find_nothing():
     lines = table_of("second_runs.py", *sorted((ROOT / "sample_models").glob("*.onnx")))
     rows = [row for row in lines if row and row[0] not in ("model", "strategy") and set(row[0]) != {"-"}]
@@ -147,7 +147,7 @@ def test_opens_of_few():
     assert [row[0] for row in table_of("opens.py", 24)] == ["1 to 20", "21 to 24"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_only_a_gpu_shows_runs_on_a_cpu_too(tmp_path):
     """Every part with narrow networks; started again, nothing is done twice; the section has a table of each."""
     out = tmp_path / "results"

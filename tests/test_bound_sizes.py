@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import CORPUS
 from tests.making import model, node, value
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.inference import bound_sizes
 from workbench.inference.bound_sizes import bound_types
 from workbench.inference.shapes import infer_types
@@ -104,7 +104,7 @@ def test_symbols_of_an_inference_long_ago_mean_nothing_here():
 
 @pytest.mark.parametrize(
     "path",
-    [slow_unless("unet" not in path.stem, path) for path in sorted(CORPUS.glob("*.onnx"))],
+    [thorough_unless("unet" not in path.stem, path) for path in sorted(CORPUS.glob("*.onnx"))],
     ids=lambda path: path.stem,
 )
 def test_on_real_models_nothing_that_was_known_differs(path):

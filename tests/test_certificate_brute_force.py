@@ -24,7 +24,7 @@ from tests.brute_force_bounds import (
     traffic,
 )
 from tests.forging import forged
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.checker.outcome import DoesNotHold
 from workbench.checker.output import Output
 
@@ -152,7 +152,7 @@ def only_proven(told):
     return int(found[1].replace(",", ""))
 
 
-MANY = [slow_unless(seeds.stop <= 40, seeds) for seeds in (range(40), range(1000, 2000))]
+MANY = [thorough_unless(seeds.stop <= 40, seeds) for seeds in (range(40), range(1000, 2000))]
 
 
 # ---- Transposes ----------------------------------------------------------------------------------------------------
@@ -309,7 +309,9 @@ def grouping(seed):
 
 
 @pytest.mark.parametrize("rules", ["same", "wider", "several"])
-@pytest.mark.parametrize("seeds", [slow_unless(seeds.stop <= 40, seeds) for seeds in (range(20), range(1000, 1300))])
+@pytest.mark.parametrize(
+    "seeds", [thorough_unless(seeds.stop <= 40, seeds) for seeds in (range(20), range(1000, 1300))]
+)
 def test_no_groups_read_and_write_less_than_what_is_proven(tmp_path, seeds, rules):
     tight = 0
     for seed in seeds:
@@ -361,7 +363,9 @@ def remembering(seed):
     return in_another_order(drawn.model(), drawn.draw), drawn
 
 
-@pytest.mark.parametrize("seeds", [slow_unless(seeds.stop <= 60, seeds) for seeds in (range(60), range(1000, 1600))])
+@pytest.mark.parametrize(
+    "seeds", [thorough_unless(seeds.stop <= 60, seeds) for seeds in (range(60), range(1000, 1600))]
+)
 def test_no_plan_that_is_accepted_overwrites_what_is_read(tmp_path, seeds):
     """And where an arena is proven, no smaller one runs, whatever lies where."""
     accepted = proven = 0

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from tests.certifying import bound, certified, certified_plan, rewrites, small_network
 from tests.commands import NHWC, SAMPLES
 from tests.forging import changed, forged, node
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.checker import records, replay
 from workbench.checker.outcome import DoesNotHold, Unreadable
 from workbench.checker.records import content_digest, read_certificate
@@ -422,7 +422,7 @@ def with_odd_part(content, path, odd):
     return found
 
 
-@pytest.mark.parametrize("many", [slow_unless(many == 25, many) for many in (25, 500)])
+@pytest.mark.parametrize("many", [thorough_unless(many == 25, many) for many in (25, 500)])
 @pytest.mark.parametrize("name", ["cut", "grouping", "types", "order", "plan"])
 def test_a_part_of_another_kind_or_none_never_ends_in_anything_but_a_sentence(request, name, many):
     """Any place of a certificate, replaced or deleted: it holds still, or a sentence says what does not."""

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from tests.conftest import CORPUS
+from tests.slow import thorough_unless
 from workbench.__main__ import main
 
 pytestmark = [
@@ -69,7 +70,7 @@ def drawn(path, dims):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [thorough_unless(p.name not in HEAVY, p) for p in PATHS], ids=lambda path: path.stem)
 def test_optimize_keeps_what_the_model_computes(done, tmp_path, path, way):
     if path.name in HEAVY and way != "optimal on cuda":
         pytest.skip("the heaviest model goes the default way and one other only")

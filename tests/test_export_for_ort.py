@@ -16,7 +16,7 @@ from passes.ort.ort_attention import OrtAttention
 from passes.ort.ort_multi_head_attention import OrtMultiHeadAttention
 from tests.conftest import CORPUS, ROOT
 from tests.running import outputs, random_inputs, typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from tests.test_ort_operators import saved
 from tests.torch_bert import exported_bert
 from workbench.errors import UserError
@@ -55,7 +55,7 @@ def test_bert_with_its_attention_and_residual_sums_as_kernels(done, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("dynamic", [False, slow_unless(False, True)], ids=["of one size", "of any size"])
+@pytest.mark.parametrize("dynamic", [False, thorough_unless(False, True)], ids=["of one size", "of any size"])
 def test_a_bert_exported_by_torchscript(dynamic, done, tmp_path):
     source, out = exported_bert(tmp_path / "bert.onnx", dynamic), tmp_path / "out.onnx"
     words = ("--preset", "simplify", "--export-for", "onnxruntime")

@@ -11,7 +11,7 @@ from passes.fuse.fuse_groups import FuseGroups
 from passes.fuse.fuse_minimum import FuseMinimum
 from tests.random_graphs import random_graph
 from tests.running import normal, outputs, random_inputs, typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.fusion.groups_at_once import grouped
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
@@ -104,7 +104,7 @@ BEHIND = {
 @pytest.mark.parametrize(
     "product",
     [
-        slow_unless(False, "c = Conv<pads=[1,1,1,1]>(x, w, b)"),
+        thorough_unless(False, "c = Conv<pads=[1,1,1,1]>(x, w, b)"),
         "c = Conv<pads=[0,1,2,1]>(x, w)",
         'c = Conv<auto_pad="SAME_UPPER">(x, u, b)',
         "c = Conv<pads=[2,2,2,2], dilations=[2,2], group=2>(x, g2, b)",
@@ -263,7 +263,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", [slow_unless(case != "the summand has another shape", case) for case in REFUSED])
+@pytest.mark.parametrize("case", [thorough_unless(case != "the summand has another shape", case) for case in REFUSED])
 def test_what_a_call_cannot_take_along_stays(case, by_onednn):
     nodes, how = REFUSED[case]
     graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y, float[2,6,9,8] z) {weights(w='6,4,3,3')} {{ {nodes} }}")
@@ -426,7 +426,7 @@ def test_what_cannot_be_written_in_place_runs_one_by_one_and_it_is_said(monkeypa
 SEED_GRAPH = "g (float[N,4,6] x) => (float[N,4,6] y) { a = Relu(x)  y = Exp(a) }"
 
 
-@pytest.mark.parametrize("seed", [*(slow_unless(False, i) for i in range(14))])
+@pytest.mark.parametrize("seed", [*(thorough_unless(False, i) for i in range(14))])
 def test_a_random_graph_gives_the_same(seed, compiler, library):
     graph = random_graph(seed, [SEED_GRAPH, SEED_GRAPH], operators=10)
     inputs = random_inputs(graph)

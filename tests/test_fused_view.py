@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from tests.viewing import sample_history, view_of
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.io import load_model
@@ -41,7 +41,7 @@ def assert_same(graph: Graph, other: Graph) -> None:
     assert (graph.inputs, graph.outputs) == (other.inputs, other.outputs)
 
 
-@pytest.mark.parametrize("name", [slow_unless(name in ("chain", "minimum"), name) for name in HISTORIES])
+@pytest.mark.parametrize("name", [thorough_unless(name in ("chain", "minimum"), name) for name in HISTORIES])
 def test_the_open_graph_follows_every_rewrite(name):
     """Opened step by step it is the same as opened at once; with fusing passes alone, it is the graph before them."""
     history = history_named(name)

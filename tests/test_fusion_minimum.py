@@ -10,7 +10,7 @@ from passes.fuse.fuse_minimum import FuseMinimum
 from tests.commands import OCR, SAMPLES
 from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.__main__ import main
 from workbench.fusion.grouping import Groups, merges
 from workbench.fusion.minimum_traffic import least_traffic
@@ -118,7 +118,7 @@ def test_no_grouping_has_less_traffic(seed):
         assert found.lower_bound == traffic(values, found.group) == least <= traffic(values, start)
 
 
-@pytest.mark.parametrize("seed", [slow_unless(seed < 3, seed) for seed in range(12)])
+@pytest.mark.parametrize("seed", [thorough_unless(seed < 3, seed) for seed in range(12)])
 def test_what_is_found_within_a_time_limit_is_allowed_and_has_a_bound(seed):
     """Of graphs too large to try every grouping, with a second for the groups with several outputs."""
     operators, values = random_problem(seed, 40)

@@ -50,7 +50,7 @@ def test_random_graphs_give_what_onnx_runtime_gives():
     assert fuzzer.graphs > 20 and sum(fuzzer.fired.values()) > fuzzer.graphs
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_thousand_random_graphs_give_what_onnx_runtime_gives_and_every_rule_fires():
     fuzzer = Fuzzer()
     assert [str(found) for found in fuzzer.failures(LARGE)] == []

@@ -13,7 +13,7 @@ import workbench as wb
 from sample_models.light import random_light
 from tests.memory_replay import Wrong, replay
 from tests.running import typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from tests.test_memory_sharing import random_graph
 from workbench.memory.planning import plan_memory, sharing_of
 from workbench.solvers.path_cover import fewest_chains
@@ -102,7 +102,7 @@ def random_interleaving(found: StreamsAnalysis, rng: random.Random):
     return order
 
 
-@pytest.mark.parametrize("block", [slow_unless(block < 2, block) for block in range(6)])
+@pytest.mark.parametrize("block", [thorough_unless(block < 2, block) for block in range(6)])
 def test_no_interleaving_reads_what_was_overwritten(block):
     refused = 0
     for seed in range(60 * block, 60 * block + 60):

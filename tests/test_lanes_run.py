@@ -13,7 +13,7 @@ import workbench as wb
 from sample_models.light import LIGHT_MODELS, random_light
 from tests.random_graphs import random_graph
 from tests.running import typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.errors import UserError
 from workbench.io.samples import samples
 from workbench.run.inputs import seed_inputs
@@ -106,7 +106,7 @@ def uses_of_blocks(launches: Launches) -> dict[int, set[int]]:
 
 @pytest.mark.parametrize(
     "sample",
-    [slow_unless(s.group == "Memory", s) for s in samples() if s.group in ("", "Memory", "Fusion")],
+    [thorough_unless(s.group == "Memory", s) for s in samples() if s.group in ("", "Memory", "Fusion")],
     ids=lambda s: s.file.stem,
 )
 def test_samples(sample):
@@ -116,18 +116,18 @@ def test_samples(sample):
     check(graph)
 
 
-@pytest.mark.parametrize("name", [slow_unless(n == "squeezenet", n) for n in LIGHT_MODELS if n != "densenet121"])
+@pytest.mark.parametrize("name", [thorough_unless(n == "squeezenet", n) for n in LIGHT_MODELS if n != "densenet121"])
 def test_narrow_light_models(name, tmp_path):
     onnx.save(random_light(name, narrow=1 if name == "shufflenet" else 8), tmp_path / "m.onnx")
     check(wb.load(tmp_path / "m.onnx"))
 
 
-@pytest.mark.parametrize("dtype", ["float16", slow_unless(False, "bfloat16"), slow_unless(False, "mixed")])
+@pytest.mark.parametrize("dtype", ["float16", thorough_unless(False, "bfloat16"), thorough_unless(False, "mixed")])
 def test_side_by_side_in_the_types_of_the_run(dtype):
     check(wb.load(BRANCHES), dtype=dtype)
 
 
-@pytest.mark.parametrize("block", [slow_unless(block == 0, block) for block in range(8)])
+@pytest.mark.parametrize("block", [thorough_unless(block == 0, block) for block in range(8)])
 def test_random_graphs(block):
     ran = 0
     for seed in range(12 * block, 12 * block + 12):

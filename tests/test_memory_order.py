@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from sample_models.light import random_light
 from tests.running import typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.ir import Edit, EditError
 from workbench.memory.order import OrderedOperator, SchedulingProblem, lowest_peak
 from workbench.memory.planning import sharing_of
@@ -62,7 +62,7 @@ def topological(problem: SchedulingProblem):
             yield order
 
 
-@pytest.mark.parametrize("block", [slow_unless(block < 3, block) for block in range(6)])
+@pytest.mark.parametrize("block", [thorough_unless(block < 3, block) for block in range(6)])
 def test_it_is_the_lowest_of_all_orders(block):
     for seed in range(60 * block, 60 * block + 60):
         problem = random_problem(seed)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.memory_replay import Wrong, replay
 from tests.running import typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.memory.lifetimes import Kind, lifetimes
 from workbench.memory.orders import ORDERS, ordered
 from workbench.memory.planners import planners
@@ -218,7 +218,7 @@ def random_graph(seed: int) -> str:
     return f"g (float[1,4,6] x, float[1,4,6] w) => ({listed}) {fixed} {{ {'  '.join(lines)} }}"
 
 
-@pytest.mark.parametrize("block", [slow_unless(block < 2, block) for block in range(8)])
+@pytest.mark.parametrize("block", [thorough_unless(block < 2, block) for block in range(8)])
 def test_no_operator_reads_what_was_overwritten(block):
     names = list(planners())
     for seed in range(100 * block, 100 * block + 100):

@@ -56,7 +56,7 @@ def test_some_changes_of_the_example_keep_the_numbers(fragment):
     assert wrong(fragment, SOME) == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("fragment", [one for one in FRAGMENTS if "saturate" not in one.id])  # a process a mutant
 def test_every_change_of_the_example_keeps_the_numbers(fragment):
     assert wrong(fragment) == []

@@ -10,6 +10,7 @@ from tests.commands import SAMPLES
 from tests.conftest import CORPUS
 from tests.loading import saved
 from tests.old_runtimes import VERSIONS, python_with_onnxruntime, run_in
+from tests.slow import thorough_unless
 from tests.test_load_opsets import CONVERTED
 from tests.test_written_opset import GELU, WRITTEN, named
 from workbench.io import load_model
@@ -61,7 +62,7 @@ def jobs(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [thorough_unless(version == VERSIONS[0], version) for version in VERSIONS])
 def test_it_runs_where_the_original_ran(version, jobs, tmp_path):
     python = python_with_onnxruntime(version)
     if python is None:

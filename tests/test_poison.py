@@ -15,6 +15,7 @@ from sample_models.light import LIGHT_MODELS
 from tests.conformance import RANDOM, array, cases
 from tests.conftest import CORPUS
 from tests.light_networks import light_file
+from tests.slow import thorough_unless
 from tests.test_lanes_run import closed, run_of
 from tests.test_lanes_run import poisoned as poisoned_on_lanes
 from workbench.errors import UserError
@@ -31,6 +32,7 @@ from workbench.run.torch.streams.select_run import copied
 pytestmark = pytest.mark.slow
 SIMPLIFIED = ("unet_sd15_raw",)  # as loaded it computes a gigabyte of constants in each run
 REAL = sorted(CORPUS.glob("*.onnx"))
+FEW = ("squeezenet", "shufflenet", "ppocr_cls_v2", "ddddocr_det_yolox")  # of light and real ones
 
 
 def is_equal(one, other) -> bool:
@@ -109,13 +111,13 @@ def check(number, graph):
             assert is_equal(found, expected), planner
 
 
-@pytest.mark.parametrize("name", LIGHT_MODELS)
+@pytest.mark.parametrize("name", [thorough_unless(name in FEW, name) for name in LIGHT_MODELS])
 def test_light_networks(name, tmp_path):
     check(list(LIGHT_MODELS).index(name), wb.load(light_file(name, tmp_path)))
 
 
 @pytest.mark.skipif(not REAL, reason=f"the corpus of real models is not at {CORPUS}")
-@pytest.mark.parametrize("path", REAL, ids=[path.stem for path in REAL])
+@pytest.mark.parametrize("path", [thorough_unless(path.stem in FEW, path) for path in REAL], ids=lambda path: path.stem)
 def test_real_models(path):
     graph = wb.load(path)
     if path.stem in SIMPLIFIED:

@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 
 from tests.conftest import ROOT
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
@@ -88,7 +88,7 @@ def assert_kept(code: str, folder: Path, place: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no limit for the size of files")
-@pytest.mark.parametrize("way", [slow_unless(way == "model", way) for way in WAYS])
+@pytest.mark.parametrize("way", [thorough_unless(way == "model", way) for way in WAYS])
 def test_a_full_disk_leaves_the_file_of_before(way, tmp_path, tmp_path_factory):
     place = tmp_path / {"model": "x.onnx", "lesson": "x.html"}.get(way, "x.txt")
     small = tmp_path_factory.mktemp("model") / "small.onnx"
@@ -99,7 +99,7 @@ def test_a_full_disk_leaves_the_file_of_before(way, tmp_path, tmp_path_factory):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no limit for the size of files")
-@pytest.mark.parametrize("kind", [slow_unless(kind == "inputs", kind) for kind in IN_PROCESS])
+@pytest.mark.parametrize("kind", [thorough_unless(kind == "inputs", kind) for kind in IN_PROCESS])
 def test_a_full_disk_leaves_what_the_app_and_the_library_write(kind, tmp_path):
     place = tmp_path / ("mine.toml" if kind == "profile" else "x.npz")
     assert_kept(IN_PROCESS[kind].format(place=str(place)), tmp_path, place)

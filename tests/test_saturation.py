@@ -14,7 +14,7 @@ import passes
 import workbench as wb
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.io import load_model
 from workbench.io.samples import FOLDER
 from workbench.ir import to_text
@@ -92,7 +92,9 @@ NO_EQUATIONS = {
 
 
 @EGGLOG
-@pytest.mark.parametrize("kind", [slow_unless(kind == "booleans", kind) for kind in ("floats", "integers", "booleans")])
+@pytest.mark.parametrize(
+    "kind", [thorough_unless(kind == "booleans", kind) for kind in ("floats", "integers", "booleans")]
+)
 def test_every_law_of_the_passes_of_algebra_follows_from_these(kind):
     """Both sides of each law are in one e-graph, of mode `fast`."""
     laws = [
@@ -220,7 +222,7 @@ def _operators(term):
 
 
 @EGGLOG
-@pytest.mark.parametrize("seed", [slow_unless(seed < 2, seed) for seed in range(12)])
+@pytest.mark.parametrize("seed", [thorough_unless(seed < 2, seed) for seed in range(12)])
 def test_the_smallest_expression_is_that_of_all_which_rewriting_reaches(seed):
     draw = random.Random(seed)
     term = _random_term(draw, 3 + seed % 2)
@@ -416,7 +418,7 @@ BUILT = {
 
 
 @EGGLOG
-@pytest.mark.parametrize("mode", [slow_unless(mode == "fast", mode) for mode in ("exact", "ieee", "fast")])
+@pytest.mark.parametrize("mode", [thorough_unless(mode == "fast", mode) for mode in ("exact", "ieee", "fast")])
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in BUILT.items()])
 def test_results_stay_the_same_in_every_mode(text, mode):
     before = typed(text)

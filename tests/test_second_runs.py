@@ -18,6 +18,7 @@ from benchmarks.second_runs import computed
 from sample_models.light import LIGHT_MODELS
 from tests.conftest import CORPUS, ROOT
 from tests.light_networks import light_file
+from tests.slow import thorough_unless
 from workbench import api
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
@@ -59,16 +60,19 @@ def test_a_second_run_changes_no_small_sample(kind, strategy, tmp_path):
         assert_second_run_changes_nothing(path, tmp_path, "simplify", kind, strategy)
 
 
+_FEW = ("squeezenet", "shufflenet", "magika_v3_3", "ppocrv4_rec")  # of light and real models
+
+
 @pytest.mark.slow
 @every_strategy
-@pytest.mark.parametrize("preset", ["simplify", "none", "normalize"])
+@pytest.mark.parametrize("preset", ["simplify", thorough_unless(False, "none"), thorough_unless(False, "normalize")])
 def test_a_second_run_changes_no_sample(kind, strategy, preset, tmp_path):
     for path in SAMPLES:
         assert_second_run_changes_nothing(path, tmp_path, preset, kind, strategy)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LIGHT_MODELS)
+@pytest.mark.parametrize("name", [thorough_unless(name in _FEW, name) for name in LIGHT_MODELS])
 @every_strategy
 def test_a_second_run_changes_no_light_network(kind, strategy, name, tmp_path):
     assert_second_run_changes_nothing(light_file(name, tmp_path), tmp_path, "simplify", kind, strategy)
@@ -76,7 +80,9 @@ def test_a_second_run_changes_no_light_network(kind, strategy, name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "path", [p for p in sorted(CORPUS.glob("*.onnx")) if "unet" not in p.stem], ids=lambda path: path.stem
+    "path",
+    [thorough_unless(p.stem in _FEW, p) for p in sorted(CORPUS.glob("*.onnx")) if "unet" not in p.stem],
+    ids=lambda path: path.stem,
 )
 @every_strategy
 def test_a_second_run_changes_no_real_model(kind, strategy, path, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import CORPUS
 from tests.light_networks import light_file
+from tests.slow import thorough_unless
 from workbench.__main__ import main
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -72,6 +73,6 @@ def test_light_models_are_as_small_as_the_best_tool_makes_them(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}")
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", [thorough_unless("unet" not in name, name) for name in REAL])
 def test_real_models_are_smaller_than_the_best_tool_makes_them(name, tmp_path):
     assert len(nodes_of(simplified(CORPUS / f"{name}.onnx", tmp_path).graph)) <= REAL[name]

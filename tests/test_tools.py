@@ -10,7 +10,7 @@ import passes
 import workbench as wb
 from tests.conftest import CORPUS, ROOT
 from tests.running import outputs, plays_both_ways, random_inputs, typed
-from tests.slow import slow_unless
+from tests.slow import thorough_unless
 from workbench.api import optimize
 from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.external.difference import difference
@@ -79,8 +79,10 @@ def test_every_tool_that_the_project_names_is_a_pass():
     assert set(TOOLS) == {*OPTIMIZERS, *to_16_bits, *quantizers}
 
 
-@pytest.mark.parametrize("name", [slow_unless(name == "onnxslim", name) for name in OPTIMIZERS])
-@pytest.mark.parametrize("model", ["ppocr_cls_v2", *(slow_unless(False, n) for n in ("resnet50_narrow", "silero_vad"))])
+@pytest.mark.parametrize("name", [thorough_unless(name == "onnxslim", name) for name in OPTIMIZERS])
+@pytest.mark.parametrize(
+    "model", ["ppocr_cls_v2", *(thorough_unless(False, n) for n in ("resnet50_narrow", "silero_vad"))]
+)
 def test_every_moment_of_a_real_model_computes_the_same(model, name):
     """Each change of a tool stands for itself: any moment between two of them can be run."""
     graph = wb.load(ROOT / "sample_models" / f"{model}.onnx")
@@ -100,7 +102,15 @@ CORPUS_MODELS = sorted(CORPUS.glob("*.onnx")) if CORPUS.is_dir() else []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [p for p in CORPUS_MODELS if "unet" not in p.stem], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        thorough_unless(p.stem in ("magika_v3_3", "ppocrv4_det", "ppocrv4_rec"), p)
+        for p in CORPUS_MODELS
+        if "unet" not in p.stem
+    ],
+    ids=lambda path: path.stem,
+)
 def test_real_models_are_equal_or_the_change_that_is_wrong_is_named(path):
     """By one tool in turn; benchmarks/rivals.py has all on each."""
     name = ("onnxsim", "onnxslim", "ort_optimizer")[CORPUS_MODELS.index(path) % 3]
@@ -182,7 +192,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("case", [slow_unless(case in ("raises", "crashes", "hangs"), case) for case in FAILURES])
+@pytest.mark.parametrize("case", [thorough_unless(case in ("raises", "crashes", "hangs"), case) for case in FAILURES])
 def test_a_failure_is_a_sentence_and_the_pipeline_goes_on(case, own):
     words, sentence = FAILURES[case]
     own("hostile.py", statement(words))
