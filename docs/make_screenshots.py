@@ -54,17 +54,15 @@ def main() -> None:
         shot("open")
         click(page.locator(".st-key-sample_ppocr_cls_v2 button"))  # docs/start.md goes with this one
         go(page, "Optimize")
-        card = page.locator(".wb-card")
-        for _ in range(MEASUREMENTS):
-            card.get_by_text(" ms").first.wait_for(timeout=180_000)
-            settle(page)
-            if "busy" not in card.inner_text():
-                break
-            click(page.get_by_role("button", name="Measure again"))
+        measure_until_quiet(page)
         shot("optimize")
         go(page, "Measure")
-        click(page.get_by_role("button", name="Measure", exact=True))
-        page.get_by_text("Show in the graph").wait_for(timeout=180_000)
+        for _ in range(MEASUREMENTS):  # on a busy machine there are no bars
+            click(page.get_by_role("button", name="Measure", exact=True))
+            page.get_by_role("tab", name="Where the time went").wait_for(timeout=180_000)
+            settle(page)
+            if page.get_by_text("Show in the graph").count():
+                break
         shot("run", 1100)
         go(page, "Open")
         click(page.locator(".st-key-sample_resnet50_narrow button"))
@@ -97,15 +95,16 @@ def main() -> None:
         page.get_by_label("Repetitions", exact=True).fill("40")
         for _ in range(2):  # so that Runs has a change over time to show
             click(page.get_by_role("button", name="Measure", exact=True))
-        page.locator(".js-plotly-plot").first.wait_for()
         page.get_by_role("tab", name="Operators").click()
+        page.locator(".js-plotly-plot >> visible=true").first.wait_for()
         shot("operators", 1600)
         go(page, "Runs")
         page.locator(".js-plotly-plot").nth(1).wait_for()
         shot("runs")
         go(page, "Export")
+        click(page.get_by_role("button", name="Build and measure all"))
         page.get_by_text("SHA-256").wait_for()
-        shot("export")
+        shot("export", 960)
         go(page, "Open")
         click(page.locator(".st-key-sample_npu_reshape_add button"))
         go(page, "Optimize")
@@ -129,7 +128,9 @@ def main() -> None:
         passes = "fold_batchnorm%2Cfuse_groups"
         page.goto(f"{address}/optimize?model=sample_models/resnet50_narrow.onnx&passes={passes}&target=cuda&step=2")
         settle(page)
-        GraphView(page).click("group:group_1")
+        graph = GraphView(page).rest()
+        graph.open_all()
+        graph.goto_node("group_1")
         settle(page)
         shot("groups")
         go(page, "Measure")
@@ -143,9 +144,8 @@ def main() -> None:
         shot("kernels", 1400)
         go(page, "Open")
         click(page.locator(".st-key-sample_ppocr_cls_v2 button"))
+        go(page, "Optimize")
         go(page, "Memory")
-        page.get_by_text("Side by side", exact=True).click()
-        settle(page)
         shot("memory", 1150)
         go(page, "Open")
         click(page.locator(".st-key-samples_Memory").get_by_text("Memory (6)"))
@@ -203,6 +203,20 @@ def main() -> None:
         settle(dark)
         dark.wait_for_timeout(1500)
         dark.screenshot(path=folder / "dark.png")
+
+
+def measure_until_quiet(page) -> None:
+    """Measure on Optimize until other work on this machine was little enough for a factor, a few times at most."""
+    from tests.browser import settle
+
+    card = page.locator(".wb-card")
+    for _ in range(MEASUREMENTS):
+        card.get_by_text(" ms").first.wait_for(timeout=180_000)
+        settle(page)
+        if "busy" not in card.inner_text():
+            return
+        page.get_by_role("button", name="Measure again").click()
+        settle(page)
 
 
 def other_tools_output(folder: Path) -> Path:

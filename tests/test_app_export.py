@@ -17,7 +17,7 @@ from workbench.ui.state import export_variants, histories
 from workbench.ui.state.session import Spec
 
 ANY, ORT, NHWC, FLOAT16 = (
-    export_variants.ANY_RUNTIME,
+    export_variants.RESULT,
     "ONNX for ONNX Runtime",
     "ONNX, channels last",
     "ONNX in float16",
@@ -40,17 +40,19 @@ def operators(model: onnx.ModelProto) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("how", "missing"),
+    ("how", "missing", "opens_in"),
     [
-        ({}, None),
-        ({"export_for": "onnxruntime"}, ORT),
-        ({"layout": "optimal"}, NHWC),
-        ({"precision": "optimal"}, FLOAT16),
+        ({}, None, "any runtime"),
+        ({"export_for": "onnxruntime"}, ORT, "ONNX Runtime only"),
+        ({"layout": "optimal"}, NHWC, "ONNX Runtime, onnx.reference"),
+        ({"precision": "optimal"}, FLOAT16, "any runtime that has the opset, with"),
     ],
 )
-def test_what_the_pipeline_has_already_is_no_further_file(how, missing):
+def test_what_the_pipeline_has_already_is_no_further_file(how, missing, opens_in):
     found = export_variants.export_variants(Spec(choose(**how), load_profile("cpu")))
     assert list(found) == [title for title in (ANY, ORT, NHWC, FLOAT16) if title != missing]
+    assert found[ANY].opens_in.startswith(opens_in)
+    assert "narrower type" in found.get(FLOAT16, found[ANY]).opens_in
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_the_package_and_its_device_are_offered_beside_onnx():
     out = "conv_relu_conv_relu.as-loaded"
     assert f"workbench package {out}.onnx -o {out}.pt2 --device cpu" in at.code[0].value
     assert f"wb.package(history.graph, '{out}.pt2', device='cpu')" in at.code[1].value
-    at.radio(key=f"write_{opened.number}").set_value("ONNX for any runtime").run()
+    at.radio(key=f"write_{opened.number}").set_value("ONNX, this result").run()
     assert "package" not in at.code[-2].value and at.get("download_button")
 
 

@@ -12,9 +12,10 @@ from workbench.errors import UserError
 from workbench.explanations.gain import BEFORE
 from workbench.layout.profile import load_profile
 from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.pipeline.pipeline import Pipeline
 from workbench.precision.strategies.precision_strategy import PrecisionStrategy
 from workbench.registry.pass_choice import choose
-from workbench.rewrite import History
+from workbench.rewrite import History, Pass
 from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.ui.state.gains import device_and_backend
@@ -25,7 +26,7 @@ from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.work import Report
 from workbench.verification.steps import verify_end
 
-ANY_RUNTIME = "ONNX for any runtime"
+RESULT = "ONNX, this result"
 _CHANNELS_LAST_TARGET = "cuda"
 
 
@@ -50,25 +51,41 @@ class BuiltVariants:
 
 def export_variants(spec: Spec) -> dict[str, ExportVariant]:
     """The variants of a pipeline, by title, the pipeline as it is first; what it has already is no variant of it."""
-    variants = {ANY_RUNTIME: ExportVariant("opt", "any runtime that has the opset", spec)}
-    pipeline, names = choose(spec.pipeline, export_for="onnxruntime"), spec.pipeline.names
-    if not set(pipeline.names[len(names) :]) <= set(names):
-        variants["ONNX for ONNX Runtime"] = ExportVariant(
-            "opt.ort", "ONNX Runtime only", replace(spec, pipeline=pipeline)
-        )
-    passes = spec.pipeline.passes
-    if not any(isinstance(pass_, LayoutStrategy) for pass_ in passes):
-        about = "ONNX Runtime, onnx.reference; others once functions are inlined"
+    variants = {RESULT: _variant("opt", spec)}
+    if not _has_runtimes_operators(spec.pipeline):
+        pipeline = choose(spec.pipeline, export_for="onnxruntime")
+        variants["ONNX for ONNX Runtime"] = _variant("opt.ort", replace(spec, pipeline=pipeline))
+    if not _has(LayoutStrategy, spec.pipeline):
         pipeline = choose(spec.pipeline, layout="optimal")
         profile = spec.profile if spec.profile.layout == "NHWC" else load_profile(_CHANNELS_LAST_TARGET)
         laid_out = replace(spec, pipeline=pipeline, profile=profile, left_out=())
-        variants["ONNX, channels last"] = ExportVariant("opt.nhwc", about, laid_out)
-    if not any(isinstance(pass_, PrecisionStrategy) for pass_ in passes):
+        variants["ONNX, channels last"] = _variant("opt.nhwc", laid_out)
+    if not _has(PrecisionStrategy, spec.pipeline):
         pipeline = choose(spec.pipeline, precision="optimal", options=GOALS[FLOAT16].options)
-        variants["ONNX in float16"] = ExportVariant(
-            "opt.fp16", "runtimes with float16 kernels", replace(spec, pipeline=pipeline)
-        )
+        variants["ONNX in float16"] = _variant("opt.fp16", replace(spec, pipeline=pipeline))
     return variants
+
+
+def _variant(suffix: str, spec: Spec) -> ExportVariant:
+    if _has_runtimes_operators(spec.pipeline):
+        opens_in = "ONNX Runtime only"
+    elif _has(LayoutStrategy, spec.pipeline):
+        opens_in = "ONNX Runtime, onnx.reference; others once functions are inlined"
+    else:
+        opens_in = "any runtime that has the opset"
+    if _has(PrecisionStrategy, spec.pipeline):
+        opens_in += ", with kernels of the narrower type"
+    return ExportVariant(suffix, opens_in, spec)
+
+
+def _has(kind: type[Pass], pipeline: Pipeline) -> bool:
+    return any(isinstance(pass_, kind) for pass_ in pipeline.passes)
+
+
+def _has_runtimes_operators(pipeline: Pipeline) -> bool:
+    """Whether it has the passes that write operators of ONNX Runtime's own."""
+    write_them = {name for name in choose([], export_for="onnxruntime").names if name.startswith("ort_")}
+    return not write_them.isdisjoint(pipeline.names)
 
 
 def history_of_variant(opened: Opened, variant: ExportVariant, title: str, report: Report) -> History:
