@@ -12,6 +12,7 @@ from workbench.errors import UserError
 from workbench.ir import Edit, Graph, IllFormedError, Node, TensorType, constant, from_text, to_text
 from workbench.ir.preserved_metadata import Kept
 from workbench.ir.types import DataType, MissingConstant
+from workbench.ir.versioned import versioned_domain
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext
 from workbench.rewrite.core import greedy_driver
@@ -51,6 +52,7 @@ from workbench.rewrite.core.leave_out import LeftOutRewrites, LeftOutRewritesOfR
 from workbench.rewrite.core.limits import RuleLimits, constant_bytes, largest_constants
 from workbench.rewrite.core.packing import newly_prepacked
 from workbench.rewrite.core.passes import OptionError, Pass, option, with_options
+from workbench.rewrite.core.permission import why_not_allowed
 from workbench.rewrite.core.provenance import update_provenance, written_provenance
 from workbench.rewrite.core.refusing import refused_by
 from workbench.rewrite.core.rule import AppliedRewrite, Example, NoMatch, Rewrite, Rule
@@ -434,6 +436,38 @@ def test_limits_of_names_and_bytes():
     )
 
 
+def test_a_constant_that_another_node_reads_is_no_gain():
+    graph = typed("g (float[400] x) => (float[400] y, float[400] z) { y = Add(x, k)  z = Mul(x, k) }")
+    graph.apply(Edit(constants={"k": constant(np.zeros(400, np.float32))}))
+    new = {"new": constant(np.ones(400, np.float32))}
+
+    def refusal(*removed):
+        insert = tuple(Node(op, ("x", "new"), (out,), name=f"n_{out}") for op, out in removed)
+        edit = Edit(remove=tuple(f"{op}_{out}" for op, out in removed), insert=insert, constants=new)
+        return RuleLimits(constant_bytes=1600).refusal(graph, edit)
+
+    assert refusal(("Add", "y")).startswith("constants would take 3,200 bytes")
+    assert refusal(("Add", "y"), ("Mul", "z")) == ""
+
+
+def test_a_file_that_stays_at_its_opset_gets_no_newer_call():
+    """Even where nobody asked for an opset: a call of the graph has no form at any other."""
+    graph = typed("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    edit = Edit(remove=("Relu_y",), insert=(Node("Gelu", ("x",), ("y",), name="n"),))
+    assert RuleLimits().refusal(graph, edit) == ""
+    graph.opset_imports[versioned_domain(11)] = 1
+    assert RuleLimits().refusal(graph, edit) == "opset 11, which is kept, has no such Gelu"
+
+
+def test_a_rule_that_packs_an_operand_anew_is_held_back_in_mode_exact_alone():
+    graph = typed("g (float[2,2] x) => (float[2,2] y) <float[2,2] k = {1, 2, 3, 4}> { w = Neg(k)  y = MatMul(x, w) }")
+    computed = {"w": constant(np.zeros((2, 2), np.float32))}
+    proposed = Rewrite(Edit(remove=("Neg_w",), constants=computed), "computed", ("Neg_w",))
+    why_not = {mode: why_not_allowed(graph, proposed, context(mode=mode)) for mode in ("exact", "ieee", "fast")}
+    assert why_not["exact"].startswith("in mode exact MatMul 'MatMul_y' must keep its operand computed")
+    assert why_not["ieee"] == why_not["fast"] == ""
+
+
 def test_the_growth_once_all_parts_of_a_weight_are_computed_counts():
     """A weight of 4,000 bytes that two nodes take apart: the first part alone is growth, both together are not."""
     graph = typed(
@@ -517,6 +551,7 @@ def test_a_pass_says_what_it_is_and_misses():
     assert Lacking.missing() == "no_such_package and nor_this is not installed; pip install no_such_package nor_this"
     assert Lacking.summary().endswith(f"Not available: {Lacking.missing()}.")
     assert not Optioned.is_bit_equal() and with_rules(TWO_NEGS).is_bit_equal()
+    assert type("Exact", (Optioned,), {"exactness": Exactness.BIT_EXACT}).is_bit_equal(), "it has no rule to ask"
     assert not with_rules(TWO_NEGS, replace(TWO_NEGS, exactness=Exactness.STEP)).is_bit_equal()
     with pytest.raises(NotImplementedError, match="defines neither rules nor `rewrites`"):
         Optioned().rewrites(Graph(), CONTEXT)
@@ -692,6 +727,7 @@ def test_the_first_failing_step_and_what_the_next_run_leaves_out():
         str(history_of(failing, left_out=others).culprit)
         == "left out of fold#2: all of it, since with it outputs differ"
     )
+    assert history_of(failing, left_out=others).culprit.sentence == "", "of all of it there is no single sentence"
     assert history_of(good).culprit is None and history_of(step_of(verdict=bad)).culprit is None
     assert str(LeftOut("fold", RewriteId("", "n", 0))) == "left out of fold: a rewrite at 'n'"
     assert "; Outputs differ" in repr(failing)
