@@ -69,7 +69,7 @@ def export_variants(spec: Spec) -> dict[str, ExportVariant]:
 def _variant(suffix: str, spec: Spec) -> ExportVariant:
     if _has_runtimes_operators(spec.pipeline):
         opens_in = "ONNX Runtime only"
-    elif _has(LayoutStrategy, spec.pipeline):
+    elif _writes_functions(spec.pipeline):
         opens_in = "ONNX Runtime, onnx.reference; others once functions are inlined"
     else:
         opens_in = "any runtime that has the opset"
@@ -80,6 +80,11 @@ def _variant(suffix: str, spec: Spec) -> ExportVariant:
 
 def _has(kind: type[Pass], pipeline: Pipeline) -> bool:
     return any(isinstance(pass_, kind) for pass_ in pipeline.passes)
+
+
+def _writes_functions(pipeline: Pipeline) -> bool:
+    """Whether it may write calls of ONNX functions: channels-last operators, or groups of operators."""
+    return _has(LayoutStrategy, pipeline) or any(name.startswith("fuse_") for name in pipeline.names)
 
 
 def _has_runtimes_operators(pipeline: Pipeline) -> bool:
@@ -100,11 +105,13 @@ def history_of_variant(opened: Opened, variant: ExportVariant, title: str, repor
 def build_variants(opened: Opened, report: Report, finish: Event) -> BuiltVariants:
     """Build all variants, write their files to learn their sizes, and measure those that are right, interleaved.
 
-    finish: once set, measuring ends with the runs so far.
+    finish: once set, no further one is built, and measuring ends with the runs so far.
     """
     assert opened.spec is not None
     built = BuiltVariants({}, {}, {})
     for title, variant in export_variants(opened.spec).items():
+        if finish.is_set():
+            return built
         try:
             history = built.histories[title] = history_of_variant(opened, variant, title, report)
             report(f"{title}: writing", None)

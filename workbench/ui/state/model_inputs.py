@@ -54,12 +54,13 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
     opened.__dict__.pop("summary", None)  # it contains layouts
     opened.views.clear()
     opened.sides.clear()
-    opened.side_histories.clear()
     _drop_results(opened)
 
 
 def _drop_results(opened: Opened) -> None:
     opened.history = opened.spec = None
+    opened.side_histories.clear()  # their verdicts are of other inputs
+    opened.exports.clear()
     opened.records.clear()
     opened.compared_layouts = {}
     opened.moments.clear()

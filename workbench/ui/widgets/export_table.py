@@ -48,7 +48,7 @@ def export_table(opened: Opened, variants: dict[str, ExportVariant]) -> None:
         show_error(error)
         built = None
     if built is not None and opened.spec is not None:
-        opened.exports[opened.spec] = built
+        opened.exports = {opened.spec: built}  # graphs of one pipeline at most
     known = None if opened.spec is None else opened.exports.get(opened.spec)
     rows = [_row(title, variant, known) for title, variant in variants.items()]
     table(rows, _COLUMNS, first=list(rows[0]) if known is not None else ["file", "opens in"], says_more=False)
