@@ -92,14 +92,14 @@ def test_a_side_that_was_done_is_not_run_again_after_a_cancel_or_beside_another(
 
     stops = True
     with pytest.raises(Stopped):
-        _run(opened, (left, right), ("left", "right"), report)
+        _run(opened, (left, right), ("left", "right"), None, report)
     stops = False
     assert {"left", "right"} <= {*heard}
     heard.clear()
-    first = _run(opened, (left, right), ("left", "right"), report).histories
+    first = _run(opened, (left, right), ("left", "right"), None, report).histories
     assert "right" in heard and "left" not in heard
     heard.clear()
-    second = _run(opened, (left, other), ("left", "other"), report).histories
+    second = _run(opened, (left, other), ("left", "other"), None, report).histories
     assert "other" in heard and "left" not in heard and second[0] is first[0]
 
 
