@@ -17,7 +17,7 @@ from workbench.ui.state import export_variants, histories
 from workbench.ui.state.session import Spec
 
 ANY, ORT, NHWC, FLOAT16 = (
-    export_variants.RESULT,
+    export_variants.THIS_RESULT,
     "ONNX for ONNX Runtime",
     "ONNX, channels last",
     "ONNX in float16",

@@ -48,7 +48,7 @@ def test_resnet101_small():
     assert all(float(row[3]) > 0 and float(row[8]) < 0.1 for row in rows)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_running_narrow():
     words = ("--narrow", "16", "--repeat", "2")
     lines = printed("running.py", *words)
@@ -75,7 +75,7 @@ def test_certificates_of_one_model():
     assert all(float(row[6]) > 0 and float(row[5].replace(",", "")) > 0 for row in rows)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_lanes_narrow(monkeypatch, capsys):
     monkeypatch.setattr(lanes, "NETWORKS", lanes.NETWORKS[:1])
     monkeypatch.setattr(sys, "argv", ["lanes.py", "--narrow", "16"])

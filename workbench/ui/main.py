@@ -23,7 +23,7 @@ from workbench.ui.screens.runs_page import runs_page
 from workbench.ui.screens.streams_page import streams_page
 from workbench.ui.screens.tune_page import tune_page
 from workbench.ui.screens.workshop_page import workshop_page
-from workbench.ui.state.goals import FLOAT16, HARDWARE
+from workbench.ui.state.goals import FLOAT16_GOAL, HARDWARE_GOAL
 from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.controls import Parts
 from workbench.ui.widgets.file_drop import take_dropped_files
@@ -41,7 +41,7 @@ def _part(script: Callable[[], None], title: str, url_path: str) -> Page:
 
 
 def _optimize_with_parts() -> None:
-    of_goals = {HARDWARE: (_layouts, "Compare all layouts"), FLOAT16: (_precision, "Where accuracy is lost")}
+    of_goals = {HARDWARE_GOAL: (_layouts, "Compare all layouts"), FLOAT16_GOAL: (_precision, "Where accuracy is lost")}
     optimize_page(Parts(_tune, of_goals, (_extract, _workshop)))
 
 

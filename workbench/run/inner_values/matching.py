@@ -11,7 +11,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -39,6 +39,7 @@ _MOSTLY = 0.4  # share of them
 _CLOSE = 1e-3  # of the root mean square: two sketches, or two elements, that may belong to one value
 _NEARER = 0.1  # times the distance of two slices: how near the one is to a line of the other that it is to be
 _BEYOND_ROUNDING = 3e-2  # an error of that share of the largest number is none of rounding
+_OF_NARROWED = 0.1  # times what a narrowed value may be off: elements nearer than that say that it is the same value
 _PARTLY = 0.2  # share of a value's elements that say that it is the value of its name, where others differ
 
 
@@ -72,7 +73,7 @@ class ValueMatcher:
 
     runs:     of the first graph, on several inputs.
     moved:    asked only where that may be all.
-    narrowed: how far values may differ that were narrowed on purpose, by name in the first graph.
+    narrowed: how far values may differ that were narrowed on purpose, by name.
     numbers_only: whether elements do not count that are infinite or NaN in the first graph.
     """
 
@@ -107,7 +108,7 @@ class ValueMatcher:
             if holds_floats(right) and moved is not None and moved.size and not _is_rounding(right, moved):
                 continue
             found = second[name] if match.order is None else second[name].transpose(match.order)
-            wrong = self._beyond_bounds(right, found, self._narrowed.get(match.name))
+            wrong = self._beyond_bounds(right, found, self._narrowed_of(match.name, name))
             for times in range(1, _MOST_TIMES + 1):
                 wrong = None if wrong is None else self._beyond_movement(run, match.name, right, found, wrong, times)
             if wrong is not None:
@@ -138,20 +139,35 @@ class ValueMatcher:
                 return None
             pairs.append((right, found))
         of_types = FLOAT16_INSIDE if pairs[0][0].dtype != pairs[0][1].dtype else tolerance
-        tolerance = self._narrowed.get(other, of_types)
-        masks = self._unexplained(other, pairs, tolerance)
+        narrowed = self._narrowed_of(other, name)
+        masks = self._unexplained(other, pairs, narrowed or of_types)
         if all(mask is None for mask in masks):
             return ValueMatch(other)
         wrong = equal = distinct = 0
-        for (right, _), mask in zip(pairs, masks, strict=True):
-            large = _distinct(right)
+        for (right, found), mask in zip(pairs, masks, strict=True):
+            large, apart = _distinct(right), self._apart(right, found, mask, narrowed)
             distinct += int(np.count_nonzero(large))
-            equal += int(np.count_nonzero(large if mask is None else large & ~mask))
+            equal += int(np.count_nonzero(large if apart is None else large & ~apart))
             wrong += 0 if mask is None else int(np.count_nonzero(mask))
         off = {run: (*pairs[run], mask) for run, mask in enumerate(masks) if mask is not None}
         run = min(off, key=lambda run: _may_be_rounding(*pairs[run]))
         example = _example(*off[run], run)
         return ValueMatch(other, wrong, equal / max(distinct, 1), example, order, tuple(off.values()))
+
+    def _narrowed_of(self, first: str, second: str) -> Tolerance | None:
+        """How far a value may differ that was narrowed on purpose, by its names in both graphs; None if it was not."""
+        return self._narrowed.get(first) or self._narrowed.get(second)
+
+    def _apart(
+        self, right: np.ndarray, found: np.ndarray, wrong: np.ndarray | None, narrowed: Tolerance | None
+    ) -> np.ndarray | None:
+        """The elements that are not equal: those that are wrong, and of a narrowed value those that it may be off too.
+
+        What a narrowed value may be off is so much that other values are within it: one to which a bias was added, say.
+        """
+        if narrowed is None:
+            return wrong
+        return self._beyond_bounds(right, found, replace(narrowed, relative=_OF_NARROWED * narrowed.relative))
 
     def _unexplained(
         self, name: str, pairs: Sequence[tuple[np.ndarray, np.ndarray]], tolerance: Tolerance | None

@@ -28,7 +28,7 @@ from workbench.rewrite import History
 from workbench.ui.screens.export_package import chosen_device, package_part
 from workbench.ui.state.checking import OFF
 from workbench.ui.state.commands import command_of, package_command_of, package_python_of, python_of
-from workbench.ui.state.export_variants import RESULT, ExportVariant, export_variants, history_of_variant
+from workbench.ui.state.export_variants import THIS_RESULT, ExportVariant, export_variants, history_of_variant
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
@@ -102,7 +102,9 @@ def export_page(optimize: Any) -> None:
             export_table(opened, variants)
     place = device = None
     with left:
-        chosen = st.radio("Write", [*(variants or [RESULT]), _PACKAGE], horizontal=True, key=f"write_{opened.number}")
+        chosen = st.radio(
+            "Write", [*(variants or [THIS_RESULT]), _PACKAGE], horizontal=True, key=f"write_{opened.number}"
+        )
         written = _variant(opened, variants, chosen)
         if written is None:
             return

@@ -32,7 +32,7 @@ from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
 
-ORIGINAL, RESULT = "original", "result"
+AS_OPENED, AS_OPTIMIZED = "original", "result"
 _GRAPH = 470  # pixels of height of the graph
 _WIDTHS = [10, 2]
 
@@ -79,9 +79,9 @@ def memory_page() -> None:
 
 def graphs_of(opened: Opened) -> dict[str, Graph]:
     """The graphs that can be planned for, by name."""
-    graphs = {ORIGINAL: opened.graph}
+    graphs = {AS_OPENED: opened.graph}
     if opened.history is not None and len(opened.history) > 1:
-        graphs[RESULT] = opened.history.graph
+        graphs[AS_OPTIMIZED] = opened.history.graph
     return graphs
 
 

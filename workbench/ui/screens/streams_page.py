@@ -14,7 +14,7 @@ from workbench.ir import Graph
 from workbench.run.measurement.stream_times import STREAM_ROUNDS, RanOnStreams, ran_on_streams, stream_variants
 from workbench.streams.analysis import StreamsAnalysis, analyze_streams
 from workbench.streams.problem import GPU_MODEL
-from workbench.ui.screens.memory_page import ORIGINAL, clicked_in, graphs_of
+from workbench.ui.screens.memory_page import AS_OPENED, clicked_in, graphs_of
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.markdown import markdown_escaped
@@ -37,7 +37,7 @@ def streams_page() -> None:
         return
     header(opened)
     graphs = graphs_of(opened)
-    graph_name = ORIGINAL
+    graph_name = AS_OPENED
     if len(graphs) > 1:
         graph_name = st.selectbox("Graph", list(graphs), len(graphs) - 1, key=f"lanes_of_{opened.number}")
     graph = graphs[graph_name]

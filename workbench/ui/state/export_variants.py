@@ -19,14 +19,14 @@ from workbench.rewrite import History, Pass
 from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.ui.state.gains import device_and_backend
-from workbench.ui.state.goals import FLOAT16, GOALS
+from workbench.ui.state.goals import FLOAT16_GOAL, GOALS
 from workbench.ui.state.histories import history_beside
 from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.work import Report
 from workbench.verification.steps import verify_end
 
-RESULT = "ONNX, this result"
+THIS_RESULT = "ONNX, this result"
 _CHANNELS_LAST_TARGET = "cuda"
 
 
@@ -51,7 +51,7 @@ class BuiltVariants:
 
 def export_variants(spec: Spec) -> dict[str, ExportVariant]:
     """The variants of a pipeline, by title, the pipeline as it is first; what it has already is no variant of it."""
-    variants = {RESULT: _variant("opt", spec)}
+    variants = {THIS_RESULT: _variant("opt", spec)}
     if not _has_runtimes_operators(spec.pipeline):
         pipeline = choose(spec.pipeline, export_for="onnxruntime")
         variants["ONNX for ONNX Runtime"] = _variant("opt.ort", replace(spec, pipeline=pipeline))
@@ -61,7 +61,7 @@ def export_variants(spec: Spec) -> dict[str, ExportVariant]:
         laid_out = replace(spec, pipeline=pipeline, profile=profile, left_out=())
         variants["ONNX, channels last"] = _variant("opt.nhwc", laid_out)
     if not _has(PrecisionStrategy, spec.pipeline):
-        pipeline = choose(spec.pipeline, precision="optimal", options=GOALS[FLOAT16].options)
+        pipeline = choose(spec.pipeline, precision="optimal", options=GOALS[FLOAT16_GOAL].options)
         variants["ONNX in float16"] = _variant("opt.fp16", replace(spec, pipeline=pipeline))
     return variants
 

@@ -25,18 +25,18 @@ class Goal:
     options: Mapping[str, float] = field(default_factory=dict)
 
 
-HARDWARE, FLOAT16 = "hardware", "float16"  # goals with a page of their own beside Optimize
-MAX_ERROR = "precision_optimal.max_error"  # the option of the goal FLOAT16 that a user states
+HARDWARE_GOAL, FLOAT16_GOAL = "hardware", "float16"  # goals with a page of their own beside Optimize
+MAX_ERROR = "precision_optimal.max_error"  # the option of FLOAT16_GOAL that a user states
 GOALS = {
     "simplify": Goal("Smaller and simpler", "Fewer nodes of standard operators, for any runtime.", DEFAULT_PRESET),
-    HARDWARE: Goal(
+    HARDWARE_GOAL: Goal(
         "For a hardware layout",
         "The target's layouts; no choice of channels first or last moves fewer bytes, proven.",
         DEFAULT_PRESET,
         "optimal",
         target="npu",
     ),
-    FLOAT16: Goal(
+    FLOAT16_GOAL: Goal(
         "float16 within an error",
         "Half the weights; operators that would lose more stay in float32.",
         DEFAULT_PRESET,

@@ -27,7 +27,7 @@ from workbench.ui.state.address import (
     write_verification,
 )
 from workbench.ui.state.checking import EACH, END, HOW, OFF
-from workbench.ui.state.goals import FLOAT16, GOALS, HARDWARE, MAX_ERROR, goal_of
+from workbench.ui.state.goals import FLOAT16_GOAL, GOALS, HARDWARE_GOAL, MAX_ERROR, goal_of
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.pass_groups import about_strategy, offered_strategies
 from workbench.ui.state.rows import pipeline_of, to_rows
@@ -79,7 +79,7 @@ def controls(parts: Parts) -> Spec:
         if parts.fastest is not None:
             st.page_link(parts.fastest, label="Fastest here: try pipelines", icon=":material/timer:")
         advanced = st.expander("Advanced", expanded=goal is None, key="advanced")
-        with of_goal if goal == HARDWARE else advanced:
+        with of_goal if goal == HARDWARE_GOAL else advanced:
             select, edit = st.container(), st.container()
             profile = choose_profile(select, edit, lambda profile: profile.name)
             select.caption(about_profile(profile))
@@ -87,7 +87,7 @@ def controls(parts: Parts) -> Spec:
             strategy, mode = _layout_choice(), _mode()
             grow, keep = _limits()
             _verification_choice()
-            stated = {MAX_ERROR: (of_goal, "Largest relative error of an output")} if goal == FLOAT16 else {}
+            stated = {MAX_ERROR: (of_goal, "Largest relative error of an output")} if goal == FLOAT16_GOAL else {}
             order, options = pass_list(strategy, stated)
         others = [page for name, (page, _) in parts.of_goals.items() if name != goal]
         if goal is not None and goal in parts.of_goals:
