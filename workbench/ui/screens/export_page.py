@@ -55,7 +55,7 @@ _VERIFY_REQUESTED = (
 
 
 @dataclass(frozen=True)
-class _Written:
+class _ExportChoice:
     """What is written: the history of a pipeline, None for the model as loaded, and in which form.
 
     spec: of the history. suffix: in the file's name. certified: whether with a certificate.
@@ -97,52 +97,52 @@ def export_page(optimize: Any) -> None:
         with card:  # after the comparison, which it tells
             gain_card(opened, result, how)
     variants = {} if opened.spec is None else export_variants(opened.spec)
-    if variants:
+    if opened.spec is not None:
         with table_place:
-            export_table(opened, variants)
+            export_table(opened, opened.spec, variants)
     place = device = None
     with left:
         chosen = st.radio(
             "Write", [*(variants or [THIS_RESULT]), _PACKAGE], horizontal=True, key=f"write_{opened.number}"
         )
-        written = _variant(opened, variants, chosen)
-        if written is None:
+        choice = _variant(opened, variants, chosen)
+        if choice is None:
             return
-        history = written.history
+        history = choice.history
         _verdict(history)
         if opened.graph.dims and not (opened.spec is not None and FIX in opened.spec.pipeline.names):
             _offer_fixed_dims(opened, optimize)
         if chosen == _PACKAGE:
             device = chosen_device(opened)
-            if device is not None and not written.failed:
+            if device is not None and not choice.failed:
                 package_part(opened, opened.graph if history is None else history.graph, device)
         else:
-            written = _in_form(opened, written)
-            place = st.container() if _may_export(written) else None
-        if history is not None and written.spec is not None:
-            report_button(opened, history, written.spec)
+            choice = _in_form(opened, choice)
+            place = st.container() if _may_export(choice) else None
+        if history is not None and choice.spec is not None:
+            report_button(opened, history, choice.spec)
     with right:
-        _commands(opened, written, device, how != OFF)
+        _commands(opened, choice, device, how != OFF)
     if place is not None:  # last, since the file may take seconds
         with place:
-            _file(opened, written, how != OFF)
+            _file(opened, choice, how != OFF)
 
 
-def _variant(opened: Opened, variants: Mapping[str, ExportVariant], chosen: str) -> _Written | None:
+def _variant(opened: Opened, variants: Mapping[str, ExportVariant], chosen: str) -> _ExportChoice | None:
     """The history of the chosen file; None if it could not be built, which is shown."""
     variant = variants.get(chosen)
     if variant is None or variant.spec == opened.spec:
-        return _Written(opened.history, opened.spec, "opt")
+        return _ExportChoice(opened.history, opened.spec, "opt")
     history = _history_of(opened, variant, chosen)
-    return None if history is None else _Written(history, variant.spec, variant.suffix)
+    return None if history is None else _ExportChoice(history, variant.spec, variant.suffix)
 
 
-def _commands(opened: Opened, written: _Written, device: str | None, verified: bool) -> None:
+def _commands(opened: Opened, choice: _ExportChoice, device: str | None, verified: bool) -> None:
     """Draw the command and the program that write the same. device: of a package; None for an ONNX file."""
-    spec, output = written.spec or Spec(Pipeline(), opened.profile), written.file_name(opened)
-    command = command_of(opened, spec, output, verified=verified, form=written.form)
-    command += f" --certificate {_CERTIFICATE}" if written.certified else ""
-    code = python_of(opened, spec, output, verified=verified, form=written.form)
+    spec, output = choice.spec or Spec(Pipeline(), opened.profile), choice.file_name(opened)
+    command = command_of(opened, spec, output, verified=verified, form=choice.form)
+    command += f" --certificate {_CERTIFICATE}" if choice.certified else ""
+    code = python_of(opened, spec, output, verified=verified, form=choice.form)
     if device is not None:
         command += "\n" + package_command_of(opened, output, device)
         code += "\n" + package_python_of(output, device)
@@ -166,27 +166,27 @@ def _history_of(opened: Opened, variant: ExportVariant, title: str) -> History |
         return None
 
 
-def _in_form(opened: Opened, written: _Written) -> _Written:
+def _in_form(opened: Opened, choice: _ExportChoice) -> _ExportChoice:
     """Draw the form of the ONNX file; returns what was chosen."""
     with st.expander("Opset, functions, metadata, certificate"):
         form = chosen_form(opened)
-        certified = _may_certify(opened, written.history) and st.checkbox(
+        certified = _may_certify(opened, choice.history) and st.checkbox(
             "With its certificate",
             key=f"certified_{opened.number}",
             help="All rewrites and the bounds of layouts, groups and orders, as a file that the command `check` checks "
             "without this program's engine.",
         )
-    return replace(written, form=form, certified=certified)
+    return replace(choice, form=form, certified=certified)
 
 
-def _file(opened: Opened, written: _Written, verified: bool) -> None:
+def _file(opened: Opened, choice: _ExportChoice, verified: bool) -> None:
     """Draw the file's download. A large file is written on a click, any other at once."""
     is_large = opened.summary.weight_bytes > _LARGE
-    is_asked = is_large and st.button("Prepare the file", type=_button_type(written), key="prepare")
-    is_there = st.session_state.get("exported", (None,))[0] == written.key(opened)
+    is_asked = is_large and st.button("Prepare the file", type=_button_type(choice), key="prepare")
+    is_there = st.session_state.get("exported", (None,))[0] == choice.key(opened)
     if is_asked or not (is_large or is_there):
-        _prepare(opened, written, verified)
-    _download(opened, written)
+        _prepare(opened, choice, verified)
+    _download(opened, choice)
 
 
 def _offer_fixed_dims(opened: Opened, optimize: Any) -> None:
@@ -249,17 +249,17 @@ def _compare(opened: Opened, history: History) -> None:
     run_with_progress(opened.jobs, _VERIFY, "Verification", work, worker(), request=id(history))
 
 
-def _button_type(written: _Written) -> Literal["primary", "secondary"]:
+def _button_type(choice: _ExportChoice) -> Literal["primary", "secondary"]:
     """The type of a button, which is not primary for a failed result."""
-    return "secondary" if written.failed else "primary"
+    return "secondary" if choice.failed else "primary"
 
 
-def _may_export(written: _Written) -> bool:
+def _may_export(choice: _ExportChoice) -> bool:
     """Whether the file may be written; a failed result only after the user confirms it."""
-    if not written.failed:
+    if not choice.failed:
         return True
     text = "Write the wrong model anyway, as .FAILED.onnx, for debugging"
-    return st.checkbox(markdown_escaped(text), key=f"wanted_{id(written.history)}")
+    return st.checkbox(markdown_escaped(text), key=f"wanted_{id(choice.history)}")
 
 
 def _may_certify(opened: Opened, history: History | None) -> bool:
@@ -267,49 +267,49 @@ def _may_certify(opened: Opened, history: History | None) -> bool:
     return history is not None and history.failed is None and file.is_file() and kind_of(file) != TORCH
 
 
-def _prepare(opened: Opened, written: _Written, verified: bool) -> None:
+def _prepare(opened: Opened, choice: _ExportChoice, verified: bool) -> None:
     """Write the file and its certificate to a temporary folder, and keep their bytes for the download buttons."""
-    history, spec, text = written.history, written.spec, ""
+    history, spec, text = choice.history, choice.spec, ""
     try:
-        if history is not None and spec is not None and not written.failed:
-            history = history_in_form(opened, history, spec, written.form, verified)
+        if history is not None and spec is not None and not choice.failed:
+            history = history_in_form(opened, history, spec, choice.form, verified)
         graph = opened.graph if history is None else history.graph
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
-            path = Path(folder) / written.file_name(opened)
-            report = export(graph, path, **written.form._asdict())
+            path = Path(folder) / choice.file_name(opened)
+            report = export(graph, path, **choice.form._asdict())
             if history is not None and spec is not None:
                 text = opset_increase_reason(report.written, history, spec.pipeline)
             files = sorted(Path(folder).iterdir())
             content, evidence = as_download(files), None
-            if written.certified and history is not None:
+            if choice.certified and history is not None:
                 path = Path(folder) / _CERTIFICATE
                 certificate(history, file_of_model(opened), report.path, path)
                 evidence = path.read_bytes()
     except UserError as error:
         show_error(error)
         return
-    st.session_state["exported"] = (written.key(opened), (report, text), content, len(files) > 1, evidence)
+    st.session_state["exported"] = (choice.key(opened), (report, text), content, len(files) > 1, evidence)
 
 
-def _download(opened: Opened, written: _Written) -> None:
+def _download(opened: Opened, choice: _ExportChoice) -> None:
     key, result, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
-    if key != written.key(opened):
+    if key != choice.key(opened):
         return
-    (report, text), history = result, written.history
-    name = written.file_name(opened) + (".zip" if zipped else "")
+    (report, text), history = result, choice.history
+    name = choice.file_name(opened) + (".zip" if zipped else "")
     size, checks = st.columns([1, 2], vertical_alignment="bottom")
     size.metric("Size", in_units(report.bytes, "B"))
     checks.caption("Checked: " + markdown_escaped(", ".join(report.checks)))
     st.download_button(
-        f"Download {name}", content, name, "application/octet-stream", key="download", type=_button_type(written)
+        f"Download {name}", content, name, "application/octet-stream", key="download", type=_button_type(choice)
     )
     st.caption(markdown_escaped(text) if text else f"Opset {report.written.opset}, IR {report.written.ir}")
     st.caption("SHA-256")
     st.code(report.sha256, language=None, wrap_lines=True)
     if history is not None:
-        told = json.dumps({"model": opened.title, **history_report(history)}, indent=1)
-        st.download_button("Download the report (JSON)", told, file_name="report.json", key="download_report")
+        as_json = json.dumps({"model": opened.title, **history_report(history)}, indent=1)
+        st.download_button("Download the report (JSON)", as_json, file_name="report.json", key="download_report")
     if evidence is not None:
         st.download_button("Download the certificate", evidence, _CERTIFICATE, "application/json", key="download_proof")
-        checked = command_text("check", opened.path, written.file_name(opened), _CERTIFICATE)
+        checked = command_text("check", opened.path, choice.file_name(opened), _CERTIFICATE)
         st.code(checked, language="bash", wrap_lines=True)

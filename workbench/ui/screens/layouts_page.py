@@ -13,7 +13,6 @@ from workbench.explanations.layout_comparison import LaidOut
 from workbench.layout.profile import Profile
 from workbench.pipeline.command_text import optimize_text
 from workbench.registry.pass_registry import library
-from workbench.run.measurement.formatting import figures
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant
 from workbench.run.measurement.notes import busy_notes
 from workbench.run.verdict_words import relative_error_text, verdict_label
@@ -28,7 +27,7 @@ from workbench.ui.state.strategies import cached_layouts, layouts_of, stopped_co
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.linked_pipeline import optimized_here
-from workbench.ui.widgets.numbers import ratio_interval, say_failures
+from workbench.ui.widgets.numbers import ratio_with_interval, say_failures
 from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.profiles import choose_profile
 from workbench.ui.widgets.progress import finished, run_with_progress
@@ -229,9 +228,8 @@ def _latency(variant: MeasuredVariant | FailedVariant | None) -> dict[str, Any]:
         return {"latency": None, "ratio": "measure again"}
     if isinstance(variant, FailedVariant):
         return {"latency": None, "ratio": "failed"}
-    interval = ratio_interval(figures(variant))
-    text = interval if variant.ratio.ratio_busy else f"{variant.ratio.ratio:.2f} ({interval})"
-    return {"latency": variant.latency.median_ms, "min": variant.latency.min_ms, "ratio": text}
+    times = variant.latency
+    return {"latency": times.median_ms, "min": times.min_ms, "ratio": ratio_with_interval(variant)}
 
 
 def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:

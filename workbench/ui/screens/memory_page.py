@@ -11,7 +11,6 @@ import streamlit as st
 
 from workbench.charts.memory import arena_chart
 from workbench.charts.memory_drawings import MOST_DRAWN, conflict_graph, recycle_box
-from workbench.charts.variants import byte_unit
 from workbench.errors import UserError, counted
 from workbench.ir import Graph
 from workbench.memory.blocks.actions import labels_of
@@ -31,6 +30,7 @@ from workbench.ui.widgets.numbers import above_table, download_button, show_tabl
 from workbench.ui.widgets.parts import header, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
+from workbench.ui.widgets.units import in_units
 
 AS_OPENED, AS_OPTIMIZED = "original", "result"
 _GRAPH = 470  # pixels of height of the graph
@@ -154,24 +154,22 @@ def _difference(choices: Sequence[_Choice], plans: Sequence[MemoryPlan]) -> str:
 def _pictures(opened: Opened, plans: Sequence[MemoryPlan], graph_key: str) -> None:
     """Draw one picture, or two side by side; a click on a value shows its operator in the graph."""
     seen = seen_in(graph_key).id
+    marked = [_values_at(plan, seen) for plan in plans]
     for number, (column, plan) in enumerate(zip(st.columns(len(plans)), plans, strict=True)):
         with column:
             st.caption(markdown_escaped(_sentence(plan)))
             st.plotly_chart(
-                arena_chart(plan, _values_at(plan, seen), beside=plans),
+                arena_chart(plan, marked[number], beside=plans),
                 key=f"memory_chart_{opened.number}_{number}",
                 on_select="rerun",
                 selection_mode="points",
             )
-    if any(_values_at(plan, seen) for plan in plans):
+    if any(marked):
         st.caption(markdown_escaped(f"Framed: what '{seen}' reads and computes."))
 
 
 def _size(size: int) -> str:
-    if size < 1000:
-        return f"{size} bytes"
-    scale, unit = byte_unit(size)
-    return f"{size / scale:,.2f} {unit}"
+    return f"{size} bytes" if size < 1000 else in_units(size, "B")
 
 
 def _exact_size(size: int) -> str:

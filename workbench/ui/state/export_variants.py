@@ -41,8 +41,9 @@ class ExportVariant:
 
 @dataclass
 class BuiltVariants:
-    """What is known of the variants of one pipeline. bytes: of the file. failures: why one could not be built."""
+    """What is known of the variants of a pipeline. bytes: of the file. failures: why one could not be built."""
 
+    spec: Spec
     histories: dict[str, History]
     bytes: dict[str, int]
     failures: dict[str, str]
@@ -102,14 +103,13 @@ def history_of_variant(opened: Opened, variant: ExportVariant, title: str, repor
     return history
 
 
-def build_variants(opened: Opened, report: Report, finish: Event) -> BuiltVariants:
-    """Build all variants, write their files to learn their sizes, and measure those that are right, interleaved.
+def build_variants(opened: Opened, spec: Spec, report: Report, finish: Event) -> BuiltVariants:
+    """Build all variants of a pipeline, write their files for their sizes, and measure those that are right, interleaved.
 
     finish: once set, no further one is built, and measuring ends with the runs so far.
     """
-    assert opened.spec is not None
-    built = BuiltVariants({}, {}, {})
-    for title, variant in export_variants(opened.spec).items():
+    built = BuiltVariants(spec, {}, {}, {})
+    for title, variant in export_variants(spec).items():
         if finish.is_set():
             return built
         try:

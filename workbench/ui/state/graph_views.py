@@ -78,8 +78,8 @@ def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Sho
     def make() -> Shown:
         history = pipeline.start(graph, target)
         timeline = timeline_of(history, target)
-        if graph is not opened.graph:
-            timeline.step_spans[0] = replace(timeline.step_spans[0], title=name)
+        title = pipeline.LOADED if graph is opened.graph else name
+        timeline.step_spans[0] = replace(timeline.step_spans[0], title=title)
         view = View(timeline, name, target.layout)
         groups = OpenedGroups(graph)
         layouts = infer_layouts(groups.opened)

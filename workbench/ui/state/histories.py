@@ -69,11 +69,10 @@ def history_beside(opened: Opened, spec: Spec, title: str, report: Report, other
 
     title: of the pipeline, for the progress. report: as in `history_of`. other: whose history it is instead.
     """
-    if other is not None:
-        return opened.side_histories.get((spec, other.number), lambda: _run_beside(opened, spec, title, report, other))
-    if spec == opened.spec and opened.history is not None:
+    if other is None and spec == opened.spec and opened.history is not None:
         return opened.history
-    return opened.side_histories.get(spec, lambda: _run_beside(opened, spec, title, report, None))
+    key = spec, None if other is None else other.number
+    return opened.side_histories.get(key, lambda: _run_beside(opened, spec, title, report, other))
 
 
 def _run_beside(opened: Opened, spec: Spec, title: str, report: Report, other: OtherModel | None) -> History:

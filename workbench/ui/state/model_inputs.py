@@ -60,7 +60,7 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
 def _drop_results(opened: Opened) -> None:
     opened.history = opened.spec = None
     opened.side_histories.clear()  # their verdicts are of other inputs
-    opened.exports.clear()
+    opened.exports = None
     opened.records.clear()
     opened.compared_layouts = {}
     opened.moments.clear()

@@ -185,7 +185,7 @@ class Opened:
     rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # the files that tools wrote
     reduced: dict[str, Any] = field(default_factory=dict)  # see `workbench.ui.state.reducing`, by the tool's name
     tuned: Recipe | None = None
-    exports: dict[Spec, Any] = field(default_factory=dict)  # of the last pipeline, see `export_variants.py`
+    exports: Any = None  # see `export_variants.py`, of the last pipeline of which all files were built
     part_of: PartOf | None = None
     extracted: Any = None  # see `workbench.ui.state.extracting`, the part that was cut out
     put_back: Any = None  # and the whole with the open part

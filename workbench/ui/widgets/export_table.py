@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from threading import Event
 from typing import Any
@@ -9,16 +10,15 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
-from workbench.run.measurement.formatting import figures
 from workbench.run.measurement.measurement_result import MeasuredVariant
 from workbench.run.measurement.notes import busy_notes
 from workbench.run.verdict_words import verdict_label
 from workbench.ui.state.export_variants import BuiltVariants, ExportVariant, build_variants
 from workbench.ui.state.gains import device_and_backend
 from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.session import Opened, Spec, worker
 from workbench.ui.state.work import Job, forget_cancel
-from workbench.ui.widgets.numbers import ratio_interval, say_failures
+from workbench.ui.widgets.numbers import ratio_with_interval, say_failures
 from workbench.ui.widgets.parts import show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.ui.widgets.tables import table
@@ -33,23 +33,23 @@ _COLUMNS = {
 }
 
 
-def export_table(opened: Opened, variants: dict[str, ExportVariant]) -> None:
-    """Draw a row for each variant, and the button that builds and measures all of them."""
+def export_table(opened: Opened, spec: Spec, variants: Mapping[str, ExportVariant]) -> None:
+    """Draw a row for each variant of the pipeline, and the button that builds and measures all of them."""
     text, button = st.columns([8, 2], vertical_alignment="center")
     if button.button("Build and measure all", key="build_variants", width="stretch"):
         forget_cancel(opened.jobs, _JOB)
         finish, (device, _) = Event(), device_and_backend()
-        work = partial(build_variants, opened, finish=finish)
+        work = partial(build_variants, opened, spec, finish=finish)
         title = f"Files of {opened.title}"
-        opened.jobs.start(_JOB, Job(work, worker(), device, title, request=opened.spec, finish=finish))
+        opened.jobs.start(_JOB, Job(work, worker(), device, title, request=spec, finish=finish))
     try:
         built = result_if_any(opened.jobs, _JOB, "It was cancelled; nothing is kept.")
     except UserError as error:
         show_error(error)
         built = None
-    if built is not None and opened.spec is not None:
-        opened.exports = {opened.spec: built}  # graphs of one pipeline at most
-    known = None if opened.spec is None else opened.exports.get(opened.spec)
+    if built is not None:
+        opened.exports = built
+    known = opened.exports if opened.exports is not None and opened.exports.spec == spec else None
     rows = [_row(title, variant, known) for title, variant in variants.items()]
     table(rows, _COLUMNS, first=list(rows[0]) if known is not None else ["file", "opens in"], says_more=False)
     if known is None:
@@ -72,11 +72,6 @@ def _row(title: str, variant: ExportVariant, built: BuiltVariants | None) -> dic
         "nodes": history[-1].after["nodes"],
         "size (MB)": None if size is None else size / 1e6,
         "latency (ms)": ran.latency.median_ms if isinstance(ran, MeasuredVariant) else None,
-        "ratio (95 % interval)": _ratio(ran) if isinstance(ran, MeasuredVariant) else "not measured",
+        "ratio (95 % interval)": ratio_with_interval(ran) if isinstance(ran, MeasuredVariant) else "not measured",
         "result": verdict_label(None if verdict is None else verdict.ok),
     }
-
-
-def _ratio(ran: MeasuredVariant) -> str:
-    interval = ratio_interval(figures(ran))
-    return interval if ran.ratio.ratio_busy else f"{ran.ratio.ratio:.2f} ({interval})"

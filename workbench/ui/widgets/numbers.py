@@ -7,7 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.run.measurement.formatting import csv_text
+from workbench.run.measurement.formatting import csv_text, figures
+from workbench.run.measurement.measurement_result import MeasuredVariant
 from workbench.run.verdict_words import relative_error_text
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.widgets.tables import table
@@ -101,6 +102,12 @@ def measured_columns(rows: Sequence[_Row]) -> list[str]:
 def ratio_interval(result: _Row) -> str:
     """The ratio's confidence interval, or "busy" if the machine was too busy for one."""
     return "busy" if result["ratio_busy"] else f"{result['ratio_low']:.2f} to {result['ratio_high']:.2f}"
+
+
+def ratio_with_interval(variant: MeasuredVariant) -> str:
+    """The ratio with its interval, "0.69 (0.68 to 0.70)", or "busy"."""
+    interval = ratio_interval(figures(variant))
+    return interval if variant.ratio.ratio_busy else f"{variant.ratio.ratio:.2f} ({interval})"
 
 
 # ---- sentences ---------------------------------------------------------------------------

@@ -26,7 +26,7 @@ export const KEYS = /** @type {Key[]} */ ([
   [["c"], "next change", (view) => goToChange(view, 1)],
   [["C"], "previous change", (view) => goToChange(view, -1)],
   [["/", "Ctrl+f"], "find", (view) => view.search.focus()],
-  [[PALETTE], "passes, nodes, actions and pages in one list", (view) => view.palette.open()],
+  [[PALETTE], "passes, changes, goals, nodes, actions and pages in one list", (view) => view.palette.open()],
   [["Alt+ArrowDown"], "select the consumer", (view) => walk(view, (box) => alongEdge(view, box, 1))],
   [["Alt+ArrowUp"], "select the producer", (view) => walk(view, (box) => alongEdge(view, box, -1))],
   [["Alt+ArrowRight"], "select the next box", (view) => walk(view, (box) => inOrder(view, box, 1))],

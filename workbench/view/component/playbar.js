@@ -175,7 +175,7 @@ function counted(rewrites) {
 /** The names of the comparison's two moments. @param {Clock} clock */
 function momentNames(clock) {
   if (!clock.current.rewrites && clock.step) return ["before this step", "after this step: the same"];
-  if (!clock.current.rewrites) return Array(2).fill(printable(clock.current.title.toLowerCase()));
+  if (!clock.current.rewrites) return Array(2).fill(clock.steps.length > 1 ? "as loaded" : printable(clock.current.title));
   const rewrite = clock.t - clock.first;
   if (clock.compare === "rewrite" && rewrite > 0) return [`before rewrite ${rewrite}`, `after rewrite ${rewrite}`];
   if (rewrite === 0) return ["before this step", "before this step"];
