@@ -104,7 +104,7 @@ def history_of_variant(opened: Opened, variant: ExportVariant, title: str, repor
 
 
 def build_variants(opened: Opened, spec: Spec, report: Report, finish: Event) -> BuiltVariants:
-    """Build all variants of a pipeline, write their files for their sizes, and measure those that are right, interleaved.
+    """Build all variants of a pipeline, write their files for their sizes, and measure what is right, interleaved.
 
     finish: once set, no further one is built, and measuring ends with the runs so far.
     """
