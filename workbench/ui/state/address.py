@@ -58,6 +58,15 @@ class LinkedModel:
     layouts: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class LinkKey:
+    """What identifies an open model in a link: its address, the sizes that the user bound, the layouts of inputs."""
+
+    address: str
+    dims: Mapping[str, int]
+    layouts: Mapping[str, str]
+
+
 def model_in_address() -> LinkedModel | None:
     """The model of the link; None without one. Raises UserError for a part of a model, which only its session has."""
     address = st.query_params.get(_MODEL)
@@ -69,11 +78,14 @@ def model_in_address() -> LinkedModel | None:
     return LinkedModel(path, key, name if sample is None else sample.title, dims, layouts)
 
 
-def model_key_in_address() -> tuple[str, dict[str, int]] | None:
-    """The address of the link's model, which may be an upload, and the sizes of its dims; None if it has none."""
+def model_key_in_address() -> LinkKey | None:
+    """What the link says of its model, which may be an upload; None if it has none."""
     path = st.query_params.get(_MODEL)
+    if not path:
+        return None
     try:
-        return None if not path else (path, dict(parse_dims(st.query_params.get(_DIMS, ""))))
+        layouts = parse_layouts(st.query_params.get_all(_INPUT_LAYOUT))
+        return LinkKey(path, dict(parse_dims(st.query_params.get(_DIMS, ""))), layouts)
     except UserError:
         return None
 

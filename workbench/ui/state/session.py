@@ -19,6 +19,7 @@ from workbench.explanations.summary import Summary, summarize
 from workbench.io import load_model
 from workbench.io.samples import Shows, samples
 from workbench.ir import Graph
+from workbench.layout.declared import declared_layouts
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile, load_profile, machine_target
 from workbench.pipeline.pipeline import Pipeline
@@ -32,18 +33,20 @@ from workbench.study.compare_tools.comparing import RivalResult
 from workbench.study.sweep.blocks import Block
 from workbench.study.tuning.recipe import Recipe
 from workbench.ui.state.address import (
+    LinkKey,
     address_of_file,
     file_of_address,
     left_out_in_address,
     model_in_address,
     model_key_in_address,
+    pipeline_in_address,
     sample_at,
 )
 from workbench.ui.state.checking import Checking
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.overlay import Overlay
-from workbench.ui.state.session_restore import key_of, remember, restored
+from workbench.ui.state.session_restore import remember, restored
 from workbench.ui.state.uploads import Upload, keep_upload, kept_upload, path_from_here, save_upload
 from workbench.ui.state.work import Jobs
 from workbench.verification.fitting_dims import fitted
@@ -305,11 +308,16 @@ def _open_first() -> None:
 
 
 def _restore() -> bool:
-    """Restore the model, results and jobs that this browser had before a reload; returns whether there were any."""
+    """Restore the model, results and jobs that this browser had before a reload; returns whether there were any.
+
+    Where the address has a pipeline, the rewrites that it leaves out are those of the address.
+    """
     key = model_key_in_address()
-    opened = None if key is None else restored(key_of(*key))
+    opened = None if key is None else restored(key)
     if opened is None:
         return False
+    if pipeline_in_address() is not None:
+        opened.left_out = left_out_in_address()
     for shown in opened.views:
         shown.forget_requests()
     st.session_state[_KEY] = opened
@@ -318,7 +326,10 @@ def _restore() -> bool:
 
 
 def _remember(opened: Opened) -> None:
-    for dropped in remember(key_of(opened.address, opened.user_dims), opened):
+    def key() -> LinkKey:
+        return LinkKey(opened.address, opened.user_dims, declared_layouts(opened.graph))
+
+    for dropped in remember(key, opened):
         dropped.jobs.stop_all()
 
 

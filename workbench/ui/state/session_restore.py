@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -13,6 +13,7 @@ from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.ui.server.browsers import COOKIE
+from workbench.ui.state.address import LinkKey
 
 _ENDS_WITHIN_S, _POLL_S = 1.0, 0.05
 _MAX_ENDED = 4  # kept models of ended sessions; older ones are dropped
@@ -20,11 +21,11 @@ _MAX_ENDED = 4  # kept models of ended sessions; older ones are dropped
 
 @dataclass
 class _SessionModel:
-    """The open model of a session. key: see `key_of`."""
+    """The open model of a session. key: what identifies it in a link, as it is now."""
 
     browser: str
     session: str
-    key: tuple[Any, ...]
+    key: Callable[[], LinkKey]
     opened: Any
 
 
@@ -41,12 +42,7 @@ def _sessions() -> _Sessions:
     return _Sessions()
 
 
-def key_of(path: str, dims: Mapping[str, int]) -> tuple[Any, ...]:
-    """What identifies an open model in a link: its path and the sizes that the user bound."""
-    return path, tuple(sorted(dims.items()))
-
-
-def remember(key: tuple[Any, ...], opened: Any) -> list[Any]:
+def remember(key: Callable[[], LinkKey], opened: Any) -> list[Any]:
     """Store the open model of this session; returns the models that are dropped, whose jobs may be stopped."""
     identity = _browser_and_session()
     if identity is None:
@@ -61,7 +57,7 @@ def remember(key: tuple[Any, ...], opened: Any) -> list[Any]:
     return [model.opened for model in dropped]
 
 
-def restored(key: tuple[Any, ...]) -> Any | None:
+def restored(key: LinkKey) -> Any | None:
     """The model with that key of an ended session of this browser; None without one.
 
     On a busy machine, a reload's new session may start before the old one is seen to end. If the only such session
@@ -72,7 +68,7 @@ def restored(key: tuple[Any, ...]) -> Any | None:
         return None
     until = time.monotonic() + _ENDS_WITHIN_S
     while True:
-        results = [model for model in _all_models() if model.browser == identity[0] and model.key == key]
+        results = [model for model in _all_models() if model.browser == identity[0] and model.key() == key]
         ended = [model for model in results if not _is_active(model)]
         if ended:
             return ended[-1].opened if _remove(ended[-1]) else None

@@ -201,9 +201,12 @@ def chosen_verification() -> str:
 
 
 def linked_spec(opened: Opened) -> Spec | None:
-    """The pipeline of the link with its settings, to which the controls are set; None without one."""
+    """The pipeline of the link with its settings, to which the controls are set.
+
+    None without one, and after it was taken: from then on the address follows the page.
+    """
     linked = pipeline_in_address()
-    if linked is None:
+    if linked is None or (opened.history is not None and st.session_state.get(_STARTED)):
         return None
     _apply_link()
     known, _ = profiles()

@@ -18,7 +18,7 @@ PIPELINE = "pipeline"  # key of the job that runs the passes
 
 def optimized_here() -> Opened | None:
     """The open model as in `opened_here`, with the result of the pipeline that the address names, which runs now if
-    nothing is optimized yet. Writes the pipeline to the URL. None if no model opens.
+    it has not run yet. Writes the pipeline to the URL. None if no model opens.
     """
     opened = opened_here()
     if opened is None:
@@ -46,7 +46,7 @@ def _run_linked_pipeline(opened: Opened) -> None:
         elif was_cancelled(opened.jobs, PIPELINE):
             done = 0 if opened.spec is None else len(opened.spec.pipeline.passes)
             st.info(f"The pipeline was cancelled after {done} passes; Optimize runs the rest.", icon=":material/block:")
-        elif opened.history is None and (spec := linked_spec(opened)) is not None:
+        elif (spec := linked_spec(opened)) is not None:
             history_with_progress(opened, spec)
     except UserError as error:
         show_error(error)
