@@ -38,8 +38,10 @@ def page(name: str, opened: Opened | None = None) -> AppTest:
     )
     if opened is not None:
         at.session_state["opened"] = opened
-    if name == "optimize":  # a short list of passes, and the last step of it
+    if name == "optimize":  # a short list of passes, the last step of it, and all controls unfolded
         at.session_state["preset"], at.session_state["whole"] = "normalize", False
+        for folded in ("advanced", "other_passes", "pass_options"):
+            at.session_state[folded] = True
     if name in ("optimize", "layouts"):  # a target whose layouts are not the models' own
         at.session_state["target"] = "cuda"
     return at

@@ -7,13 +7,17 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import urllib.request
 from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.browser import running_app, settle, watched_page
+from tests.browser import GraphView, free_port, running_app, settle, watched_page
 from tests.conftest import ROOT
+from workbench.__main__ import main
+from workbench.cli.exit_codes import BAD_INPUT
 from workbench.cli.main import ALIASES, COMMANDS
 from workbench.errors import UserError
 from workbench.io.samples import FOLDER
@@ -231,3 +235,26 @@ def test_the_app_that_is_stopped_leaves_no_folder_behind_and_says_its_address_on
         assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT).si_status == 0
     assert not list(tmp_path.glob("workbench-*"))
     assert said.read_text().split() == f"The app is at {site}; Ctrl-C ends it.".split()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_app_that_is_started_with_a_model_opens_it(browser, tmp_path):
+    model = tmp_path / "my model.onnx"
+    shutil.copy(ROOT / "sample_models" / "npu_path.onnx", model)
+    words = [sys.executable, "-m", "workbench", "app", model.name, "--headless", "--port", str(free_port())]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            site = process.stdout.readline().removeprefix("The app is at ").partition(";")[0]
+            with watched_page(browser) as shown:
+                shown.goto(site)
+                settle(shown)
+                assert len(GraphView(shown).boxes) > 1
+                assert shown.get_by_text("my model.onnx").first.is_visible()
+        finally:
+            process.terminate()
+
+
+def test_the_app_is_not_started_for_a_model_that_is_not_there(capsys):
+    assert main(["app", "missing.onnx"]) == BAD_INPUT
+    assert "no file 'missing.onnx'" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from workbench.ui.state.work import forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import Parts, chosen_verification, controls, write_settings
 from workbench.ui.widgets.digest_panel import digest_panel
 from workbench.ui.widgets.gain_card import gain_card
-from workbench.ui.widgets.graph_view import graph_view, moment
+from workbench.ui.widgets.graph_view import Switches, graph_view, moment
 from workbench.ui.widgets.linked_pipeline import PIPELINE, history_with_progress
 from workbench.ui.widgets.panes import (
     GRAPH,
@@ -35,6 +35,7 @@ from workbench.ui.widgets.panes import (
     views_of,
 )
 from workbench.ui.widgets.parts import header, opened_here, say_changed_dims, show_error
+from workbench.ui.widgets.pass_list import switch_over, switches
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (
     STEP,
@@ -101,6 +102,10 @@ def _commands(opened: Opened, history: History, spec: Spec, how: str) -> None:
         report_button(opened, history, spec)
 
 
+def _switches() -> Switches:
+    return Switches(switches(), switch_over)
+
+
 def _view_key(opened: Opened) -> str:
     return f"graph_{opened.number}"
 
@@ -158,7 +163,7 @@ def _views(opened: Opened, history: History, spec: Spec, used_height: int) -> No
     if is_whole():
         whole = shown_whole(opened, history, spec)
         ask_chosen_query(whole)
-        graph_view(f"whole_{opened.number}", whole, height)
+        graph_view(f"whole_{opened.number}", whole, height, switches=_switches())
         return
     row = st.container(horizontal=True, vertical_alignment="center")
     index = st.session_state[STEP]
@@ -181,7 +186,7 @@ def _views(opened: Opened, history: History, spec: Spec, used_height: int) -> No
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)
         show_places(opened, history, shown)
-        graph_view(_view_key(opened), shown, height, follow=moment, replaced_by=VIEW)
+        graph_view(_view_key(opened), shown, height, follow=moment, replaced_by=VIEW, switches=_switches())
         return
     height -= _STEP_CHOICE_HEIGHT
     with row:

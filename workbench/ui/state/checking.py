@@ -16,7 +16,7 @@ from workbench.verification.steps import verify_end, verify_others
 from workbench.verification.verifier import Verifier
 
 EACH, END, OFF = HOW = ("each", "end", "off")
-AT_ONCE_S = 1.0  # how long a page waits for verdicts when it is first drawn
+AT_ONCE_S = 0.2  # how long a page waits for verdicts when it is first drawn
 
 
 class Checking:

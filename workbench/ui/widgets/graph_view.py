@@ -11,7 +11,8 @@ import functools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,18 @@ _EVENTS = (  # requests of the browser, each a method of `Shown`
 
 
 Follow = Callable[[Seen], Hashable]
+_SWITCH = "switch"  # the browser's request to switch a pass, which the page handles
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What the command palette can switch on the page.
+
+    rows: of each its key, its title, and whether it is on. switch: turns the one with that key on or off.
+    """
+
+    rows: Sequence[tuple[str, str, bool]] = ()
+    switch: Callable[[str], None] = lambda _: None
 
 
 def selection(seen: Seen) -> Hashable:
@@ -59,6 +72,7 @@ def graph_view(
     follow: Follow | None = None,
     replaced_by: str = "",
     with_computed: bool = False,
+    switches: Switches | None = None,
 ) -> None:
     """Draw the view.
 
@@ -66,8 +80,9 @@ def graph_view(
     follow: a function of what is on screen; the page is drawn again when its value changes. None: never.
     replaced_by: the key of a control that draws something else in its place; what is on screen is reported before.
     with_computed: whether the graph is coloured by the numbers that the page computed (`Shown.show_numbers`).
+    switches: of passes on the page, which the palette offers.
     """
-    mounted = _component()
+    mounted, switches, is_switched = _component(), switches or Switches(), f"{key}_switched"
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
         shown.reveal({"id": node_in_address()})
@@ -82,13 +97,23 @@ def graph_view(
 
         return act
 
+    def on_switch() -> None:
+        request = st.session_state[key].get(_SWITCH)
+        if request:
+            switches.switch(str(request["key"]))
+            st.session_state[is_switched] = True
+
     callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": on_event(event) for event in _EVENTS}
+    data = shown.data(seen, growing(height), with_computed)
     mounted(
         key=key,
-        data={**shown.data(seen, growing(height), with_computed), "replaced_by": replaced_by},
+        data={**data, "replaced_by": replaced_by, "switches": switches.rows},
         on_seen_change=lambda: None,
         **callbacks,
+        **{f"on_{_SWITCH}_change": on_switch},
     )
+    if st.session_state.pop(is_switched, False):
+        st.rerun()
     if follow is None:
         return
     followed = f"{key}_followed"

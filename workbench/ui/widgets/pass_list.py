@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import typing
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, cast
 
 import streamlit as st
@@ -24,10 +25,10 @@ PASS_ORDER, PASS_ROUNDS, CHOSEN_PRESET = "pass_order", "pass_rounds", "preset"  
 NO_STRATEGY = "none"
 
 
-def pass_list(strategy: str, ahead: Mapping[str, tuple[Any, str]]) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Draw the preset and the passes with their switches and options; returns the rows' keys and options by key.
+def pass_list(strategy: str, drawn: Sequence[str] = ()) -> None:
+    """Draw the preset and the passes with their switches and options.
 
-    ahead: options, as "pass.option", whose fields are drawn in these places with these labels, not among the options.
+    drawn: options, as "pass.option", whose fields stand elsewhere on the page (`draw_option`).
     """
     st.selectbox(
         "Passes, in order",
@@ -38,10 +39,7 @@ def pass_list(strategy: str, ahead: Mapping[str, tuple[Any, str]]) -> tuple[list
         help="A preset chooses the passes and their order; you can change both below.",
     )
     order, usable = pass_order(), library.all_passes()
-    from_preset = to_rows(preset(chosen_preset())).keys
-    active = [
-        key for key in order if key in from_preset or name_of(key) not in usable or st.session_state.get(f"on_{key}")
-    ]
+    active = _active_rows()
     words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
     rows = [(index, key, usable.get(name_of(key))) for index, key in enumerate(order)]
     rows = [row for row in rows if not words or (row[2] is not None and is_found(row[2], words))]
@@ -51,17 +49,72 @@ def pass_list(strategy: str, ahead: Mapping[str, tuple[Any, str]]) -> tuple[list
             if order[index] in found:
                 _row(order, earlier, index, later, strategy)
     others = sorted((group_of(cls), index, key) for index, key, cls in rows if cls is not None and key not in active)
-    with st.expander(f"Other passes ({len(others)})", expanded=bool(words)):
-        for group, members in itertools.groupby(others, key=lambda row: row[0]):
-            st.caption(markdown_escaped(group))
-            for _, _, key in members:
-                _switch(st, key)
-    with st.expander("Options"):
-        options = {key: _options(cls, key, ahead) for key, cls in _with_classes(active, strategy)}
+    label = f"Other passes ({len(others)})"
+    folded = st.expander(label, key="other_passes", on_change="rerun")
+    if words or folded.open:
+        with st.container() if words else folded:
+            for group, members in itertools.groupby(others, key=lambda row: row[0]):
+                st.caption(markdown_escaped(group))
+                for _, _, key in members:
+                    _switch(st, key)
+    options = st.expander("Options", key="pass_options", on_change="rerun")
+    if options.open:
+        with options:
+            for cls, key in ((cls, key) for key, cls in _with_classes(active, strategy)):
+                for option in cls.option_fields():
+                    if f"{key}.{option}" not in drawn:
+                        draw_option(f"{key}.{option}", f"{key}.{option}")
     st.button("Back to the preset", key="reset_passes", width="stretch", on_click=_back_to_preset, args=(order,))
     for name, fault in library.broken().items():
         show_error(f"Pass '{name}' cannot be used: {fault}")
-    return order, options
+
+
+def chosen_options(strategy: str) -> dict[str, dict[str, Any]]:
+    """The options of the passes of the list and of the layout strategy, by the key of the row and by name."""
+    rows = _with_classes(_active_rows(), strategy)
+    return {
+        key: {name: st.session_state.get(f"option_{key}.{name}", _start(field)) for name, field in fields.items()}
+        for key, fields in ((key, cls.option_fields()) for key, cls in rows)
+    }
+
+
+def draw_option(name: str, label: str) -> None:
+    """Draw the field of an option. name: "row.option"."""
+    key, _, option = name.rpartition(".")
+    cls = library.find_pass(name_of(key))
+    field = cls.option_fields()[option]
+    unit, kind = field.metadata.get("unit"), typing.get_type_hints(cls)[field.name]
+    label = f"{label} ({unit})" if unit else label
+    arguments: Any = {
+        "help": markdown_escaped(field.metadata.get("help", "")),
+        "key": f"option_{name}",
+        "persist_state": "session",
+    }
+    choices, start = field.metadata.get("choices"), cast(Any, _start(field))
+    if kind is bool:
+        st.checkbox(label, value=start, **arguments)
+    elif choices:
+        st.selectbox(label, choices, index=choices.index(start), **arguments)
+    elif kind in (int, float):
+        bounds: Any = {"min_value": field.metadata.get("least"), "format": "%g" if kind is float else None}
+        st.number_input(label, value=start, **bounds, **arguments)
+    else:
+        st.text_input(label, value=start, **arguments)
+
+
+def _start(field: dataclasses.Field[Any]) -> object:
+    """The value of an option's field at first: its default, as text if it is neither a number nor a choice."""
+    is_text = not isinstance(field.default, bool | int | float) and not field.metadata.get("choices")
+    return str(field.default) if is_text else field.default
+
+
+def _active_rows() -> list[str]:
+    """The rows of the list, in order: those of the preset, groups of passes, and what is switched on besides."""
+    order, usable = pass_order(), library.all_passes()
+    from_preset = to_rows(preset(chosen_preset())).keys
+    return [
+        key for key in order if key in from_preset or name_of(key) not in usable or st.session_state.get(f"on_{key}")
+    ]
 
 
 def chosen_preset() -> str:
@@ -74,6 +127,17 @@ def switch_on(name: str) -> None:
     """Switch the pass on."""
     pass_order()
     st.session_state[f"on_{name}"] = True
+
+
+def switches() -> list[tuple[str, str, bool]]:
+    """The rows that can be switched: of each its key, its title, and whether it is on."""
+    rows = [key for key in pass_order() if name_of(key) not in (LAYOUT, OPEN)]
+    return [(key, _class_of(key).title, is_on(key)) for key in rows]
+
+
+def switch_over(key: str) -> None:
+    """Switch the row on if it is off, and off if it is on."""
+    st.session_state[f"on_{key}"] = not is_on(key)
 
 
 def is_on(key: str) -> bool:
@@ -101,8 +165,7 @@ def _back_to_preset(order: list[str]) -> None:
         for option, field in usable[name_of(key)].option_fields().items():
             widget = f"option_{key}.{option}"
             if widget in st.session_state:
-                is_text = not isinstance(field.default, bool | int | float)
-                st.session_state[widget] = str(field.default) if is_text else field.default
+                st.session_state[widget] = _start(field)
     reset_passes()
 
 
@@ -157,11 +220,14 @@ def _row(order: list[str], earlier: int | None, index: int, later: int | None, s
 
 
 def _switch(place: Any, key: str) -> None:
-    name = name_of(key)
-    cls = Repeat if name == CLOSE else library.find_pass(name)
+    cls = _class_of(key)
     if f"on_{key}" not in st.session_state:
         st.session_state[f"on_{key}"] = True
     place.checkbox(cls.title, key=f"on_{key}", help=markdown_escaped(cls.summary()), persist_state="session")
+
+
+def _class_of(key: str) -> type[Pass]:
+    return Repeat if name_of(key) == CLOSE else library.find_pass(name_of(key))
 
 
 def _mover(column: Any, key: str, icon: str, about: str, order: list[str], place: int, to: int | None) -> None:
@@ -171,31 +237,3 @@ def _mover(column: Any, key: str, icon: str, about: str, order: list[str], place
 
 def _move(order: list[str], place: int, to: int) -> None:
     order.insert(to, order.pop(place))
-
-
-def _options(cls: type[Pass], key: str, ahead: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
-    """Draw a field for each option of the pass of a row; returns the values by option. ahead: as in `pass_list`."""
-    if not cls.option_fields():  # most passes; reading the types is the slowest part of this function
-        return {}
-    hints = typing.get_type_hints(cls)
-    values: dict[str, Any] = {}
-    for option, field in cls.option_fields().items():
-        name, default = f"{key}.{option}", field.default
-        unit = field.metadata.get("unit")
-        place, label = ahead.get(name, (st, f"{name} ({unit})" if unit else name))
-        arguments: Any = {
-            "help": markdown_escaped(field.metadata.get("help", "")),
-            "key": f"option_{name}",
-            "persist_state": "session",
-        }
-        choices = field.metadata.get("choices")
-        if hints[field.name] is bool:
-            values[option] = place.checkbox(label, value=bool(default), **arguments)
-        elif choices:
-            values[option] = place.selectbox(label, choices, index=choices.index(default), **arguments)
-        elif (kind := hints[field.name]) in (int, float):
-            bounds: Any = {"min_value": field.metadata.get("least"), "format": "%g" if kind is float else None}
-            values[option] = place.number_input(label, value=cast(Any, default), **bounds, **arguments)
-        else:
-            values[option] = place.text_input(label, value=str(default), **arguments)
-    return values

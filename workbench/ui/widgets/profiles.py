@@ -36,15 +36,25 @@ _ORDERS = {
 }
 
 
+def chosen_profile() -> Profile:
+    """The chosen profile: first that of the link, else the one of this machine."""
+    result, _ = profiles()
+    chosen = st.session_state.pop(_NEXT, st.session_state.get(_CHOSEN, target_in_address()))
+    if chosen not in result:
+        chosen = machine_target()
+    if st.session_state.get(_CHOSEN) != chosen:
+        st.session_state[_CHOSEN] = chosen
+    return result[chosen]
+
+
 def choose_profile(column: Any, edit: Any, label: Callable[[Profile], str]) -> Profile:
     """Draw the field for the profile in `column` and the editor's button in `edit`; returns the chosen profile.
 
     label: the label of a profile in the field.
     """
+    chosen_profile()
     result, faults = profiles()
     names = list(result)
-    chosen = st.session_state.pop(_NEXT, st.session_state.get(_CHOSEN, target_in_address()))
-    st.session_state[_CHOSEN] = chosen if chosen in names else machine_target()
     name = column.selectbox(
         "Target",
         names,

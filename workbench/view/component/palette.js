@@ -11,11 +11,10 @@ import { printable } from "./text_metrics.js";
 const MAX_NODES = 30; // nodes of the picture that are listed
 const MAX_LISTED_ENTRIES = 60;
 const MIN_NODE_LETTERS = 2; // of the text from which on nodes are listed
-// Of the page Optimize beside the view, by what the palette calls them: kinds of change, goals, switches of passes.
+// Of the page Optimize beside the view, by what the palette calls them: kinds of change, goals.
 const CONTROLS = {
   change: "[class*=st-key-show_kind_] button",
   goal: ".st-key-goal [role=radiogroup] label",
-  switch: ".st-key-advanced .stCheckbox label",
 };
 const PAGES = "[data-testid=stTopNav] a, .st-key-part_links a, [data-testid=stSidebar] [data-testid=stPageLink] a";
 
@@ -110,7 +109,7 @@ export class Palette {
   }
 }
 
-/** Steps of the history, the controls beside the view, actions with their keys, and the pages of the app. @param {View} view @param {Key[]} keys @returns {Entry[]} */
+/** Steps of the history, the controls beside the view, switches of passes, actions with their keys, and the pages of the app. @param {View} view @param {Key[]} keys @returns {Entry[]} */
 function entriesOf(view, keys) {
   const { scene, clock } = view;
   const hasSteps = scene.T > 0 && !scene.pair;
@@ -118,8 +117,13 @@ function entriesOf(view, keys) {
     ? clock.steps.map(({ title }, step) => ({ kind: "pass", text: title, act: () => view.tick((moved) => moved.goToStep(step)) }))
     : [];
   const controls = Object.entries(CONTROLS).flatMap(([kind, selector]) => linksOf(selector, kind));
+  const switches = (view.data.switches ?? []).map(([key, text, isOn]) => ({
+    kind: `switch ${isOn ? "off" : "on"}`,
+    text,
+    act: () => view.outside.switchPass?.(key),
+  }));
   const actions = keys.map(([names, text, act]) => ({ kind: "action", text, keys: names[0], act: () => act(view) }));
-  return [...passes, ...controls, ...linksOf(PAGES, "page"), ...actions];
+  return [...passes, ...controls, ...switches, ...linksOf(PAGES, "page"), ...actions];
 }
 
 /** Elements of the page with a text, each as an entry that clicks it. @param {string} selector @param {string} kind @returns {Entry[]} */

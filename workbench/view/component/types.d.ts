@@ -110,6 +110,8 @@ export interface OwnColumn { title: string; unit: string; origin: string; note: 
 export interface ViewData {
   /** The key of a control that draws something else in place of the view. */
   replaced_by?: string;
+  /** Passes that the page can switch: key, title, whether it is on. */
+  switches?: [string, string, boolean][];
   scene?: string; scene_id?: string;
   at?: { step: number; rewrite: number | null; panes?: number; n: number } | null; // panes: 0 keeps their number
   show?: { id: string; frame?: string[]; n: number } | null; // frame: ids of boxes that are kept in sight, [] for all
@@ -150,6 +152,7 @@ export interface Outside {
   /** A file of the user's own numbers; a report has none. */
   numbers?(file: string, text: string): void;
   /** Asks where ONNX Runtime runs the nodes; a report cannot. */
+  switchPass?(key: string): void;
   providers?(): void;
   /** The query in the page's address, and how its hits are shown. */
   initialQuery(): { query: string; hits: string };
