@@ -53,6 +53,29 @@ def main() -> None:
             ("Model Explorer", model_explorer, explorer_drawn),
         ):
             report(tool, "the graph is drawn", elsewhere(browser, command, look, shots and shots / f"{tool}.png"))
+        report_pages(browser)
+
+
+def report_pages(browser: Browser) -> None:
+    """The graph's first drawing in new sessions of an app that runs, and how much each page moves while it is drawn."""
+    with running_app() as (address, _):
+        seconds = []
+        for _ in range(6):
+            with watched_page(browser) as page:
+                begun = time.perf_counter()
+                page.goto(f"{address}/optimize?model={MODEL}", wait_until="commit")
+                GraphView(page)
+                seconds.append(time.perf_counter() - begun)
+        print("\n| page | layout shift |\n|---|---|")
+        for name in journeys.PAGES:
+            with watched_page(browser) as page:
+                page.add_init_script(journeys.WATCH_SHIFTS)
+                print(f"| {name} | {journeys.layout_shift(page, f'{address}/{name}?model={MODEL}'):.3f} |", flush=True)
+    first, *later = seconds
+    print(
+        f"\nIn an app that runs already, a new session has the graph after {first:.1f} s the first time, then "
+        f"after {min(later):.1f} to {max(later):.1f} s."
+    )
 
 
 def report(tool: str, until: str, figures: tuple[float, int] | None) -> None:

@@ -11,6 +11,13 @@ from tests.browser import GraphView, go, open_sample, settle, show_in_graph
 COUNT_CLICKS = """addEventListener("click", ({ isTrusted, detail }) => {
     if (isTrusted && detail > 0) window.clicksOfUser = (window.clicksOfUser ?? 0) + 1;
 }, true);"""
+WATCH_SHIFTS = """new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shift = (window.shift ?? 0) + value;
+}).observe({ type: "layout-shift", buffered: true });"""
+PAGES = (  # by the ends of their addresses
+    *("open", "optimize", "run", "export", "compare", "memory", "lessons", "layouts", "precision", "tune", "extract"),
+    *("workshop", "matrix", "runs", "rivals", "lanes", "lockstep"),
+)
 LIMIT_MS = 180_000  # of a measurement on a busy machine
 PASS = '''\
 """The absolute value of a negated value is that of the value."""
@@ -106,6 +113,19 @@ def author(page) -> None:
     page.get_by_text("checks passed").wait_for()
     _click(page, page.get_by_role("button", name="Save to my passes"))
     _click(page, page.get_by_role("button", name="Use it on Optimize"))
+
+
+def layout_shift(page, address: str) -> float:
+    """How far what is drawn was moved by what was drawn later, from the address to rest.
+
+    The sum of Chromium's scores, each the share of the window that moved times how far it moved as a share of the
+    window's larger side (https://web.dev/articles/cls). page: with WATCH_SHIFTS as a script of the start.
+    """
+    page.goto(address)
+    settle(page)
+    page.wait_for_timeout(1500)  # what comes by itself: verdicts
+    settle(page)
+    return float(page.evaluate("window.shift ?? 0"))
 
 
 def clicks(page) -> int:

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import GraphView, choose_strategy, go, open_sample, page_link, settle
+from tests import journeys
+from tests.browser import GraphView, choose_strategy, go, open_sample, page_link, settle, watched_page
 from workbench.io.samples import FOLDER
 from workbench.layout.profile import machine_target
 from workbench.verification.pass_files.pass_template import new_pass_text
@@ -164,3 +165,24 @@ def test_a_lesson_in_one_file_is_gone_through_by_keys(browser, done, tmp_path):
         page.reload()
         assert page.locator("#place").inner_text() == "stop 2 of 9"
         assert not errors
+
+
+@pytest.mark.slow
+def test_what_is_drawn_stays_where_it_is(browser, app):
+    """0.1 is what web.dev calls good."""
+    shifts = {}
+    for name in journeys.PAGES:
+        with watched_page(browser) as page:
+            page.add_init_script(journeys.WATCH_SHIFTS)
+            shifts[name] = journeys.layout_shift(page, f"{app[0]}/{name}?model=sample_models/resnet50_narrow.onnx")
+    assert {name: shift for name, shift in shifts.items() if shift > 0.1} == {}
+
+
+def test_a_new_page_gets_few_messages(page, app):
+    """What is folded is not sent: 56 messages where there were 521."""
+    received = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
+    page.goto(f"{app[0]}/optimize?model=sample_models/resnet50_narrow.onnx&verify=off")
+    settle(page)
+    GraphView(page)
+    assert len(received) < 100

@@ -84,9 +84,12 @@ _groups = [
 _parts = [page for group in _groups for page in list(group.values())[1:]]
 _pages = [*_stages, _compare, _memory, _learn, *_parts]
 _page = st.navigation(_pages, position="top")
-keep_theme(["open", *(page.url_path for page in _pages)])
+if _page.url_path == _optimize.url_path:
+    st.sidebar.empty()  # first, so that the page does not move aside for its sidebar
 next_button(_page, _stages)
-take_dropped_files(_open, _workshop)
+with st.container(key="page_scripts"):  # which take no place, also while they are loaded
+    keep_theme(["open", *(page.url_path for page in _pages)])
+    take_dropped_files(_open, _workshop)
 if _page.url_path != _optimize.url_path:  # whose sidebar has the links, so that the graph has the height
     part_links(_page, _groups)
 _page.run()

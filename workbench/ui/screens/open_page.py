@@ -62,7 +62,8 @@ def open_page(
     top.markdown(f"{_WELCOME} {_FIRST}")
     if lessons is not None:
         label = f"New here? Learn has {len(shipped_lessons())} lessons, each one idea on a graph of a few nodes."
-        top.page_link(lessons, label=label, icon=":material/school:")
+        with top.container(key="learn_link"):
+            st.page_link(lessons, label=label, icon=":material/school:")
     left, right = st.columns([2, 3], gap="medium")
     with left:
         _choose(optimize, pages or {})

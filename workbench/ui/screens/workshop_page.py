@@ -257,7 +257,7 @@ def _example(opened: Opened, draft: PassDraft) -> None:
     key = ("workshop", draft.key, chosen)
     profile = opened.profile
     shown = shown_pair(opened, key, moment, ("before", "after"), "; ".join(example.sentences), profile)
-    graph_view(f"workshop_{opened.number}", shown, _GRAPH_HEIGHT)
+    graph_view(f"workshop_graph_{opened.number}", shown, _GRAPH_HEIGHT)
     for sentence in example.sentences[:_MAX_SENTENCES] or ["The pass does nothing there."]:
         st.caption(markdown_escaped(sentence))
 

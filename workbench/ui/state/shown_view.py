@@ -190,7 +190,9 @@ class Shown:
             self.scene = self.view.scene(self.boxes)
             self.packed = packed(self.scene)
         scene, number = self.packed
+        timeline = self.view.timeline
         return {
+            "form": "pair" if timeline.is_pair else "" if timeline.last else "still",
             "scene": scene,
             "scene_id": number,
             "at": self.at or None,

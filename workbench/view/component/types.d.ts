@@ -110,6 +110,8 @@ export interface OwnColumn { title: string; unit: string; origin: string; note: 
 export interface ViewData {
   /** The key of a control that draws something else in place of the view. */
   replaced_by?: string;
+  /** What the scene shows, known before it is unpacked: two graphs, one graph, or a history (""). */
+  form?: "pair" | "still" | "";
   /** Passes that the page can switch: key, title, whether it is on. */
   switches?: [string, string, boolean][];
   scene?: string; scene_id?: string;

@@ -124,6 +124,7 @@ export class View {
   update(data) {
     this.data = data ?? {};
     if (this.data.height) this.root.style.height = this.data.height;
+    if (!this.hasScene && this.data.form) this.root.classList.add(`gw-${this.data.form}`); // before the scene is unpacked
     joinLockstep(this, this.data.lockstep ?? "");
     this.readTheme();
     const { scene, scene_id: id } = this.data;
