@@ -19,7 +19,9 @@ from uvicorn import Server
 
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[None]:
-    """Print the address, of the model that the command line names if it does, and open the page in a browser unless headless; make Ctrl-C and SIGTERM end the app quietly.
+    """Print the address, open the page in a browser unless headless, and make Ctrl-C and SIGTERM end the app quietly.
+
+    The address is that of the model that the command line names, where it names one.
 
     After shutdown, uvicorn re-raises a signal that it has caught itself: SIGINT would print "Aborted!", SIGTERM would
     end Python before its temporary folders are removed.
