@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 
 import numpy as np
@@ -27,15 +28,16 @@ from workbench.layout.profile import Profile, ProfileError, load_profile
 from workbench.precision.cast_cost import count_casts
 from workbench.precision.conversion import change_type, tidy_casts
 from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call
-from workbench.precision.fitting import MAX_TRIALS, fit
+from workbench.precision.fitting import MAX_TRIALS, Fitted, fit
 from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL, narrow_io
 from workbench.precision.problem import type_side
-from workbench.precision.recorded import Magnitudes, ValueRecorder
+from workbench.precision.recorded import Magnitudes, OutputError, ValueRecorder
 from workbench.precision.rounding_everywhere import rounded_everywhere
 from workbench.precision.strategies.precision_strategy import type_choices
 from workbench.registry.pass_registry import library
 from workbench.registry.reading import precision_strategy
 from workbench.rewrite import PassContext, Step, run_pass, with_options
+from workbench.run.input_kinds import USUAL
 from workbench.run.value_recording import RunRecorder
 from workbench.verification.verifier import Verifier
 
@@ -288,7 +290,7 @@ def test_patterns_of_names_stay():
 
 def test_a_run_is_recorded_with_its_largest_and_its_smallest_number():
     graph = typed("g (float[4] x) => (float[4] y) <float c = {3}> { a = Mul(x, c)  y = Relu(a) }")
-    recorder = RunRecorder(inputs_of=lambda graph: {"x": np.array([0, -2, 0.5, 0.25], np.float32)})
+    recorder = RunRecorder(inputs_of=lambda graph: [{"x": np.array([0, -2, 0.5, 0.25], np.float32)}])
     assert recorder.record(graph, ["a", "y"]) == {"a": Magnitudes(6.0, 0.75), "y": Magnitudes(1.5, 0.75)}
 
 
@@ -400,7 +402,7 @@ def fitted(losses, max_error, alone=None):
     """`fit` for operators whose losses add up. losses, alone: by name."""
     return fit(
         lambda kept: tuple(kept),
-        lambda kept: sum(loss for name, loss in losses.items() if name not in kept),
+        OutputError(lambda kept, _: sum(loss for name, loss in losses.items() if name not in kept), 1),
         lambda: alone or losses,
         list(losses),
         max_error,
@@ -469,10 +471,38 @@ def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
     np.testing.assert_array_equal(outputs(rounded_everywhere(graph, narrow), inputs)["y"], expected)
     if narrow == FLOAT16:
         assert (outputs(graph, inputs)["y"] != expected).any()
-    recorder = RunRecorder(inputs_of=lambda graph: inputs)
+    recorder = RunRecorder(inputs_of=lambda graph: [inputs])
     exact = outputs(original, inputs)["y"]
-    error = recorder.output_error(original, numpy_name(narrow))(graph)
+    error = recorder.output_error(original, numpy_name(narrow)).of(graph, math.inf)
     assert error == pytest.approx(np.abs(exact - expected).max() / np.abs(exact).max(), rel=1e-6)
+
+
+def test_an_error_that_is_asked_for_holds_on_each_input():
+    """On the first one alone nothing is lost: its numbers are small ones of float16."""
+    graph = typed("g (float[64] x, float[64] z) => (float[64] y) { a = Mul(x, z)  b = Add(a, z)  y = Sub(b, a) }")
+    exact = {"x": np.ones(64, np.float32), "z": np.ones(64, np.float32)}
+    rounded = random_inputs(graph)
+
+    def fitted_on(*inputs: dict[str, np.ndarray]) -> Fitted:
+        recorder = RunRecorder(inputs_of=lambda _: inputs)
+        context = PassContext(CPU, recorder)
+        strategy = precision_strategy("record-then-insert", {"type": "float16", "max_error": 1e-4})
+        return run_pass(strategy, graph.copy(), context).facts.fitted
+
+    assert (fitted_on(exact).kept, fitted_on(exact).error) == ({}, 0.0)
+    for inputs in ((rounded,), (exact, rounded), (rounded, exact)):
+        found = fitted_on(*inputs)
+        assert found.kept and found.error <= 1e-4 < found.error_before and found.inputs == len(inputs)
+
+
+def test_without_inputs_errors_are_those_on_the_kinds_on_which_results_are_always_verified():
+    graph = typed("g (float[64] x) => (float[64] y) { a = Exp(x)  y = Sub(a, x) }")
+    with Verifier(graph) as verifier:
+        several = verifier.run_inputs.several(graph)
+    assert RunRecorder().output_error(graph, "float16").inputs == len(several) == USUAL
+    assert len({inputs["x"].tobytes() for inputs in several}) == USUAL
+    with Verifier(graph, several[0]) as verifier:
+        assert len(verifier.run_inputs.several(graph)) == 1, "the user's, and no others"
 
 
 # ---- kernels of a runtime --------------------------------------------------------------

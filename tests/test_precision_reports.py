@@ -30,7 +30,7 @@ def simplified(report: Report) -> Graph:
 
 
 def converted(graph: Graph, report: Report, worker, strategy: str, **options: object) -> tuple[Graph, PrecisionFacts]:
-    recorder = RunRecorder(worker, lambda _: report.inputs)
+    recorder = RunRecorder(worker, lambda _: [report.inputs])
     return graph, run_pass(precision_strategy(strategy, options), graph, PassContext(CPU, recorder)).facts
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import Graph
+from workbench.precision.recorded import OutputError
 
 MAX_TRIALS = 60  # of the graph; what is kept then holds, and may be more than is needed
 
@@ -21,20 +22,22 @@ MAX_TRIALS = 60  # of the graph; what is kept then holds, and may be more than i
 class Fitted:
     """kept: operators that stay in float32, those first that lose most, each with what it loses by itself.
 
-    error: the largest relative error of an output with them; error_before: without them. runs: of the whole graph.
-    needed: whether each of them is needed: without any one of them the error is too large.
+    error: the largest relative error of an output with them; error_before: without them. inputs: on how many inputs.
+    runs: the sets that were tried. needed: whether each of them is needed: without any one of them the error is too
+    large.
     """
 
     kept: Mapping[str, float]
     error: float
     error_before: float
+    inputs: int
     runs: int
     needed: bool
 
 
 def fit(
     convert: Callable[[Collection[str]], Graph],
-    error_of: Callable[[Graph], float],
+    error: OutputError,
     errors_alone: Callable[[], Mapping[str, float]],
     narrow: Collection[str],
     max_error: float,
@@ -44,15 +47,16 @@ def fit(
     convert: the graph with these operators in float32 and the others as the strategy chooses. narrow: those that it
     runs in the narrower type without any kept. errors_alone: by node; asked only if needed.
     """
-    trials = _Trials(lambda kept: error_of(convert(kept)), max_error)
-    before = trials.error([])
+    before = error.of(convert([]), math.inf)
     if before <= max_error:
-        return Fitted({}, before, before, trials.runs, True)
+        return Fitted({}, before, before, error.inputs, 1, True)
+    trials = _Trials(lambda kept: error.of(convert(kept), max_error), max_error)
     alone = errors_alone()
     order = sorted(narrow, key=lambda name: -_loss(alone.get(name, 0.0)))
     enough = _fewest(trials, order)
     kept, needed = _without_unneeded(trials, order[:enough])
-    return Fitted({name: alone.get(name, 0.0) for name in kept}, trials.error(kept), before, trials.runs, needed)
+    losses = {name: alone.get(name, 0.0) for name in kept}
+    return Fitted(losses, error.of(convert(kept), math.inf), before, error.inputs, trials.runs + 1, needed)
 
 
 class _Trials:

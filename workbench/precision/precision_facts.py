@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from workbench.errors import counted
+
 if TYPE_CHECKING:
     from workbench.layout.layout_facts import OperatorTime
     from workbench.metrics.transpose_cost import Counts
@@ -87,7 +89,8 @@ class PrecisionFacts:
             kept = f"; {number:,} operator{'' if number == 1 else 's'} more in float32 for that" if number else ""
             if number and self.fitted.needed:
                 kept += ", which cannot be left out" if number == 1 else ", none of which can be left out"
-            text += f"; outputs are off by {self.fitted.error:.1e} at most{kept}"
+            on = counted(self.fitted.inputs, "input")
+            text += f"; outputs are off by {self.fitted.error:.1e} at most on {on}{kept}"
         if self.unmatched:
             patterns = " or ".join(f"'{pattern}'" for pattern in self.unmatched)
             text += f"; no node here is named {patterns}, so that keeps none in float32"

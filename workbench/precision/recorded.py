@@ -21,6 +21,18 @@ class Magnitudes:
     smallest: float | None
 
 
+@dataclass(frozen=True)
+class OutputError:
+    """Asks for the largest relative error of an output of another form of a graph.
+
+    of: called with the form, and with a limit beyond which no further run is made. The error is infinite if an output
+    differs in shape or type, or is not finite elsewhere. inputs: on how many inputs it is run.
+    """
+
+    of: Callable[[Graph, float], float]
+    inputs: int
+
+
 class ValueRecorder:
     """Runs graphs on the inputs of the run; found in a PassContext. Each raises NotRecordedError if one does not
     run."""
@@ -33,7 +45,7 @@ class ValueRecorder:
         """By node, the relative error of its results if it alone ran in the type; NaN if one arises."""
         raise NotImplementedError
 
-    def output_error(self, graph: Graph, narrow: str) -> Callable[[Graph], float]:
-        """A function of another form of the graph: the largest relative error of an output, if each result of an
-        operator in the type is rounded; infinite if an output differs in shape or type, or is not finite elsewhere."""
+    def output_error(self, graph: Graph, narrow: str) -> OutputError:
+        """The error of another form of the graph if each result of an operator in the type is rounded, or if the
+        runtime computes it as it does; the larger one."""
         raise NotImplementedError

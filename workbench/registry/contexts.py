@@ -35,7 +35,7 @@ def pass_context(
     is run to record its values, and a quantizer is calibrated; seeded ones if None.
     """
     timer = DeviceOperatorTimer(worker, on_progress)
-    recorder = RunRecorder(worker, None if run_inputs is None else run_inputs.of, on_progress)
+    recorder = RunRecorder(worker, None if run_inputs is None else run_inputs.several, on_progress)
     tools = ProcessToolRunner(on_progress, run_inputs)
     return PassContext(load_profile(target), timer, recorder, tools, InstalledKernels(), mode=mode, limits=limits)
 

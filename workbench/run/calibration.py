@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,14 @@ from workbench.run.inputs import Tensors, read_input_files, seed_inputs, write_i
 
 @dataclass(frozen=True)
 class RunInputs:
-    """The inputs of a run. of: a graph's; None: seeded ones. are_seeded: whether `of` gives seeded ones too."""
+    """The inputs of a run. of: a graph's; None: seeded ones. are_seeded: whether `of` gives seeded ones too.
+
+    several: a graph's inputs of several runs, the first those of `of`.
+    """
 
     of: Callable[[Graph], Tensors] | None = None
     are_seeded: bool = True
+    several: Callable[[Graph], Sequence[Tensors]] | None = None
 
 
 def write_calibration(graph: Graph, path: str, run: RunInputs, folder: Path) -> str:

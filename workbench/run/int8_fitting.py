@@ -42,7 +42,7 @@ def fit_int8(
         def errors_alone() -> dict[str, float]:
             return {e.node: e.alone for e in effects_of(graph, excluding(()), INT8_TYPE, tensors, asked, report)}
 
-        recorder = RunRecorder(asked, lambda _: tensors, on_progress)
+        recorder = RunRecorder(asked, lambda _: [tensors], on_progress)
         return fit(
             lambda kept: quantized_graph(graph, excluding(kept)),
             recorder.error_as_written(graph),

@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from workbench.ir import Graph
 from workbench.opsets.written import NEWEST
 from workbench.precision.element_types import NARROW_TYPES
 from workbench.precision.fitting import MAX_TRIALS
-from workbench.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
+from workbench.precision.recorded import Magnitudes, NotRecordedError, OutputError, ValueRecorder
 from workbench.precision.rounding_everywhere import rounded_everywhere
 from workbench.run.compare import compare
 
@@ -32,20 +33,23 @@ if TYPE_CHECKING:
     from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.worker.client import Worker
 
+RUN_AS_WRITTEN = ("float16",)  # types in which ONNX Runtime runs operators on a CPU, some of them in float32
 _PREFIX = "workbench_magnitude"
 
 
 class RunRecorder(ValueRecorder):
     """Runs graphs in ONNX Runtime, without optimizations.
 
-    worker: the process that runs it; a new one if None. inputs_of: the inputs of a graph; seeded ones if None.
+    worker: the process that runs it; a new one if None.
+    inputs_of: the inputs of a graph, of one run or several, of which errors are the largest. None: seeded ones, of the
+               kinds on which results are always verified.
     on_progress: called before each trial of an error; may raise to stop.
     """
 
     def __init__(
         self,
         worker: Worker | None = None,
-        inputs_of: Callable[[Graph], Tensors] | None = None,
+        inputs_of: Callable[[Graph], Sequence[Tensors]] | None = None,
         on_progress: ProgressCallback | None = None,
     ) -> None:
         self._worker, self._inputs_of, self._on_progress = worker, inputs_of, on_progress
@@ -54,7 +58,7 @@ class RunRecorder(ValueRecorder):
         with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
             file = _exported(graph, folder)
             measured = add_magnitudes(file, values)
-            tensors = worker.outputs(file, inputs).tensors
+            tensors = worker.outputs(file, inputs[0]).tensors
         pairs = ((tensors[f"{_PREFIX}_{i}_largest"], tensors[f"{_PREFIX}_{i}_smallest"]) for i in range(len(measured)))
         return {value: _magnitudes(*pair) for value, pair in zip(measured, pairs, strict=True)}
 
@@ -62,41 +66,61 @@ class RunRecorder(ValueRecorder):
         from workbench.run.precision_effects import precision_effects
 
         with self._running(graph) as (worker, inputs):
-            return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs, worker=worker)}
+            return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs[0], worker=worker)}
 
-    def output_error(self, graph: Graph, narrow: str) -> Callable[[Graph], float]:
-        error = self.error_as_written(graph)
-        return lambda other: error(rounded_everywhere(other, NARROW_TYPES[narrow]))
+    def output_error(self, graph: Graph, narrow: str) -> OutputError:
+        rounded = partial(rounded_everywhere, narrow=NARROW_TYPES[narrow])
+        return self._error(graph, [rounded, _as_written] if narrow in RUN_AS_WRITTEN else [rounded])
 
-    def error_as_written(self, graph: Graph) -> Callable[[Graph], float]:
+    def error_as_written(self, graph: Graph) -> OutputError:
         """The same, without roundings that the other form does not have itself."""
-        expected, numbers = self._outputs(graph), itertools.count(1)
+        return self._error(graph, [_as_written])
 
-        def error(other: Graph) -> float:
+    def _error(self, graph: Graph, forms: Sequence[Callable[[Graph], Graph]]) -> OutputError:
+        """forms: what is run of another form of the graph; the error is the largest of them."""
+        with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
+            file = _exported(graph, folder)
+            expected = [worker.outputs(file, tensors, anew=True).tensors for tensors in inputs]
+        runs, numbers = list(itertools.product(range(len(forms)), range(len(inputs)))), itertools.count(1)
+
+        def error(other: Graph, limit: float = math.inf) -> float:
             number = next(numbers)
             if self._on_progress is not None:
                 text = f"run {number} of at most {MAX_TRIALS}, with other operators in float32"
                 self._on_progress(text, min(number / MAX_TRIALS, 1.0))
-            found = compare(expected, self._outputs(other))
-            comparable = all(output.max_rel is not None for output in found.outputs)
-            return (found.max_rel_error or 0.0) if comparable else math.inf
+            files: dict[int, Path] = {}
+            largest = 0.0
+            with self._running(other) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
+                for run in list(runs):
+                    form, place = run
+                    if form not in files:
+                        (Path(folder) / str(form)).mkdir()
+                        files[form] = _exported(forms[form](other), f"{folder}/{form}")
+                    found = worker.outputs(files[form], inputs[place], anew=True).tensors
+                    largest = max(largest, _relative_error(expected[place], found))
+                    if largest > limit:
+                        runs.remove(run)
+                        runs.insert(0, run)  # where the next one is refuted soonest
+                        break
+            return largest
 
-        return error
-
-    def _outputs(self, graph: Graph) -> Tensors:
-        with self._running(graph) as (worker, inputs), tempfile.TemporaryDirectory(dir=worker.folder) as folder:
-            return worker.outputs(_exported(graph, folder), inputs, anew=True).tensors
+        return OutputError(error, len(inputs))
 
     @contextmanager
-    def _running(self, graph: Graph) -> Iterator[tuple[Worker, Tensors]]:
+    def _running(self, graph: Graph) -> Iterator[tuple[Worker, Sequence[Tensors]]]:
         """The process that runs a graph, and its inputs. A UserError in the block becomes a NotRecordedError."""
-        from workbench.run.inputs import seed_inputs  # other passes need neither of these
+        from workbench.run.input_kinds import INPUT_KINDS, USUAL  # other passes need none of these
+        from workbench.run.inputs import seed_inputs
         from workbench.run.worker.client import Worker
         from workbench.run.worker.process import CancelledError
 
+        def seeded(graph: Graph) -> list[Tensors]:
+            kinds = itertools.islice(INPUT_KINDS.values(), USUAL)
+            return [seed_inputs(graph, seed=number, floats=floats) for number, floats in enumerate(kinds)]
+
         worker = self._worker or Worker()
         try:
-            yield worker, (self._inputs_of or seed_inputs)(graph)
+            yield worker, (self._inputs_of or seeded)(graph)
         except CancelledError:
             raise
         except UserError as error:
@@ -104,6 +128,17 @@ class RunRecorder(ValueRecorder):
         finally:
             if self._worker is None:
                 worker.close()
+
+
+def _as_written(graph: Graph) -> Graph:
+    return graph
+
+
+def _relative_error(expected: Tensors, found: Tensors) -> float:
+    """Of all outputs; infinite where one differs in shape or type, or is not finite elsewhere."""
+    compared = compare(expected, found)
+    comparable = all(output.max_rel is not None for output in compared.outputs)
+    return (compared.max_rel_error or 0.0) if comparable else math.inf
 
 
 def _exported(graph: Graph, folder: str) -> Path:

@@ -144,6 +144,13 @@ class Original:
         """The first run's inputs for a graph that came of the original: see `Verifier.inputs_of`."""
         return fed_inputs(self.first.inputs, self.graph, graph)
 
+    def several_inputs_of(self, graph: Graph) -> list[Tensors]:
+        """The user's inputs, or the seeded ones on which a comparison is always made, as in `inputs_of`."""
+        first = self.first
+        seeded = () if self._user_inputs else itertools.islice(self._further_inputs(first), USUAL - 1)
+        further = [*self._user_inputs[1:], *seeded]
+        return [fed_inputs(inputs, self.graph, graph) for inputs in (first.inputs, *further)]
+
     @cached_property
     def is_random(self) -> bool:
         """Whether the original draws random numbers. Both sides then get the same seed."""

@@ -70,7 +70,10 @@ class Verifier:
         self.worker = worker or Worker()  # in which compared models run
         users = [] if inputs is None else [inputs] if isinstance(inputs, Mapping) else list(inputs)
         self._original = Original(original, self.worker, [dict(one) for one in users], seed, given, runs, patient)
-        self._seed, self.run_inputs = seed, RunInputs(self._original.inputs_of, inputs is None)
+        self._seed, self.run_inputs = (
+            seed,
+            RunInputs(self._original.inputs_of, inputs is None, self._original.several_inputs_of),
+        )
 
     def __enter__(self) -> Verifier:
         return self

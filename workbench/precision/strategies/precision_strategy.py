@@ -205,14 +205,14 @@ class PrecisionStrategy(Pass):
                 trial.apply(rewrite.edit)
             return trial
 
-        error_of = recorder.output_error(choices.graph, self.type)
+        error = recorder.output_error(choices.graph, self.type)
         narrow = [name for name in _on(chosen, LAST_SIDE) if choices.calls[name].dtype == WIDE]
-        if not narrow and (error := error_of(choices.graph)) > self.max_error:
+        if not narrow and (now := error.of(choices.graph, math.inf)) > self.max_error:
             raise UserError(
                 f"no operator of '{choices.graph.name}' runs in float32 and may run in {self.type}, and outputs are "
-                f"off by {error:.1e} as they are; bring it back with precision_undo first, or allow more"
+                f"off by {now:.1e} as they are; bring it back with precision_undo first, or allow more"
             )
-        return fit(convert, error_of, lambda: recorder.errors_alone(choices.graph, self.type), narrow, self.max_error)
+        return fit(convert, error, lambda: recorder.errors_alone(choices.graph, self.type), narrow, self.max_error)
 
     def _reasons(self, graph: Graph, fitted: Fitted) -> dict[str, str]:
         """Why each of the operators that were fitted stays in float32."""
