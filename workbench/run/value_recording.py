@@ -65,8 +65,13 @@ class RunRecorder(ValueRecorder):
     def errors_alone(self, graph: Graph, narrow: str) -> Mapping[str, float]:
         from workbench.run.precision_effects import precision_effects
 
+        largest: dict[str, float] = {}
         with self._running(graph) as (worker, inputs):
-            return {e.node: e.alone for e in precision_effects(graph, narrow, inputs=inputs[0], worker=worker)}
+            for tensors in inputs:
+                for effect in precision_effects(graph, narrow, inputs=tensors, worker=worker):
+                    before = largest.get(effect.node, 0.0)
+                    largest[effect.node] = before if before > effect.alone or math.isnan(before) else effect.alone
+        return largest
 
     def output_error(self, graph: Graph, narrow: str) -> OutputError:
         rounded = partial(rounded_everywhere, narrow=NARROW_TYPES[narrow])
