@@ -14,7 +14,7 @@ from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from tests.running import typed
 from workbench.layout.profile import load_profile, machine_target
 from workbench.pipeline.running import start
-from workbench.ui.state.extracting import bounds_of, put_part_back
+from workbench.ui.state.extracting import EXTRACT_FROM, bounds_of, put_part_back
 from workbench.view.ids import GROUP_ID
 from workbench.view.scene import View
 from workbench.view.timeline import timeline_of
@@ -88,6 +88,17 @@ def test_what_is_missing_is_said_and_taken_by_a_click():
 def test_a_name_that_is_not_there_is_a_sentence():
     (error,) = cut(fine(page_of(opened_sample(SAMPLE)).run()), [], ["r1500"]).error
     assert error.value.startswith("the model has no value 'r1500'")
+
+
+@pytest.mark.parametrize(("box", "ends"), [("n25", ["r25"]), ("made_by_a_pass", [])])
+def test_what_was_selected_on_optimize_is_the_part(box, ends):
+    at = page_of(opened_sample(SAMPLE))
+    at.session_state[EXTRACT_FROM] = box
+    fine(at.run())
+    assert at.multiselect(key=f"part_ends_{at.session_state['opened'].number}").value == ends
+    assert at.button(key="cut_out").disabled == (not ends)
+    assert ("is not in the model as it was opened" in " ".join(info.value for info in at.info)) == (not ends)
+    assert EXTRACT_FROM not in at.session_state, "only once"
 
 
 @pytest.mark.slow

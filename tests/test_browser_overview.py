@@ -174,3 +174,15 @@ def test_the_palette_leads_to_passes_nodes_actions_and_pages(tab, app):
     assert tab.get_by_role("dialog", name="Command palette").is_hidden()
     choose("page memory")
     tab.wait_for_url("**/memory*")
+
+
+@pytest.mark.slow
+def test_what_is_selected_is_cut_out_with_two_clicks(tab, app):
+    view = optimized(tab, app, NARROW, passes="sum_to_add", step="0", verify="off")
+    view.goto_node("n25")
+    tab.get_by_role("button", name="Extract", exact=True).click()
+    tab.wait_for_url("**/extract*")
+    settle(tab)
+    tab.get_by_role("button", name="Cut it out").click()
+    tab.get_by_text("1 node of 176").wait_for()
+    GraphView(tab).wait("hook => hook.state().selected === 'n25'")

@@ -42,7 +42,7 @@ def _part(script: Callable[[], None], title: str, url_path: str) -> Page:
 
 def _optimize_with_parts() -> None:
     of_goals = {HARDWARE_GOAL: (_layouts, "Compare all layouts"), FLOAT16_GOAL: (_precision, "Where accuracy is lost")}
-    optimize_page(Parts(_tune, of_goals, (_extract, _workshop)))
+    optimize_page(Parts(_tune, of_goals, _extract, (_workshop,)))
 
 
 _optimize = st.Page(_optimize_with_parts, title="2 Optimize", url_path="optimize")

@@ -10,11 +10,19 @@ import streamlit as st
 
 from workbench.errors import UserError, counted
 from workbench.reduction.extract import OtherSourcesError
-from workbench.ui.state.extracting import Extracted, PutBack, bounds_of, extract_part, open_part, put_part_back
+from workbench.ui.state.extracting import (
+    EXTRACT_FROM,
+    Extracted,
+    PutBack,
+    bounds_of,
+    extract_part,
+    open_part,
+    put_part_back,
+)
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.markdown import markdown_escaped
 from workbench.ui.state.session import Opened, open_model, worker
-from workbench.ui.state.shown_view import seen_in
+from workbench.ui.state.shown_view import Shown, seen_in
 from workbench.ui.state.work import Job, forget_cancel
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.graph_view import graph_view, selection
@@ -36,12 +44,13 @@ def extract_page(optimize: Any) -> None:
     left, right = st.columns([1, 2], gap="medium")
     view = f"extract_{opened.number}"
     shown = shown_graph(opened, MAIN, opened.graph, opened.profile)
+    asked = _begin_with(opened, shown)
     with right:
         graph_view(view, shown, 560, follow=selection)
     with left:
         if opened.part_of is not None:
             _whole_part(opened)
-        selected = seen_in(view).id
+        selected = asked or seen_in(view).id
         begins, ends = bounds_of(opened.graph, shown.view.root, selected)
         _choose(opened, selected, begins, ends)
         try:
@@ -57,6 +66,21 @@ def extract_page(optimize: Any) -> None:
             show_error(error)
         if opened.extracted is not None:
             _extracted(opened, opened.extracted, optimize)
+
+
+def _begin_with(opened: Opened, shown: Shown) -> str:
+    """Show the box that was selected on Optimize, and take it as the part; its id, or "" if there was none."""
+    asked: str = st.session_state.pop(EXTRACT_FROM, "")
+    if not asked:
+        return ""
+    begins, ends = bounds_of(opened.graph, shown.view.root, asked)
+    if not ends:
+        text = "What you selected is not in the model as it was opened, of which a part is cut out: select a box here."
+        st.info(text, icon=":material/info:")
+        return ""
+    shown.reveal({"id": asked})
+    _add_values(_keys(opened), (begins, ends), replaces=True)
+    return asked
 
 
 def _choose(opened: Opened, selected: str, begins: list[str], ends: list[str]) -> None:

@@ -12,6 +12,7 @@ from workbench.rewrite import History
 from workbench.ui.state.address import node_in_address, write_seen
 from workbench.ui.state.checking import OFF, Checking
 from workbench.ui.state.commands import command_of
+from workbench.ui.state.extracting import EXTRACT_FROM
 from workbench.ui.state.graph_views import shown_history, shown_whole
 from workbench.ui.state.histories import checking_of
 from workbench.ui.state.markdown import markdown_escaped
@@ -19,10 +20,10 @@ from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.shown_view import seen_in
 from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import forget_cancel, was_cancelled
-from workbench.ui.widgets.controls import Parts, chosen_verification, controls, write_settings
+from workbench.ui.widgets.controls import NO_PARTS, Parts, chosen_verification, controls, write_settings
 from workbench.ui.widgets.digest_panel import digest_panel
 from workbench.ui.widgets.gain_card import gain_card
-from workbench.ui.widgets.graph_view import Switches, graph_view, moment
+from workbench.ui.widgets.graph_view import PageActions, graph_view, moment
 from workbench.ui.widgets.linked_pipeline import PIPELINE, history_with_progress
 from workbench.ui.widgets.panes import (
     GRAPH,
@@ -61,13 +62,13 @@ _LINE_LENGTH, _NEXT_LINE = 170, 19  # of a note beside the sidebar on a screen o
 _STEP_CHOICE_HEIGHT = 8  # pixels, in views that do not choose the step themselves
 
 
-def optimize_page(parts: Parts | None = None) -> None:
-    """Draw the page. parts: further pages to which the sidebar leads."""
+def optimize_page(parts: Parts = NO_PARTS) -> None:
+    """Draw the page. parts: further pages to which it leads."""
     opened = opened_here()
     if opened is None:
         return
     changes = st.sidebar.container()
-    spec = replace(controls(parts or Parts()), left_out=opened.left_out)
+    spec = replace(controls(parts), left_out=opened.left_out)
     how = chosen_verification()
     header(opened)
     history = _history(opened, spec)
@@ -85,7 +86,7 @@ def optimize_page(parts: Parts | None = None) -> None:
     with changes:
         digest_panel(opened, history, opened.spec.profile)
         _progress(opened, is_watched(opened, history, checking))
-    _views(opened, history, opened.spec, used_height)
+    _views(opened, history, opened.spec, used_height, _actions(parts))
     moment_shown = None if is_whole() else chosen_moment(opened, history)
     write_seen(moment_shown, node_in_address() if seen.moment is None else seen.id)
     write_settings(opened, spec)
@@ -102,8 +103,12 @@ def _commands(opened: Opened, history: History, spec: Spec, how: str) -> None:
         report_button(opened, history, spec)
 
 
-def _switches() -> Switches:
-    return Switches(switches(), switch_over)
+def _actions(parts: Parts) -> PageActions:
+    def extract(id_: str) -> None:
+        st.session_state[EXTRACT_FROM] = id_
+        st.switch_page(parts.extract)
+
+    return PageActions(switches(), switch_over, {} if parts.extract is None else {"Extract": extract})
 
 
 def _view_key(opened: Opened) -> str:
@@ -157,13 +162,13 @@ def _progress(opened: Opened, comparing: Checking | None) -> None:
             watch(opened, comparing)
 
 
-def _views(opened: Opened, history: History, spec: Spec, used_height: int) -> None:
+def _views(opened: Opened, history: History, spec: Spec, used_height: int, actions: PageActions) -> None:
     """Draw one view of the chosen step. used_height: pixels above it."""
     height = max(_GRAPH_HEIGHT - used_height, _MIN_HEIGHT)
     if is_whole():
         whole = shown_whole(opened, history, spec)
         ask_chosen_query(whole)
-        graph_view(f"whole_{opened.number}", whole, height, switches=_switches())
+        graph_view(f"whole_{opened.number}", whole, height, actions=actions)
         return
     row = st.container(horizontal=True, vertical_alignment="center")
     index = st.session_state[STEP]
@@ -186,7 +191,7 @@ def _views(opened: Opened, history: History, spec: Spec, used_height: int) -> No
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)
         show_places(opened, history, shown)
-        graph_view(_view_key(opened), shown, height, follow=moment, replaced_by=VIEW, switches=_switches())
+        graph_view(_view_key(opened), shown, height, follow=moment, replaced_by=VIEW, actions=actions)
         return
     height -= _STEP_CHOICE_HEIGHT
     with row:

@@ -21,6 +21,7 @@ from workbench.verification.verifier import Verifier
 from workbench.view.groups import Group
 from workbench.view.ids import GROUP_ID, INPUT_ID, OUTPUT_ID
 
+EXTRACT_FROM = "extract_from"  # key in the session: the id of the box with which Extract is to begin
 _PART, _INPUTS, _WHOLE = "part.onnx", "part.inputs.npz", "whole.onnx"
 
 

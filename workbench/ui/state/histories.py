@@ -16,7 +16,9 @@ from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.run_limits import limits_of
 from workbench.registry.contexts import pass_context
 from workbench.registry.pass_choice import FIX
-from workbench.rewrite import History, LeftOut, Pass
+from workbench.rewrite import History, LeftOut, Pass, PassContext
+from workbench.rewrite.core.limits import RuleLimits
+from workbench.run.profiling.progress import ProgressCallback
 from workbench.run.worker.process import CancelledError
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.gains import is_measured_now
@@ -45,15 +47,7 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
             )
             on_progress = _with_share(report, index / len(planned))
             leave_out = pipeline.left_out_of(planned[index], spec.left_out)
-            verifier = opened.verifier
-            context = pass_context(
-                spec.target,
-                verifier.worker,
-                on_progress,
-                mode=spec.mode,
-                run_inputs=verifier.run_inputs,
-                limits=history.limits,
-            )
+            context = _context(opened, spec, history.limits, on_progress)
             pipeline.extend(history, pass_, context, on_rewrite, leave_out=leave_out, label=label)
     except (Stopped, CancelledError):
         done = len(history) - 1
@@ -76,18 +70,20 @@ def history_beside(opened: Opened, spec: Spec, title: str, report: Report, other
 
 
 def _run_beside(opened: Opened, spec: Spec, title: str, report: Report, other: OtherModel | None) -> History:
-    verifier, graph = opened.verifier, opened.graph if other is None else other.graph
+    graph = opened.graph if other is None else other.graph
     limits = limits_of(graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
-    context = pass_context(
-        spec.target,
-        verifier.worker,
-        lambda text, _: report(text, None),
-        mode=spec.mode,
-        run_inputs=verifier.run_inputs if other is None else None,
-        limits=limits,
-    )
+    context = _context(opened, spec, limits, lambda text, _: report(text, None), has_its_inputs=other is None)
     on_progress = lambda at: report(f"{title}: {at.text}. {at.about}", at.share)  # noqa: E731
     return pipeline.run_pipeline(graph, spec.pipeline, context, on_progress=on_progress, left_out=spec.left_out)
+
+
+def _context(
+    opened: Opened, spec: Spec, limits: RuleLimits, on_progress: ProgressCallback, has_its_inputs: bool = True
+) -> PassContext:
+    """The context of passes. has_its_inputs: whether the graph runs on the inputs of the open model."""
+    verifier = opened.verifier
+    inputs = verifier.run_inputs if has_its_inputs else None
+    return pass_context(spec.target, verifier.worker, on_progress, mode=spec.mode, run_inputs=inputs, limits=limits)
 
 
 def checking_of(opened: Opened, history: History, shown: int, how: str) -> Checking | None:

@@ -65,11 +65,18 @@ _SETTINGS = (PASS_ORDER, CHOSEN_PRESET, "strategy", "mode", "target", _GROW, _KE
 
 @dataclass(frozen=True)
 class Parts:
-    """The pages to which the controls lead. of_goals: by goal, with what the link says there. others: the rest."""
+    """The pages to which Optimize leads.
+
+    of_goals: by goal, with what the link says there. extract: also from what is selected. others: the rest.
+    """
 
     fastest: Any = None
     of_goals: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    extract: Any = None
     others: Sequence[Any] = ()
+
+
+NO_PARTS = Parts()
 
 
 def controls(parts: Parts) -> Spec:
@@ -104,7 +111,7 @@ def controls(parts: Parts) -> Spec:
             page, label = parts.of_goals[goal]
             of_goal.page_link(page, label=label)
         with st.container(horizontal=True, key="part_links"):
-            for page in (*others, *parts.others):
+            for page in filter(None, (*others, parts.extract, *parts.others)):
                 st.page_link(page)
     return _chosen_spec()
 

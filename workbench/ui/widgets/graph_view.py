@@ -11,8 +11,8 @@ import functools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +40,20 @@ _EVENTS = (  # requests of the browser, each a method of `Shown`
 
 
 Follow = Callable[[Seen], Hashable]
-_SWITCH = "switch"  # the browser's request to switch a pass, which the page handles
+_SWITCH, _ACT = "switch", "act"  # requests of the browser that the page handles
 
 
 @dataclass(frozen=True)
-class Switches:
-    """What the command palette can switch on the page.
+class PageActions:
+    """What a view can ask of its page.
 
-    rows: of each its key, its title, and whether it is on. switch: turns the one with that key on or off.
+    switches: passes that the command palette offers: key, title, whether it is on. switch: turns one on or off.
+    of_selection: what the inspector offers to do with the selected box, by label; called with its id.
     """
 
-    rows: Sequence[tuple[str, str, bool]] = ()
+    switches: Sequence[tuple[str, str, bool]] = ()
     switch: Callable[[str], None] = lambda _: None
+    of_selection: Mapping[str, Callable[[str], None]] = field(default_factory=dict)
 
 
 def selection(seen: Seen) -> Hashable:
@@ -72,7 +74,7 @@ def graph_view(
     follow: Follow | None = None,
     replaced_by: str = "",
     with_computed: bool = False,
-    switches: Switches | None = None,
+    actions: PageActions | None = None,
 ) -> None:
     """Draw the view.
 
@@ -80,9 +82,8 @@ def graph_view(
     follow: a function of what is on screen; the page is drawn again when its value changes. None: never.
     replaced_by: the key of a control that draws something else in its place; what is on screen is reported before.
     with_computed: whether the graph is coloured by the numbers that the page computed (`Shown.show_numbers`).
-    switches: of passes on the page, which the palette offers.
     """
-    mounted, switches, is_switched = _component(), switches or Switches(), f"{key}_switched"
+    mounted, actions, asked = _component(), actions or PageActions(), f"{key}_asked"
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
         shown.reveal({"id": node_in_address()})
@@ -97,29 +98,44 @@ def graph_view(
 
         return act
 
-    def on_switch() -> None:
-        request = st.session_state[key].get(_SWITCH)
-        if request:
-            switches.switch(str(request["key"]))
-            st.session_state[is_switched] = True
+    def on_page_event(event: str) -> Callable[[], None]:
+        def note() -> None:
+            request = st.session_state[key].get(event)
+            if request:
+                st.session_state[asked] = event, request
+
+        return note
 
     callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": on_event(event) for event in _EVENTS}
     data = shown.data(seen, growing(height), with_computed)
     mounted(
         key=key,
-        data={**data, "replaced_by": replaced_by, "switches": switches.rows},
+        data={
+            **data,
+            "replaced_by": replaced_by,
+            "switches": actions.switches,
+            "actions": list(actions.of_selection),
+        },
         on_seen_change=lambda: None,
         **callbacks,
-        **{f"on_{_SWITCH}_change": on_switch},
+        **{f"on_{event}_change": on_page_event(event) for event in (_SWITCH, _ACT)},
     )
-    if st.session_state.pop(is_switched, False):
-        st.rerun()
+    _answer(actions, *st.session_state.pop(asked, ("", {})))
     if follow is None:
         return
     followed = f"{key}_followed"
     if st.session_state.setdefault(followed, follow(seen)) != follow(seen):
         st.session_state[followed] = follow(seen)
         st.rerun()
+
+
+def _answer(actions: PageActions, event: str, request: Mapping[str, Any]) -> None:
+    """Do what the browser asked of the page, which is drawn again, or left."""
+    if event == _SWITCH:
+        actions.switch(str(request["key"]))
+        st.rerun()
+    if event == _ACT and request["label"] in actions.of_selection:
+        actions.of_selection[request["label"]](str(request["id"]))
 
 
 def _component() -> Any:

@@ -55,6 +55,7 @@ function streamlit(mounted) {
     setOpen: (id, open, all) => trigger("set_open", { id, open, all }),
     find: (query) => trigger("find", { query }),
     numbers: (file, text) => trigger("numbers", { file, text }),
+    act: (label, id) => trigger("act", { label, id }),
     switchPass: (key) => trigger("switch", { key }),
     providers: () => trigger("providers", { asked: Date.now() }),
     stepInto: (rewrite) => trigger("step_into", { rewrite }),

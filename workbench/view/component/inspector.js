@@ -48,9 +48,17 @@ export class Inspector {
   #show(known) {
     this.title.textContent = known.title ?? known.id;
     const about = known.about ? [make("p", { text: known.about, dir: "auto" })] : [];
-    this.body.replaceChildren(...about, ...(known.sections ?? []).map((section) => this.#section(section)));
+    this.body.replaceChildren(...about, ...this.#actions(known.id), ...(known.sections ?? []).map((section) => this.#section(section)));
     this.body.scrollTop = 0;
     performance.mark("graph-workbench:inspector");
+  }
+
+  /** What the page can do with the box. @param {string} id */
+  #actions(id) {
+    const { actions } = this.view.data;
+    if (!actions?.length) return [];
+    return [make("div", { class: "gw-actions" }, ...actions.map((label) =>
+      makeButton(label, `${label} this box`, () => this.view.outside.act?.(label, id))))];
   }
 
   /** @param {Section} section */

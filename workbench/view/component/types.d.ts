@@ -114,6 +114,8 @@ export interface ViewData {
   form?: "pair" | "still" | "";
   /** Passes that the page can switch: key, title, whether it is on. */
   switches?: [string, string, boolean][];
+  /** What the page can do with the selected box, by label. */
+  actions?: string[];
   scene?: string; scene_id?: string;
   at?: { step: number; rewrite: number | null; panes?: number; n: number } | null; // panes: 0 keeps their number
   show?: { id: string; frame?: string[]; n: number } | null; // frame: ids of boxes that are kept in sight, [] for all
@@ -154,6 +156,7 @@ export interface Outside {
   /** A file of the user's own numbers; a report has none. */
   numbers?(file: string, text: string): void;
   /** Asks where ONNX Runtime runs the nodes; a report cannot. */
+  act?(label: string, id: string): void;
   switchPass?(key: string): void;
   providers?(): void;
   /** The query in the page's address, and how its hits are shown. */
