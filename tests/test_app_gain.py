@@ -9,8 +9,9 @@ import pytest
 
 from tests.pages import LIMIT_S, compared, drawn, fine, history, optimize, page
 from workbench.errors import UserError
-from workbench.explanations.gain import ms_text
+from workbench.explanations.gain import AFTER, BEFORE, ms_text
 from workbench.ir import DataType
+from workbench.run.records.store import find_runs, model_hash
 from workbench.ui.state import checking, gains, session
 from workbench.ui.state.goals import GOALS
 from workbench.ui.state.work import Job
@@ -153,6 +154,9 @@ def test_a_small_model_is_measured_automatically_once(monkeypatch):
     assert gains.measured_gain(opened) is not None
     fine(at.run())
     assert opened.measured is first and gains.JOB not in opened.jobs.by_key
+    kept = find_runs(model_hash=model_hash(opened.graph))
+    newest = [run for run in kept if run.measurement == kept[0].measurement]
+    assert {run.label: bool(run.pipeline) for run in newest} == {BEFORE: False, AFTER: True}, "it stands among the runs"
 
 
 def test_a_large_model_and_a_shared_app_wait_to_be_asked(monkeypatch):

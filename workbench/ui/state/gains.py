@@ -15,7 +15,8 @@ from workbench.rewrite import History
 from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
 from workbench.run.measurement.variants import Variant
 from workbench.ui.server.origin_guard import listens_beyond_this_machine
-from workbench.ui.state.record_runs import measure_here
+from workbench.ui.state.commands import command_of
+from workbench.ui.state.record_runs import keep_measured, measure_here
 from workbench.ui.state.session import MeasuredHere, Opened, OtherModel, worker
 from workbench.ui.state.work import Job, Report, was_cancelled
 
@@ -76,11 +77,13 @@ def is_measured_automatically(opened: Opened, history: History) -> bool:
 
 
 def measure_gain(opened: Opened, history: History) -> None:
-    """Measure the original and the result in the background."""
+    """Measure the original and the result in the background, and keep that among the runs."""
     spec, graphs = opened.spec, {BEFORE: history.initial, AFTER: history.graph}
+    pipelines = {BEFORE: "", AFTER: "" if spec is None else command_of(opened, spec)}
 
-    def take(measurement: Measurement) -> None:
+    def take(measurement: Measurement) -> str:
         opened.take_measurement(MeasuredHere(spec, measurement, graphs))
+        return keep_measured(opened, measurement, pipelines)
 
     opened.jobs.start(JOB, _measuring(opened, history.initial, history.graph, take, id(history)))
 
@@ -88,8 +91,9 @@ def measure_gain(opened: Opened, history: History) -> None:
 def measure_files(opened: Opened, other: OtherModel) -> None:
     """Measure the open model and the other one in the background."""
 
-    def take(measurement: Measurement) -> None:
+    def take(measurement: Measurement) -> str:
         other.measured = measurement
+        return ""
 
     opened.jobs.start(FILES_JOB, _measuring(opened, opened.graph, other.graph, take, other.number))
 
@@ -100,16 +104,19 @@ def device_and_backend() -> tuple[str, str]:
 
 
 def _measuring(
-    opened: Opened, before: Graph, after: Graph, take: Callable[[Measurement], None], request: int
-) -> Job[None]:
-    """A job that measures two graphs in ONNX Runtime, or as CUDA graphs on a GPU, and hands over the result."""
+    opened: Opened, before: Graph, after: Graph, take: Callable[[Measurement], str], request: int
+) -> Job[str]:
+    """A job that measures two graphs in ONNX Runtime, or as CUDA graphs on a GPU, and hands over the result.
+
+    take: returns why the measurement was not kept, or "", which is the result of the job.
+    """
     device, backend = device_and_backend()
     variants = {BEFORE: Variant(before, backend, step=BEFORE), AFTER: Variant(after, backend, step=AFTER)}
     finish = _Deadline()
 
-    def work(report: Report) -> None:
+    def work(report: Report) -> str:
         finish.begin(_SECONDS)
-        take(measure_here(opened, variants, device, report, finish))
+        return take(measure_here(opened, variants, device, report, finish))
 
     return Job(work, worker(), device, f"Measuring {opened.title}", request=request, finish=finish)
 

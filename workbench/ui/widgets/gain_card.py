@@ -16,6 +16,7 @@ from workbench.rewrite import History
 from workbench.ui.state.checking import OFF
 from workbench.ui.state.gains import JOB, gain_here, is_measured_automatically, measure_gain, measured_gain
 from workbench.ui.state.markdown import markdown_escaped
+from workbench.ui.state.record_runs import say_not_kept
 from workbench.ui.state.session import Opened
 from workbench.ui.state.work import Job, forget_cancel
 from workbench.ui.widgets.progress import cancel_job, time_left
@@ -69,7 +70,7 @@ def gain_card(opened: Opened, history: History, how: str, *, measures: bool = Tr
     return row
 
 
-def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is_ready: bool) -> Waiting | None:
+def _waiting_for(opened: Opened, history: History, running: Job[str] | None, is_ready: bool) -> Waiting | None:
     """What the card waits for: its measurement, or first the comparison with the original; None for nothing."""
     if running is not None:
         return waiting_for_latency(opened, JOB, running)
@@ -86,7 +87,7 @@ def _waiting_for(opened: Opened, history: History, running: Job[None] | None, is
     )
 
 
-def waiting_for_latency(opened: Opened, key: str, job: Job[None]) -> Waiting:
+def waiting_for_latency(opened: Opened, key: str, job: Job[str]) -> Waiting:
     """Waiting for the job of that key, which measures the latency."""
     return Waiting(
         LATENCY,
@@ -96,7 +97,7 @@ def waiting_for_latency(opened: Opened, key: str, job: Job[None]) -> Waiting:
     )
 
 
-def _measuring_state(job: Job[None]) -> tuple[str, str]:
+def _measuring_state(job: Job[str]) -> tuple[str, str]:
     """ "waiting", "waiting for its turn, 1 job before it on cpu: Tuning x (12 s)" """
     message, share = job.last_report
     now = time.monotonic()
@@ -126,7 +127,7 @@ def take_ended(opened: Opened, key: str) -> None:
         return
     del opened.jobs.by_key[key]
     try:
-        job.result()
+        say_not_kept(job.result())
     except UserError as error:
         opened.jobs.cancelled.add(key)
         st.caption(markdown_escaped(f"{job.title} failed: {error}"))
