@@ -122,7 +122,9 @@ def test_the_app_lists_the_new_pass(project):
     code = (
         "from streamlit.testing.v1 import AppTest\n"
         "at = AppTest.from_string('from workbench.ui.screens.optimize_page import optimize_page; optimize_page()',"
-        " default_timeout=120).run()\n"
+        " default_timeout=120)\n"
+        "at.session_state['advanced'] = at.session_state['other_passes'] = True\n"
+        "at.run()\n"
         "assert not at.exception, at.exception\n"
         f"box = at.checkbox(key='on_{FILE[2]}')\n"
         "assert box.value is False\n"
