@@ -33,7 +33,7 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
     is_configured = config.is_manually_set("browser.serverAddress")
     configured_address = config.get_option("browser.serverAddress") if is_configured else None
     url = get_url(configured_address or get_display_address(config.get_option("server.address") or "localhost"))
-    if sys.argv[1:]:  # `graph-workbench app MODEL`, or `streamlit run app.py -- MODEL`
+    if sys.argv[1:]:  # the command `app MODEL`, or `streamlit run app.py -- MODEL`
         url = f"{url}/optimize?model={quote(sys.argv[1], safe='/')}"
     print(f"The app is at {url}; Ctrl-C ends it.", flush=True)
     if not config.get_option("server.headless"):
