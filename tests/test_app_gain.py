@@ -53,6 +53,7 @@ def test_a_goal_sets_the_preset_and_the_strategy(goal):
     assert ("precision_optimal" in spec.pipeline.names) == (goal == "float16")
 
 
+@pytest.mark.slow
 def test_float16_within_an_error_is_a_goal_whose_error_is_stated_beside_it():
     at = optimize("ppocr_cls_v2")
     fine(at.radio(key="goal").set_value("float16").run())
