@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser import GraphView, go, open_sample, optimized, select, settle
+from tests.browser import GraphView, go, open_advanced, open_sample, optimized, select, settle
 from workbench.io.samples import FOLDER
 
 SAMPLE = FOLDER / "ppocr_cls_v2.onnx"
@@ -91,3 +92,15 @@ def test_changes_and_passes_are_found_beside_the_whole_model_too(tab, app):
     tab.keyboard.type("switch fold batch normalization into convolution")
     tab.keyboard.press("Enter")
     tab.wait_for_url(lambda url: "fold_channel_scale" in url and "fold_batchnorm" not in url)
+    settle(tab)
+    open_advanced(tab)  # where the switch itself is drawn
+    box = tab.locator(".st-key-on_fold_batchnorm input")
+    expect(box).not_to_be_checked(timeout=30_000)
+    tab.mouse.click(700, 60)
+    tab.keyboard.press("Control+k")
+    tab.get_by_role("dialog", name="Command palette").wait_for()
+    tab.keyboard.type("switch on fold batch normalization into convolution")
+    tab.keyboard.press("Enter")
+    expect(box).to_be_checked(timeout=30_000)
+    settle(tab)
+    assert not tab.locator(".stException").count()

@@ -90,7 +90,9 @@ def controls(parts: Parts) -> Spec:
         of_goal = st.container()
         if parts.fastest is not None:
             st.page_link(parts.fastest, label="Fastest here: try pipelines", icon=":material/timer:")
-        advanced = st.expander("Advanced", expanded=goal is None, key="advanced", on_change="rerun")
+        if goal is None:
+            st.session_state.setdefault("advanced", True)
+        advanced = st.expander("Advanced", key="advanced", on_change="rerun")
         if goal == HARDWARE_GOAL or advanced.open:
             with of_goal if goal == HARDWARE_GOAL else advanced:
                 select, edit = st.container(), st.container()

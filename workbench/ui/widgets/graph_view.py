@@ -98,13 +98,16 @@ def graph_view(
 
         return act
 
-    def on_page_event(event: str) -> Callable[[], None]:
-        def note() -> None:
-            request = st.session_state[key].get(event)
-            if request:
-                st.session_state[asked] = event, request
+    def on_switch() -> None:  # here, since the page may have drawn the switch when the view's own code runs
+        request = st.session_state[key].get(_SWITCH)
+        if request:
+            actions.switch(str(request["key"]))
+            st.session_state[asked] = _SWITCH, request
 
-        return note
+    def on_act() -> None:
+        request = st.session_state[key].get(_ACT)
+        if request:
+            st.session_state[asked] = _ACT, request
 
     callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": on_event(event) for event in _EVENTS}
     data = shown.data(seen, growing(height), with_computed)
@@ -118,7 +121,8 @@ def graph_view(
         },
         on_seen_change=lambda: None,
         **callbacks,
-        **{f"on_{event}_change": on_page_event(event) for event in (_SWITCH, _ACT)},
+        on_switch_change=on_switch,
+        on_act_change=on_act,
     )
     _answer(actions, *st.session_state.pop(asked, ("", {})))
     if follow is None:
@@ -130,9 +134,8 @@ def graph_view(
 
 
 def _answer(actions: PageActions, event: str, request: Mapping[str, Any]) -> None:
-    """Do what the browser asked of the page, which is drawn again, or left."""
+    """Draw the page again after a switch, or do with the selected box what the browser asked."""
     if event == _SWITCH:
-        actions.switch(str(request["key"]))
         st.rerun()
     if event == _ACT and request["label"] in actions.of_selection:
         actions.of_selection[request["label"]](str(request["id"]))

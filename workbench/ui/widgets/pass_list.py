@@ -50,9 +50,9 @@ def pass_list(strategy: str, drawn: Sequence[str] = ()) -> None:
                 _row(order, earlier, index, later, strategy)
     others = sorted((group_of(cls), index, key) for index, key, cls in rows if cls is not None and key not in active)
     label = f"Other passes ({len(others)})"
-    folded = st.expander(label, key="other_passes", on_change="rerun")
-    if words or folded.open:
-        with st.container() if words else folded:
+    place = st.container() if words else st.expander(label, key="other_passes", on_change="rerun")
+    if words or st.session_state["other_passes"]:
+        with place:
             for group, members in itertools.groupby(others, key=lambda row: row[0]):
                 st.caption(markdown_escaped(group))
                 for _, _, key in members:
