@@ -147,12 +147,14 @@ def test_a_link_shows_its_own_pipeline_in_a_browser_that_has_run_another(tab, ap
     """The browser has the model with another pipeline and with a layout that the link does not declare."""
     model = "model=sample_models/conv_relu_conv_relu.onnx"
     for page_name in ("memory", "lockstep", "export", "run", "optimize"):
-        tab.goto(f"{app[0]}/optimize?{model}&passes=layout_greedy&target=cuda&leave_out=layout_greedy:")
+        tab.goto(
+            f"{app[0]}/optimize?{model}&passes=layout_greedy&target=cuda&leave_out=layout_greedy:&input_layout=x=NHWC"
+        )
         settle(tab)
         tab.goto(f"{app[0]}/{page_name}?{model}&passes=fold_batchnorm&target=npu")
         settle(tab)
         asked = parse_qs(urlsplit(tab.url).query)
         assert (asked["passes"], asked["target"]) == (["fold_batchnorm"], ["npu"]), page_name
-        assert "leave_out" not in asked, page_name
+        assert not {"leave_out", "input_layout"} & asked.keys(), page_name
         go(tab, "Optimize")
         assert tab.locator(".st-key-on_fold_batchnorm input").is_checked()

@@ -56,7 +56,10 @@ def fit(
     enough = _fewest(trials, order)
     kept, needed = _without_unneeded(trials, order[:enough])
     losses = {name: alone.get(name, 0.0) for name in kept}
-    return Fitted(losses, error.of(convert(kept), math.inf), before, error.inputs, trials.runs + 1, needed)
+    after = (
+        trials.error(kept) if trials.holds(kept) else error.of(convert(kept), math.inf)
+    )  # else it ended at the limit
+    return Fitted(losses, after, before, error.inputs, trials.runs + 1, needed)
 
 
 class _Trials:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from workbench.ir import DataType, Graph
 from workbench.ir.narrowed_io import INPUT_TYPE, OUTPUT_TYPE, type_between
 from workbench.ir.permuted_io import OUTPUT_ORDER, permutation_between
 from workbench.ir.types import MAX_AXES
-from workbench.run.input_kinds import Fill, noise
+from workbench.run.input_kinds import INPUT_KINDS, Fill, noise
 from workbench.run.input_roles import Use, use_of
 from workbench.run.nontensor_inputs import (
     tensors_of_inputs,
@@ -176,6 +176,22 @@ def seed_inputs(
         limits = (length, max_integer)
         tensors[name] = _seeded(value, type_.dtype, shapes[name], use_of(graph, value), limits, stream, floats)
     return tensors
+
+
+def inputs_of_kinds(
+    graph: Graph,
+    numbers: Iterable[int],
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    max_integer: int = MAX_INTEGER,
+) -> Iterator[Tensors]:
+    """Seeded inputs of the kinds of `INPUT_KINDS` with these numbers, which begin again after the last one.
+
+    The rest as in `seed_inputs`, the seed being that of number 0.
+    """
+    kinds = list(INPUT_KINDS.values())
+    for number in numbers:
+        yield seed_inputs(graph, dims, seed + number, max_integer, kinds[number % len(kinds)])
 
 
 def _refuse_too_large(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:

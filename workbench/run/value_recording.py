@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.worker.client import Worker
 
-RUN_AS_WRITTEN = ("float16",)  # types in which ONNX Runtime runs operators on a CPU, some of them in float32
+_RUN_AS_WRITTEN = ("float16",)  # types in which ONNX Runtime runs operators on a CPU, some of them in float32
 _PREFIX = "workbench_magnitude"
 
 
@@ -69,13 +69,12 @@ class RunRecorder(ValueRecorder):
         with self._running(graph) as (worker, inputs):
             for tensors in inputs:
                 for effect in precision_effects(graph, narrow, inputs=tensors, worker=worker):
-                    before = largest.get(effect.node, 0.0)
-                    largest[effect.node] = before if before > effect.alone or math.isnan(before) else effect.alone
+                    largest[effect.node] = float(np.maximum(largest.get(effect.node, 0.0), effect.alone))  # or NaN
         return largest
 
     def output_error(self, graph: Graph, narrow: str) -> OutputError:
         rounded = partial(rounded_everywhere, narrow=NARROW_TYPES[narrow])
-        return self._error(graph, [rounded, _as_written] if narrow in RUN_AS_WRITTEN else [rounded])
+        return self._error(graph, [rounded, _as_written] if narrow in _RUN_AS_WRITTEN else [rounded])
 
     def error_as_written(self, graph: Graph) -> OutputError:
         """The same, without roundings that the other form does not have itself."""
@@ -101,8 +100,8 @@ class RunRecorder(ValueRecorder):
                     if form not in files:
                         (Path(folder) / str(form)).mkdir()
                         files[form] = _exported(forms[form](other), f"{folder}/{form}")
-                    found = worker.outputs(files[form], inputs[place], anew=True).tensors
-                    largest = max(largest, _relative_error(expected[place], found))
+                    outputs = worker.outputs(files[form], inputs[place], anew=True).tensors
+                    largest = max(largest, _relative_error(expected[place], outputs))
                     if largest > limit:
                         runs.remove(run)
                         runs.insert(0, run)  # where the next one is refuted soonest
@@ -114,18 +113,15 @@ class RunRecorder(ValueRecorder):
     @contextmanager
     def _running(self, graph: Graph) -> Iterator[tuple[Worker, Sequence[Tensors]]]:
         """The process that runs a graph, and its inputs. A UserError in the block becomes a NotRecordedError."""
-        from workbench.run.input_kinds import INPUT_KINDS, USUAL  # other passes need none of these
-        from workbench.run.inputs import seed_inputs
+        from workbench.run.input_kinds import USUAL  # other passes need none of these
+        from workbench.run.inputs import inputs_of_kinds
         from workbench.run.worker.client import Worker
         from workbench.run.worker.process import CancelledError
 
-        def seeded(graph: Graph) -> list[Tensors]:
-            kinds = itertools.islice(INPUT_KINDS.values(), USUAL)
-            return [seed_inputs(graph, seed=number, floats=floats) for number, floats in enumerate(kinds)]
-
         worker = self._worker or Worker()
         try:
-            yield worker, (self._inputs_of or seeded)(graph)
+            given = self._inputs_of
+            yield worker, list(inputs_of_kinds(graph, range(USUAL))) if given is None else given(graph)
         except CancelledError:
             raise
         except UserError as error:
@@ -139,9 +135,9 @@ def _as_written(graph: Graph) -> Graph:
     return graph
 
 
-def _relative_error(expected: Tensors, found: Tensors) -> float:
+def _relative_error(expected: Tensors, actual: Tensors) -> float:
     """Of all outputs; infinite where one differs in shape or type, or is not finite elsewhere."""
-    compared = compare(expected, found)
+    compared = compare(expected, actual)
     comparable = all(output.max_rel is not None for output in compared.outputs)
     return (compared.max_rel_error or 0.0) if comparable else math.inf
 

@@ -26,7 +26,7 @@ from workbench.ir.types import ValueType
 from workbench.opsets.written import AS_NEEDED
 from workbench.run.foreign_operators import foreign_operators, with_stand_ins
 from workbench.run.input_kinds import INPUT_KINDS, USUAL
-from workbench.run.inputs import MAX_INTEGER, Tensors, bound_dims, dims_of, fed_inputs, seed_inputs
+from workbench.run.inputs import MAX_INTEGER, Tensors, bound_dims, dims_of, fed_inputs, inputs_of_kinds, seed_inputs
 from workbench.run.randomness import is_random, uses_random_numbers, with_seeds
 from workbench.run.runnable_dims import settle_dims, smaller_dims
 from workbench.run.worker.client import RUN_LIMIT_S, Outputs, Worker
@@ -238,9 +238,8 @@ class Original:
     def _further_inputs(self, first: FirstRun) -> Iterator[Tensors]:
         if not first.inputs or first.values is None:
             return
-        kinds = itertools.islice(itertools.cycle(INPUT_KINDS.values()), 1, self._count or len(INPUT_KINDS))
-        for number, floats in enumerate(kinds, 1):
-            yield seed_inputs(self.graph, first.dims, self._seed + number, first.max_integer, floats)
+        numbers = range(1, self._count or len(INPUT_KINDS))
+        yield from inputs_of_kinds(self.graph, numbers, first.dims, self._seed, first.max_integer)
 
     # ---- the first run -------------------------------------------------------------------
 

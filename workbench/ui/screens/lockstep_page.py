@@ -30,7 +30,7 @@ from workbench.view.lockstep import in_lockstep
 from workbench.view.matching import match_graphs, renamed
 
 _SIDES = ("layout:record-then-insert", "layout:greedy")  # keys of the pipelines that are shown at first
-_GRAPH = 470  # pixels of height
+_GRAPH = 470  # pixels of height, which style.css keeps free while a view is loaded
 _JOB = "lockstep"
 
 
