@@ -15,6 +15,8 @@ EIGHT_BITS = (
     "test_exactness.py::test_rule_is_as_exact_as_it_says",
     "test_ort_operators.py::test_an_operator_is_typed_and_runs_as_in_onnx_runtime",
     "test_export_quantized.py::test_integers_differ_by_a_step_at_most",
+    "test_export_quantized.py::test_convolutions_in_qdq_form_leave_no_more_nodes_than_its_own_optimizer",
+    "test_export_quantized.py::test_matrix_products_in_qdq_form",
     "test_export_quantized.py::test_sums_that_saturate_on_this_cpu_are_named_where_they_make_a_difference",
     "test_quantizers.py::test_each_operator_is_a_rewrite_and_the_result_is_called_close",
 )
@@ -23,7 +25,7 @@ CORNERS = (
     "test_executor_corners.py::test_reductions_with_each_corner_value_beside_ordinary_ones",
     "test_executor_corners.py::test_every_pair_of_corner_values",
 )
-CASES = "ort_ or com.microsoft or differ_by_a_step or saturate or corner"
+CASES = "qdq or ort_ or com.microsoft or differ_by_a_step or saturate or corner"
 
 
 def files(*names: str) -> list[str]:
