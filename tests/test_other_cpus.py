@@ -25,7 +25,7 @@ CORNERS = (
     "test_executor_corners.py::test_reductions_with_each_corner_value_beside_ordinary_ones",
     "test_executor_corners.py::test_every_pair_of_corner_values",
 )
-CASES = "qdq or ort_ or com.microsoft or differ_by_a_step or saturate or corner"
+CASES = "in_qdq_form or ort_ or com.microsoft or differ_by_a_step or saturate or corner"
 
 
 def files(*names: str) -> list[str]:
