@@ -15,6 +15,6 @@ export default [
       curly: ["error", "multi-line"],
     },
   },
-  { files: ["workbench/view/component/*.js"], languageOptions: { globals: globals.browser } },
+  { files: ["workbench/presentation/view/component/*.js"], languageOptions: { globals: globals.browser } },
   { files: ["tests/js/*.js", "*.js"], languageOptions: { globals: globals.node } },
 ];

@@ -24,7 +24,7 @@ def main() -> None:
     import numpy as np
 
     import workbench as wb
-    from workbench.io.samples import samples
+    from workbench.formats.io.samples import samples
     from workbench.run.inputs import seed_inputs
     from workbench.run.measurement.formatting import machine_text
     from workbench.run.measurement.measure import measure_models

@@ -181,7 +181,7 @@ def _on_device(value: Any, device: Any, dtype: str, memory: Any) -> Any:
 def _captured(run: Callable[[], Any]) -> Callable[[], Any]:
     import torch
 
-    from workbench.run.torch.executor.cuda_graph import recorded, warm_up
+    from workbench.backends.torch.executor.cuda_graph import recorded, warm_up
 
     warm_up(run, 3)
     graph, results = recorded(run, torch.cuda.graph_pool_handle())
@@ -219,10 +219,10 @@ def _timed(run: Callable[[], Any], device: Any) -> Callable[[], float]:
 def _ours(settings: Settings, path: Path, inputs: Any, dtype: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each backend on the simplified graph and, for images, on the graph with measured layouts."""
     import workbench as wb
-    from workbench.fusion.groups_at_once import grouped
-    from workbench.io.exporting import export_onnx
-    from workbench.opsets.written import NEWEST
-    from workbench.run.torch.torch_run import TorchRun
+    from workbench.backends.torch.torch_run import TorchRun
+    from workbench.formats.io.exporting import export_onnx
+    from workbench.formats.opsets.written import NEWEST
+    from workbench.planning.fusion.groups_at_once import grouped
 
     graph = wb.load(path)
     arrays = {

@@ -93,8 +93,8 @@ def conformance(settings: Settings) -> Iterator[Row]:
 
 def share_of_conformance(settings: Settings, share: int, shares: int) -> Iterator[Row]:
     from tests import conformance as cases
-    from workbench.run.torch.executor.cuda_graph import NotCaptured, captured
-    from workbench.run.torch.executor.executor import TorchExecutor
+    from workbench.backends.torch.executor.cuda_graph import NotCaptured, captured
+    from workbench.backends.torch.executor.executor import TorchExecutor
 
     class OnDevice:
         """An executor with outputs on the CPU; on CUDA, its second run is a CUDA graph if it can be captured."""
@@ -192,8 +192,8 @@ def profiler(settings: Settings) -> Iterator[Row]:
     import torch
 
     from benchmarks.gpu_networks import exported, network
+    from workbench.backends.torch.torch_run import TorchRun
     from workbench.run.inputs import seed_inputs
-    from workbench.run.torch.torch_run import TorchRun
 
     if settings.device != "cuda":
         return
@@ -239,8 +239,8 @@ def _kernels_ms(model: str, inputs: Mapping[str, Any]) -> dict[str, float]:
     import torch
     from torch.profiler import ProfilerActivity, record_function
 
-    from workbench.run.torch.executor.opening import open_executor
-    from workbench.run.torch.executor.program import store
+    from workbench.backends.torch.executor.opening import open_executor
+    from workbench.backends.torch.executor.program import store
 
     executor = open_executor(model, "cuda:0", "float16")
     tensors, program = executor.upload(inputs), executor.program

@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 if TYPE_CHECKING:
+    from workbench.evidence.verification.verifier import Verifier
     from workbench.ir import Graph, Node
     from workbench.rewrite import AppliedRewrite
-    from workbench.verification.verifier import Verifier
 
 SAMPLES = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow")
 EXPORTED = ("vit_b16", "llama_block")
@@ -61,7 +61,7 @@ def _rows(model: Path) -> Iterator[tuple[str, ...]]:
     import workbench as wb
     from passes import find_pass
     from workbench.errors import UserError, one_sentence
-    from workbench.verification.verifier import Verifier
+    from workbench.evidence.verification.verifier import Verifier
 
     graph = wb.load(model)
     with Verifier(graph, _recorded(model, graph)) as original:
@@ -82,7 +82,7 @@ def _rows(model: Path) -> Iterator[tuple[str, ...]]:
 
 def _recorded(model: Path, graph: Graph) -> dict | None:
     """The inputs beside the file of a part; None if there are none."""
-    from workbench.cli.reduce import inputs_path
+    from workbench.interfaces.cli.reduce import inputs_path
     from workbench.run.inputs import read_inputs
 
     file = Path(inputs_path(model))
@@ -110,8 +110,8 @@ def _row(original: Verifier, simple: Graph, expected: dict, name: str, options: 
 
 
 def _outputs(original: Verifier, graph: Graph) -> dict:
-    from workbench.io.exporting import export_onnx
-    from workbench.opsets.written import NEWEST
+    from workbench.formats.io.exporting import export_onnx
+    from workbench.formats.opsets.written import NEWEST
 
     with tempfile.TemporaryDirectory() as folder:
         file = export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path

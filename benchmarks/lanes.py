@@ -49,8 +49,8 @@ def main() -> None:
 
 def measured(path: Path, device: str) -> list[str]:
     import workbench as wb
+    from workbench.planning.streams.analysis import analyze_streams
     from workbench.run.measurement.stream_times import STREAM_ROUNDS, ran_on_streams, stream_variants
-    from workbench.streams.analysis import analyze_streams
 
     graph = wb.load(path)
     by_model = analyze_streams(graph)

@@ -162,8 +162,8 @@ def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
 
 
 def instances(folder: Path) -> None:
-    from workbench.memory.blocks.minimalloc import read_packing
-    from workbench.memory.planners import pack, planners
+    from workbench.planning.memory.blocks.minimalloc import read_packing
+    from workbench.planning.memory.planners import pack, planners
 
     row(["instance", "at least", *planners(), "exact is", "s"])
     row(["---"] * (len(planners()) + 4))

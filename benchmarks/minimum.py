@@ -71,10 +71,10 @@ def _minimum(name: str, written: str, target: str, graph) -> None:
 def _growth(blocks: int) -> None:
     import workbench as wb
     from sample_models.variants import residual_chain
-    from workbench.layout.infer import infer_layouts
-    from workbench.layout.problem.two_layouts import layout_problem
-    from workbench.layout.profile import load_profile
-    from workbench.solvers.minimum_cut import solve_cut
+    from workbench.planning.layout.infer import infer_layouts
+    from workbench.planning.layout.problem.two_layouts import layout_problem
+    from workbench.planning.layout.profile import load_profile
+    from workbench.planning.solvers.minimum_cut import solve_cut
 
     graph = residual_chain(blocks)
     step_seconds, cut_seconds = [], []

@@ -26,9 +26,9 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from tests.torch_bert import Bert  # noqa: E402
+from workbench.backends.torch.executor.executor import TorchExecutor  # noqa: E402
 from workbench.run.measurement.interleave import interleaved, repetitions  # noqa: E402
 from workbench.run.measurement.statistics import ratio, spread  # noqa: E402
-from workbench.run.torch.executor.executor import TorchExecutor  # noqa: E402
 
 HEAD = "| module | nodes | module ms | executor ms | ratio | 95 % between |\n|" + "---|" * 6
 

@@ -82,8 +82,8 @@ def peak_in_process(path: Path, backend: str, settings: dict[str, str], device: 
 def peak(path: Path, backend: str, device: str) -> int | str:
     """The bytes without weights and inputs, or why another backend runs instead."""
     import workbench as wb
+    from workbench.backends.torch.torch_run import TorchRun
     from workbench.run.inputs import seed_inputs
-    from workbench.run.torch.torch_run import TorchRun
 
     torch_device = "cuda:0" if device == "cuda" else device
     model = TorchRun(str(path), seed_inputs(wb.load(path)), torch_device, backend, "float32", lambda stage: None)

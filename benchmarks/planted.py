@@ -29,10 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
+from workbench.backends.onnxruntime.sessions import open_session, run_session  # noqa: E402
+from workbench.evidence.verification.verifier import Verifier  # noqa: E402
 from workbench.ir import Graph  # noqa: E402
 from workbench.run.inner_values.recording import message_of, session_with_values  # noqa: E402
-from workbench.run.onnxruntime.sessions import open_session, run_session  # noqa: E402
-from workbench.verification.verifier import Verifier  # noqa: E402
 
 Change = Callable[[], bool]  # changes the model in place; False if it has nothing to change
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)

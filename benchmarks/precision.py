@@ -51,8 +51,8 @@ def _exported(name: str, folder: Path) -> Path:
 
 def _rows(model: Path) -> Iterator[tuple[str, ...]]:
     import workbench as wb
+    from workbench.evidence.verification.verifier import Verifier
     from workbench.run.value_recording import RunRecorder
-    from workbench.verification.verifier import Verifier
 
     with tempfile.TemporaryDirectory() as scratch, Verifier(wb.load(model)) as original:
         error_of = RunRecorder(original.worker, original.inputs_of).output_error(original.original, "float16")
@@ -80,7 +80,7 @@ def _converted(
     """The row of another converter: what it wrote, or why it wrote nothing that runs."""
     import workbench as wb
     from workbench.ir import DataType
-    from workbench.precision.cast_cost import count_casts
+    from workbench.planning.precision.cast_cost import count_casts
 
     try:
         with contextlib.redirect_stdout(sys.stderr):  # one of them prints its attempts

@@ -36,7 +36,7 @@ def _numbers(graph, target: str) -> tuple[str, ...]:
     from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
     from passes.precision.precision_optimal import PrecisionOptimal
     from passes.precision.precision_optimal_with_layout import PrecisionOptimalWithLayout
-    from workbench.layout.profile import load_profile
+    from workbench.planning.layout.profile import load_profile
     from workbench.rewrite import PassContext, run_pass
 
     context = PassContext(load_profile(target))
@@ -61,10 +61,10 @@ def _numbers(graph, target: str) -> tuple[str, ...]:
 
 def _megabytes(graph) -> str:
     """What the Casts and Transposes read and write; and how many of them are of unknown size."""
-    from workbench.inference.bound_shapes import infer_sizes
+    from workbench.analysis.inference.bound_shapes import infer_sizes
+    from workbench.analysis.metrics.transpose_cost import count_transposes
     from workbench.ir import DataType
-    from workbench.metrics.transpose_cost import count_transposes
-    from workbench.precision.cast_cost import count_casts
+    from workbench.planning.precision.cast_cost import count_casts
 
     infer_sizes(graph)
     casts, transposes = count_casts(graph, DataType.FLOAT16), count_transposes(graph)

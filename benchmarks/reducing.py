@@ -21,10 +21,10 @@ def main() -> None:
 
     from tests.faults import FAULTS
     from tests.faulty_models import check_of, faulty
-    from workbench.io.proto_file import open_proto
-    from workbench.reduction.recording import Recording
-    from workbench.reduction.reduce import Reduction
-    from workbench.reduction.regions import Whole
+    from workbench.evidence.reduction.recording import Recording
+    from workbench.evidence.reduction.reduce import Reduction
+    from workbench.evidence.reduction.regions import Whole
+    from workbench.formats.io.proto_file import open_proto
     from workbench.run.worker.client import Worker
 
     print("| fault | in | nodes | left | candidates checked | seconds |\n|---|---|---|---|---|---|")

@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
-from workbench.api import optimize  # noqa: E402
+from workbench.evidence.verification.verifier import Verifier  # noqa: E402
+from workbench.interfaces.api import optimize  # noqa: E402
+from workbench.interfaces.study.compare_tools.comparing import ORIGINAL, OURS, RivalResult, all_rivals, compare_rivals  # noqa: E402
 from workbench.run.worker.client import Worker  # noqa: E402
-from workbench.study.compare_tools.comparing import ORIGINAL, OURS, RivalResult, all_rivals, compare_rivals  # noqa: E402
-from workbench.verification.verifier import Verifier  # noqa: E402
 
 Results = Mapping[str, RivalResult]
 _MAX_SENTENCE = 110  # characters of a sentence in a table

@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
+from workbench.backends.onnxruntime.sessions import open_session, run_session  # noqa: E402
+from workbench.backends.torch.executor.executor import TorchExecutor  # noqa: E402
+from workbench.evidence.verification.verifier import Verifier  # noqa: E402
 from workbench.ir import DataType, Graph, Node, constant  # noqa: E402
-from workbench.run.onnxruntime.sessions import open_session, run_session  # noqa: E402
-from workbench.run.torch.executor.executor import TorchExecutor  # noqa: E402
-from workbench.verification.verifier import Verifier  # noqa: E402
 
 Tensors = Mapping[str, np.ndarray]
 

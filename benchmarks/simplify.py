@@ -305,7 +305,7 @@ def check(original: str, *results: str) -> None:
 
     import workbench as wb
     from workbench.errors import UserError
-    from workbench.verification.verifier import Verifier
+    from workbench.evidence.verification.verifier import Verifier
 
     checks: dict[str, dict] = {}
     for path in (original, *results):

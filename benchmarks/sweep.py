@@ -30,15 +30,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import passes  # noqa: E402
+from workbench.interfaces.study.cluster import on_ray  # noqa: E402
+from workbench.interfaces.study.cluster.choose_executor import OWN_RAY, executor_on  # noqa: E402
+from workbench.interfaces.study.cluster.device_actor import Answer  # noqa: E402
+from workbench.interfaces.study.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site  # noqa: E402
+from workbench.interfaces.study.cluster.travelling_files import manifest_of  # noqa: E402
+from workbench.interfaces.study.sweep.blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
+from workbench.interfaces.study.sweep.model_variants import model_with_passes  # noqa: E402
+from workbench.interfaces.study.sweep.record import record_at  # noqa: E402
 from workbench.run.worker.client import Worker  # noqa: E402
-from workbench.study.cluster import on_ray  # noqa: E402
-from workbench.study.cluster.choose_executor import OWN_RAY, executor_on  # noqa: E402
-from workbench.study.cluster.device_actor import Answer  # noqa: E402
-from workbench.study.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site  # noqa: E402
-from workbench.study.cluster.travelling_files import manifest_of  # noqa: E402
-from workbench.study.sweep.blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
-from workbench.study.sweep.model_variants import model_with_passes  # noqa: E402
-from workbench.study.sweep.record import record_at  # noqa: E402
 
 NAMES = ("conv_relu_conv_relu", "npu_path", "ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp", "silero_vad")
 MODELS, PIPELINES, DEVICES = 1000, 20, 32

@@ -7,9 +7,9 @@ tuned for latency on the CPU. Then, with empty caches again, every distinct cand
 the last round of a tuning has, in lots together with the best so far. A third measurement, interleaved, compares the
 two choices. Prints Markdown: the times of both, their ratio ("share"), both choices, and the ratio of tune's choice to
 the other with its 95 % interval. The aims are a ratio of at most 1.03 and a share of at most a third. The second table
-checks assumptions of the search (`workbench/study/tuning/latency.py`). For each backend, it has the time of the
-plainest pipeline and of the best preset over that of the backend's best pipeline; and the time of the plainest and of
-the best pipeline over that of the best of all.
+checks assumptions of the search (`workbench/interfaces/study/tuning/latency.py`). For each backend, it has the time
+of the plainest pipeline and of the best preset over that of the backend's best pipeline; and the time of the plainest
+and of the best pipeline over that of the best of all.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
+from workbench.evidence.verification.verifier import Verifier  # noqa: E402
+from workbench.interfaces.study.tuning.budget import Budget, parse_budget  # noqa: E402
+from workbench.interfaces.study.tuning.halving import MAX_TURNS, compare_arms  # noqa: E402
+from workbench.interfaces.study.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_SAME_KERNELS, SPANS_OF_COMPILER  # noqa: E402
+from workbench.interfaces.study.tuning.measuring import LotMeasurer  # noqa: E402
+from workbench.interfaces.study.tuning.pipelines import Configuration  # noqa: E402
+from workbench.interfaces.study.tuning.recipe import Recipe  # noqa: E402
+from workbench.interfaces.study.tuning.tune import TuneRequest, arms_of, prepared, tune  # noqa: E402
 from workbench.ir import Graph  # noqa: E402
 from workbench.run.measurement.formatting import machine_text  # noqa: E402
 from workbench.run.measurement.measure import measure_models  # noqa: E402
 from workbench.run.measurement.measurement_result import Measurement  # noqa: E402
 from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
 from workbench.run.measurement.variants import Variant  # noqa: E402
-from workbench.study.tuning.budget import Budget, parse_budget  # noqa: E402
-from workbench.study.tuning.halving import MAX_TURNS, compare_arms  # noqa: E402
-from workbench.study.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_SAME_KERNELS, SPANS_OF_COMPILER  # noqa: E402
-from workbench.study.tuning.measuring import LotMeasurer  # noqa: E402
-from workbench.study.tuning.pipelines import Configuration  # noqa: E402
-from workbench.study.tuning.recipe import Recipe  # noqa: E402
-from workbench.study.tuning.tune import TuneRequest, arms_of, prepared, tune  # noqa: E402
-from workbench.verification.verifier import Verifier  # noqa: E402
 
 CORPUS = ROOT.parent / "shared" / "corpus"
 MODELS = (

@@ -26,8 +26,8 @@ import sys
 import onnxruntime
 from workbench.support.imports import import_onnx_ir
 import_onnx_ir()
-from workbench.run.onnxruntime.sessions import open_session, run_session
-from workbench.run.worker.tensors import load_tensors
+from workbench.backends.onnxruntime.sessions import open_session, run_session
+from workbench.backends.tensors import load_tensors
 run_session(open_session(sys.argv[1], "disabled", arena=False), load_tensors(sys.argv[2]))
 """
 
@@ -43,9 +43,9 @@ def cpu_seconds(command: list[str]) -> float:
 
 def save_inputs(model: Path, file: Path) -> None:
     """Write the inputs of the model's verification."""
-    from workbench.api import load
-    from workbench.run.worker.tensors import save_tensors
-    from workbench.verification.verifier import Verifier
+    from workbench.backends.tensors import save_tensors
+    from workbench.evidence.verification.verifier import Verifier
+    from workbench.interfaces.api import load
 
     with Verifier(load(model)) as verifier:
         save_tensors(file, verifier.inputs)

@@ -32,7 +32,7 @@ from playwright.sync_api import Browser, Page  # noqa: E402
 from sample_models.resnet import resnet  # noqa: E402
 from tests.browser import GraphView, chromium, running_app, settle, watched_page  # noqa: E402
 from tests.viewing import large_graph  # noqa: E402
-from workbench.io.exporting import export_onnx  # noqa: E402
+from workbench.formats.io.exporting import export_onnx  # noqa: E402
 from workbench.ir import from_text  # noqa: E402
 
 TWO_PASSES = "sum_to_add,algebra_powers"

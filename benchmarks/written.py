@@ -23,8 +23,8 @@ MAX_RATIO = 1.01
 
 def main() -> None:
     import workbench as wb
+    from workbench.evidence.verification.verifier import Verifier
     from workbench.run.measurement.statistics import ratio, spread
-    from workbench.verification.verifier import Verifier
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", type=Path)

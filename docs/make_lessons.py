@@ -22,7 +22,7 @@ def main(wanted: list[str]) -> None:
     from PIL import Image
 
     from tests.browser import chromium, running_app, watched_page
-    from workbench.lessons import shipped_lessons
+    from workbench.interfaces.lessons import shipped_lessons
 
     folder = HERE / "lessons"
     folder.mkdir(exist_ok=True)

@@ -31,8 +31,8 @@ def _rules() -> Iterator[tuple[str, object]]:
 
 def standing(rule) -> tuple[str, str]:
     """What is proved of the rule, and why no more."""
+    from workbench.evidence.verification.pass_files.proofs import prove
     from workbench.rewrite import Exactness
-    from workbench.verification.pass_files.proofs import prove
 
     if not rule.law:
         if rule.exactness is Exactness.BIT_EXACT:
@@ -61,7 +61,7 @@ def not_proved() -> list[str]:
 
 def saturation() -> str:
     """A table of the equations of `saturate_algebra`."""
-    from workbench.saturation.equations import EQUATIONS
+    from workbench.planning.saturation.equations import EQUATIONS
 
     rows = ["| equation | also from right to left | only where | exactness |", "|---|---|---|---|"]
     for equation in EQUATIONS:

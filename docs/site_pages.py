@@ -18,7 +18,7 @@ FROM_THE_TOP = {
     "samples.md": "sample_models/LICENSES.md",
 }
 REFERENCE = {
-    "api": ("The verbs", ["workbench.api"]),
+    "api": ("The verbs", ["workbench.interfaces.api"]),
     "ir": ("The graph", ["workbench.ir", "workbench.ir.permutation"]),
     "rewrite": (
         "Rules, passes, histories",
@@ -32,19 +32,23 @@ REFERENCE = {
     ),
     "layout": (
         "Layouts and targets",
-        ["workbench.layout.profile", "workbench.layout.infer", "workbench.metrics.transpose_cost"],
+        [
+            "workbench.planning.layout.profile",
+            "workbench.planning.layout.infer",
+            "workbench.analysis.metrics.transpose_cost",
+        ],
     ),
     "ops": ("Operator contracts", ["workbench.ops", "workbench.ops.contract"]),
     "run": (
         "Comparing and measuring",
         [
-            "workbench.verification.verifier",
+            "workbench.evidence.verification.verifier",
             "workbench.run.measurement.measure",
             "workbench.run.measurement.variants",
-            "workbench.explanations.summary",
+            "workbench.presentation.explanations.summary",
         ],
     ),
-    "io": ("Files", ["workbench.io", "workbench.io.exporting"]),
+    "io": ("Files", ["workbench.formats.io", "workbench.formats.io.exporting"]),
     "errors": ("Errors", ["workbench.errors"]),
 }
 

@@ -1,5 +1,5 @@
 """The optimizations, one per file, in folders by kind; files here and in the folders are discovered, and so are the
-user's own passes (`workbench/rewrite/core/own_passes.py`) and tools (`workbench/external/own_tool.py`).
+user's own passes (`workbench/rewrite/core/own_passes.py`) and tools (`workbench/rewrite/external/own_tool.py`).
 
 A file that does not import is not skipped: `broken()` returns its error, the app shows it as a red card, and a test
 fails.
@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path
 
 from workbench.errors import UserError, closest
-from workbench.external.own_tool import own_tools
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.precision.strategies.precision_strategy import PrecisionStrategy
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.precision.strategies.precision_strategy import PrecisionStrategy
 from workbench.rewrite.core.own_passes import own_passes
 from workbench.rewrite.core.passes import Pass
+from workbench.rewrite.external.own_tool import own_tools
 
 RUNTIMES = ("onnxruntime",)
 RESERVED = ("fixpoint", "layout", "repeat")  # words of a pipeline's text

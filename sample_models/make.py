@@ -22,9 +22,9 @@ from sample_models.light import random_light
 from sample_models.texts import texts
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import to_proto
-from workbench.layout.declared import DECLARED
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.own_functions import with_own_functions
+from workbench.planning.layout.declared import DECLARED
 
 _HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workbench samples">\n'
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from workbench.inference.shapes import infer_types
+from workbench.analysis.inference.shapes import infer_types
 from workbench.ir import Constant, DataType, Graph, Node, TensorType, constant, constant_shape, lazy_constant
 from workbench.ir.permutation import Permutation, channels_first, channels_last
-from workbench.layout.infer import infer_layouts
 from workbench.ops import NotPermutable, layout_of
+from workbench.planning.layout.infer import infer_layouts
 
 TO_LAST, TO_FIRST = channels_last(4), channels_first(4)
 KEEP_CHANNELS_FIRST = frozenset(

@@ -5,7 +5,7 @@ import numpy as np
 from passes.layout.layout_blocked import LayoutBlocked
 from tests.running import outputs, random_inputs
 from workbench.ir import Graph
-from workbench.layout.profile import Profile, load_profile
+from workbench.planning.layout.profile import Profile, load_profile
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 BLOCKED = load_profile("blocked")

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from tests.running import outputs
-from workbench.inference.shapes import infer_types
+from workbench.analysis.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, Node, TensorType, check, constant, constant_type
 from workbench.ir.permutation import Permutation, is_identity
 from workbench.ir.text import OPSET
-from workbench.layout.conversion.convert import convert
-from workbench.layout.profile import load_profile
 from workbench.ops import NotPermutable
+from workbench.planning.layout.conversion.convert import convert
+from workbench.planning.layout.profile import load_profile
 
 
 class Draw:

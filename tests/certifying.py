@@ -15,9 +15,9 @@ from onnx import helper, numpy_helper
 import workbench as wb
 from workbench.checker.checking import CheckResult
 from workbench.checker.records import content_digest
-from workbench.layout.profile import load_profile, machine_target
-from workbench.memory.planning import MemoryPlan
 from workbench.pipeline.running import start
+from workbench.planning.layout.profile import load_profile, machine_target
+from workbench.planning.memory.planning import MemoryPlan
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 from tests.conftest import ROOT
+from workbench.evidence.verification import verifier as verification
 from workbench.run.worker import client
-from workbench.verification import verifier as verification
 
 SAMPLES = ROOT / "sample_models"
 NPU, RESHAPE, NHWC = (SAMPLES / f"{name}.onnx" for name in ("npu_path", "npu_reshape_add", "tvm_two_convs_nhwc"))

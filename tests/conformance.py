@@ -14,10 +14,10 @@ import onnx
 import onnx_ir
 from onnx.backend.test.case.test_case import TestCase
 
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.errors import UserError
-from workbench.io.onnx_file import load_proto
+from workbench.formats.io.onnx_file import load_proto
 from workbench.ops.dtypes import torch_dtype
-from workbench.run.torch.executor.executor import TorchExecutor
 
 NATIVE, FALLBACK, REFUSED, DISPUTED, WRONG = KINDS = ("native", "fallback", "refused", "disputed", "wrong")
 

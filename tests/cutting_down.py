@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from workbench.evidence.verification.pass_files.example_graphs import rebuilt, with_outputs
 from workbench.ir import Graph, TensorType
-from workbench.verification.pass_files.example_graphs import rebuilt, with_outputs
 
 MOST_TRIES = 400
 

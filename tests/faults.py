@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from workbench.io.checks import every_node
+from workbench.formats.io.checks import every_node
 
 Arrays = Mapping[str, np.ndarray]
 Wrong = Callable[[ModelProto], None]  # changes the model in place

@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from tests.commands import SAMPLES
 from tests.faults import SHAPES, Arrays, Fault, Wrong
-from workbench.reduction.candidates import Candidate
+from workbench.evidence.reduction.candidates import Candidate
 
 MOST_PLACES = 8  # of a base, at which a fault is tried
 

@@ -26,7 +26,7 @@ import onnx
 
 from tests.conftest import ROOT
 from workbench.errors import MAX_SENTENCE, UserError, reading
-from workbench.study.tuning.recipe import toml_text
+from workbench.interfaces.study.tuning.recipe import toml_text
 
 SLOWEST_S = 60  # of one file; it is stopped then, and shown
 EXTREMES = (0, 1, -1, 2, 7, 127, 255, 2**31 - 1, 2**31, -(2**31), 2**53, 2**63 - 1, -(2**63))
@@ -261,9 +261,9 @@ def a_database(path: Path, random: random.Random) -> None:
 
 def _read_model(path: Path) -> None:
     import workbench as wb
-    from workbench.explanations.summary import summarize
-    from workbench.io.proto_file import declared_types, open_proto
-    from workbench.memory.planning import plan_memory, sharing_of
+    from workbench.formats.io.proto_file import declared_types, open_proto
+    from workbench.planning.memory.planning import plan_memory, sharing_of
+    from workbench.presentation.explanations.summary import summarize
 
     graph = wb.load(path)
     summarize(graph)
@@ -288,7 +288,7 @@ def _make_inputs(path: Path) -> None:
 
 
 def _read_inputs(path: Path) -> None:
-    from workbench.io.onnx_file import load_text
+    from workbench.formats.io.onnx_file import load_text
     from workbench.run.inputs import read_inputs
 
     read_inputs(path, load_text(_TEXT)[0])
@@ -305,9 +305,9 @@ def _make_program(path: Path) -> None:
 
 def _read_program(path: Path) -> None:
     """As the process of a program reads it, and what that writes."""
-    from workbench.io import load_model
-    from workbench.io.errors import LoadError
-    from workbench.io.torch_program import open_program, to_onnx
+    from workbench.formats.io import load_model
+    from workbench.formats.io.errors import LoadError
+    from workbench.formats.io.torch_program import open_program, to_onnx
 
     with (
         contextlib.redirect_stdout(io.StringIO()),
@@ -342,7 +342,7 @@ def _read_link(path: Path) -> None:
 
 
 def _read_recipe(path: Path) -> None:
-    from workbench.study.tuning.recipe import load_recipe
+    from workbench.interfaces.study.tuning.recipe import load_recipe
 
     load_recipe(path)
 
@@ -398,26 +398,26 @@ _LESSON = "---\ntitle: T\nmodel: m.onnx\npasses: a, b\n---\nWords.\n\n## One\nmo
 
 
 def _read_overlay(path: Path) -> None:
-    from workbench.view.own_numbers import read_numbers
+    from workbench.presentation.view.own_numbers import read_numbers
 
     read_numbers(path.name, path.read_bytes().decode(errors="replace"), ["conv1", "relu"]).sentence(["conv1"])
 
 
 def _read_profile(path: Path) -> None:
-    from workbench.layout.profile import load_profile
+    from workbench.planning.layout.profile import load_profile
 
     load_profile(str(path.replace(path.with_suffix(".toml"))))
 
 
 def _read_packing(path: Path) -> None:
-    from workbench.memory.blocks.minimalloc import read_packing
-    from workbench.memory.planners import pack, planner_of
+    from workbench.planning.memory.blocks.minimalloc import read_packing
+    from workbench.planning.memory.planners import pack, planner_of
 
     pack(read_packing(str(path)), planner_of("greedy_by_size"), 1)
 
 
 def _read_lesson(path: Path) -> None:
-    from workbench.lessons.reading import read_lesson
+    from workbench.interfaces.lessons.reading import read_lesson
 
     read_lesson(path)
 
@@ -429,7 +429,7 @@ def _make_database(path: Path) -> None:
 
 
 def _read_database(path: Path) -> None:
-    from workbench.cli.runs import RunsRequest, runs_command
+    from workbench.interfaces.cli.runs import RunsRequest, runs_command
     from workbench.run.records.changes import differences, kept_times, ratio_of, reliability
     from workbench.run.records.store import find_runs, kept_measurements
 
@@ -447,7 +447,7 @@ def _read_database(path: Path) -> None:
 
 def _make_matrix_record(path: Path) -> None:
     from tests.recording import record
-    from workbench.study.sweep.blocks import Block
+    from workbench.interfaces.study.sweep.blocks import Block
 
     found = record({"as loaded": [1.0, 2.0, 3.0], "optimized": [1.0, 1.5, 2.0]})
     blocks = [Block(f"key {batch}", "m.onnx", batch, "cpu", found) for batch in (1, 8)]
@@ -455,8 +455,8 @@ def _make_matrix_record(path: Path) -> None:
 
 
 def _read_matrix_record(path: Path) -> None:
-    from workbench.study.sweep.blocks import Block
-    from workbench.study.sweep.record import record_at
+    from workbench.interfaces.study.sweep.blocks import Block
+    from workbench.interfaces.study.sweep.record import record_at
 
     blocks = [Block(f"key {batch}", "m.onnx", batch, "cpu", None) for batch in (1, 8)]
     record_at(path).read(blocks)
@@ -469,7 +469,7 @@ _TUNING = {
 
 
 def _read_tuning_record(path: Path) -> None:
-    from workbench.study.tuning.measuring import read_record
+    from workbench.interfaces.study.tuning.measuring import read_record
 
     read_record(path)
 
@@ -478,7 +478,7 @@ _TOOL = 'title = "Mine"\ncommand = "shrink {input} -o {output}"\nabout = "It shr
 
 
 def _read_tool(path: Path) -> None:
-    from workbench.external.own_tool import TOOLS_VARIABLE, own_tools
+    from workbench.rewrite.external.own_tool import TOOLS_VARIABLE, own_tools
 
     folder = path.with_name("tools")
     folder.mkdir(exist_ok=True)

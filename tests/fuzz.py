@@ -18,19 +18,19 @@ from pathlib import Path
 import passes
 from tests.cutting_down import cut_down
 from tests.random_graphs import random_graph
-from workbench.external.tool_pass import ToolPass
-from workbench.io.exporting import to_bytes
+from workbench.evidence.verification.pass_files.numeric_faults import numeric_fault, runs_of_original
+from workbench.evidence.verification.verifier import has_halves
+from workbench.formats.io.exporting import to_bytes
 from workbench.ir import Graph, Node, graph_text
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile
 from workbench.pipeline.pipeline import Pipeline
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline
-from workbench.registry.pass_choice import choose
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import MODES, Example, History, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.rewrite.core import passes as running
 from workbench.rewrite.core.rule import FindRewrite
-from workbench.verification.pass_files.numeric_faults import numeric_fault, runs_of_original
-from workbench.verification.verifier import has_halves
+from workbench.rewrite.external.tool_pass import ToolPass
 
 TARGETS = ("cuda", "npu", "blocked")
 GROUPINGS = ("fuse_groups", "fuse_minimum")

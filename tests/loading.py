@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from workbench.errors import UserError
-from workbench.io import LoadError, load_model
+from workbench.formats.io import LoadError, load_model
 
 HEADER = '<ir_version: 8, opset_import: ["": 17]>\n'
 

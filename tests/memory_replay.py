@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from workbench.inference.bound_shapes import bound_shape
+from workbench.analysis.inference.bound_shapes import bound_shape
 from workbench.ir import Graph, Node
-from workbench.memory.planning import MemoryPlan, PlannedValue
+from workbench.planning.memory.planning import MemoryPlan, PlannedValue
 
 
 class Wrong(AssertionError):

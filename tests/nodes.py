@@ -21,7 +21,7 @@ import pytest
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from workbench.study.cluster.jobs import Site  # noqa: E402
+from workbench.interfaces.study.cluster.jobs import Site  # noqa: E402
 
 
 @dataclass

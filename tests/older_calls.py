@@ -24,7 +24,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 
 import passes as library
 import workbench as wb
-from workbench.io.checks import every_node, opset_of
+from workbench.formats.io.checks import every_node, opset_of
 from workbench.ir import Graph, check
 from workbench.ir.function_calls import graphs_within
 from workbench.ir.signature_changes import is_valid_unchanged

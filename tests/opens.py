@@ -10,7 +10,7 @@ import sys
 import psutil
 
 from tests.pages import fine, page
-from workbench.io.samples import samples
+from workbench.formats.io.samples import samples
 
 SMALL = ("conv_relu_conv_relu", "npu_types", "two_orders", "npu_reshape_add")
 

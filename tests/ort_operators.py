@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tests.carrying import Case, Draw, Fixed
-from workbench.run.onnxruntime.eight_bit_sums import in_7_bits, saturates_here
+from workbench.backends.onnxruntime.eight_bit_sums import in_7_bits, saturates_here
 
 NATIVE: dict[str, Callable[[Draw], Case]] = {}
 FALLING_BACK: dict[str, Callable[[Draw], Case]] = {}

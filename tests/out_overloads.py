@@ -21,11 +21,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from tests.conformance import array, cases
+from workbench.backends.torch.arena.kernels import writing_calls
+from workbench.backends.torch.arena.out_kernels import out_variant, with_kernel
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.errors import UserError
-from workbench.io.onnx_file import load_proto
-from workbench.run.torch.arena.kernels import writing_calls
-from workbench.run.torch.arena.out_kernels import out_variant, with_kernel
-from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.formats.io.onnx_file import load_proto
 
 EQUAL, LEFT, WRONG = "equal", "left", "wrong"
 _POISON = 0xFF

@@ -12,14 +12,14 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 import passes as library
-from workbench.io import load_model
-from workbench.io.samples import samples
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import samples
+from workbench.interfaces.ui.state import session
+from workbench.interfaces.ui.state.session import Opened
+from workbench.interfaces.ui.widgets.steps import WHOLE
 from workbench.rewrite import History
 from workbench.run.verdict_words import verdict_label
-from workbench.ui.state import session
-from workbench.ui.state.session import Opened
-from workbench.ui.widgets.steps import WHOLE
-from workbench.verification.verifier import Verifier
 
 LIMIT_S = 180
 # Streamlit looks through all installed packages for components: once a process of its server, at each run of a test.
@@ -33,7 +33,7 @@ _ELSEWHERE = dict.fromkeys(("export", "workshop", "compare_tools", "tune", "extr
 def page(name: str, opened: Opened | None = None) -> AppTest:
     """One page, with a model already opened or the first sample."""
     at = AppTest.from_string(
-        f"from workbench.ui.screens.{name}_page import {name}_page; {name}_page({_ELSEWHERE.get(name, '')})",
+        f"from workbench.interfaces.ui.screens.{name}_page import {name}_page; {name}_page({_ELSEWHERE.get(name, '')})",
         default_timeout=LIMIT_S,
     )
     if opened is not None:

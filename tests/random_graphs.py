@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tests.running import typed
-from workbench.inference.shapes import infer_types
+from workbench.analysis.inference.shapes import infer_types
+from workbench.evidence.verification.pass_files.example_graphs import with_types_of_values
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
 from workbench.ir.types import constant
-from workbench.verification.pass_files.example_graphs import with_types_of_values
 
 OPSET = 23
 LARGEST = 512  # elements of a value that grows further

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from workbench.backends.profiling.profile_result import Memory, OperatorRun
 from workbench.run.compare import Comparison
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
-from workbench.run.profiling.profile_result import Memory, OperatorRun
 from workbench.run.records.store import URL_VARIABLE, Run, RunOrigin, find_runs, keep
 from workbench.run.worker.machine import Machine
 

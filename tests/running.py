@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from workbench.evidence.verification.pass_files.example_graphs import typed
+from workbench.evidence.verification.pass_files.example_runs import outputs, random_inputs
 from workbench.ir import Graph, from_text, to_text
-from workbench.verification.pass_files.example_graphs import typed
-from workbench.verification.pass_files.example_runs import outputs, random_inputs
 
 __all__ = ["normal", "outputs", "plays_both_ways", "random_inputs", "typed"]
 

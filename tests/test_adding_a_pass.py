@@ -112,6 +112,7 @@ def test_the_tests_of_the_page_fail_for_wrong_rules(project):
     assert set(failed) == set(RULES), done.stdout[-4000:]
 
 
+@pytest.mark.slow
 def test_the_documentation_has_the_new_pass(project):
     assert run("python docs/make_passes.py", project).returncode == 0
     assert f"## `{FILE[2]}`" in (project / "docs" / "passes.md").read_text(encoding="utf-8")
@@ -121,7 +122,7 @@ def test_the_documentation_has_the_new_pass(project):
 def test_the_app_lists_the_new_pass(project):
     code = (
         "from streamlit.testing.v1 import AppTest\n"
-        "at = AppTest.from_string('from workbench.ui.screens.optimize_page import optimize_page; optimize_page()',"
+        "at = AppTest.from_string('from workbench.interfaces.ui.screens.optimize_page import optimize_page; optimize_page()',"
         " default_timeout=120)\n"
         "at.session_state['advanced'] = at.session_state['other_passes'] = True\n"
         "at.run()\n"

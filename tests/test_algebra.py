@@ -6,7 +6,7 @@ import pytest
 import passes
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import from_text, graph_text
-from workbench.layout.strategies.layout_strategy import example_context
+from workbench.planning.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, Example, NoMatch
 from workbench.rewrite.patterns.algebra import algebraic_rule, same_shape
 from workbench.rewrite.patterns.laws import Number, Operation, Variable, read_laws, read_term

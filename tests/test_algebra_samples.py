@@ -9,13 +9,13 @@ import passes
 from sample_models.texts import ALGEBRA
 from tests.pages import fine, history, page
 from tests.running import outputs, random_inputs
-from workbench.io import load_model
-from workbench.io.samples import FOLDER, samples
-from workbench.layout.profile import load_profile
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import FOLDER, samples
+from workbench.interfaces.ui.state.address import address_of
+from workbench.interfaces.ui.widgets.steps import STEP
 from workbench.pipeline.running import run_pipeline
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
-from workbench.ui.state.address import address_of
-from workbench.ui.widgets.steps import STEP
 
 OF_ALGEBRA = [sample for sample in samples() if sample.group == "Algebra"]
 DOCUMENTED = 14  # rules of the documents: DNNFusion's table 4, what the course adds, involution, idempotence

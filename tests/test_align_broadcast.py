@@ -6,9 +6,9 @@ import pytest
 from passes.cleanup.align_broadcast import AlignBroadcast
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import to_text
-from workbench.layout.profile import load_profile
 from workbench.ops import contract_of
 from workbench.ops.permutation.kinds import AGNOSTIC
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 NOT_BROADCAST = {

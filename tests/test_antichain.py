@@ -11,13 +11,13 @@ import workbench as wb
 from sample_models.light import random_light
 from tests.slow import thorough_unless
 from tests.test_lanes import random_after
-from workbench.memory.blocks.antichain import heaviest_antichain
-from workbench.memory.blocks.interval_order import interval_steps
-from workbench.memory.blocks.local_search import improved
-from workbench.memory.blocks.packing import MemoryBlock, Packing, check_offsets
-from workbench.memory.planners import pack, planner_of
-from workbench.streams.analysis import analyze_streams
-from workbench.streams.dependencies import closure
+from workbench.planning.memory.blocks.antichain import heaviest_antichain
+from workbench.planning.memory.blocks.interval_order import interval_steps
+from workbench.planning.memory.blocks.local_search import improved
+from workbench.planning.memory.blocks.packing import MemoryBlock, Packing, check_offsets
+from workbench.planning.memory.planners import pack, planner_of
+from workbench.planning.streams.analysis import analyze_streams
+from workbench.planning.streams.dependencies import closure
 
 
 def random_together(seed: int) -> tuple[list[int], frozenset[tuple[int, int]]]:

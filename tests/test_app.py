@@ -30,15 +30,15 @@ from tests.pages import (
     words,
 )
 from tests.slow import thorough_unless
-from workbench.io.samples import samples
-from workbench.layout.profile import profile_names
-from workbench.layout.strategies.strategy_facts import layout_step
-from workbench.registry.pass_choice import choose
+from workbench.formats.io.samples import samples
+from workbench.interfaces.ui.state import session
+from workbench.interfaces.ui.state.commands import python_of
+from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.session import open_uploads
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.planning.layout.profile import profile_names
+from workbench.planning.layout.strategies.strategy_facts import layout_step
 from workbench.run.worker.client import Worker
-from workbench.ui.state import session
-from workbench.ui.state.commands import python_of
-from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.session import open_uploads
 
 SAMPLES = [sample.file.stem for sample in samples() if sample.group in ("Real networks", "Layouts", "Patterns")]
 SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")
@@ -54,7 +54,7 @@ COMBINED = [
 
 
 def test_the_whole_app_starts_on_a_sample():
-    at = AppTest.from_file("../workbench/ui/main.py", default_timeout=LIMIT_S).run()
+    at = AppTest.from_file("../workbench/interfaces/ui/main.py", default_timeout=LIMIT_S).run()
     fine(at)
     assert at.session_state["opened"].title == samples()[0].title
 
@@ -111,6 +111,7 @@ def test_every_sample_opens(open_page, stem):
     assert at.metric[0].value == f"{opened.summary.nodes:,}"
 
 
+@pytest.mark.slow
 def test_bound_dims_stay_and_the_file_keeps_them_symbolic():
     at = page("open", opened_sample("ppocr_cls_v2")).run()
     name, size = next(iter(at.session_state["opened"].graph.dims.items()))
@@ -260,6 +261,7 @@ def test_a_strategy_chosen_in_a_session_from_a_link_takes_the_place_that_it_has_
     assert "layout_convert_layout" in chosen(linked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", [thorough_unless(n == "simplify", n) for n in OTHER_PRESETS])
 def test_every_preset_can_be_chosen_and_left(preset):
     at = through_optimize("ppocr_cls_v2")

@@ -7,13 +7,13 @@ import threading
 import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
-from workbench.layout.profile import load_profile
+from workbench.interfaces.ui.state.histories import history_of
+from workbench.interfaces.ui.state.session import Opened, Spec, worker
+from workbench.interfaces.ui.state.work import Job, Jobs, Report, Stopped
 from workbench.pipeline.pipeline import Pipeline
-from workbench.registry.pass_choice import choose
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import LeftOut
-from workbench.ui.state.histories import history_of
-from workbench.ui.state.session import Opened, Spec, worker
-from workbench.ui.state.work import Job, Jobs, Report, Stopped
 
 NAMES = ("fold_constants", "fold_batchnorm", "cancel_transposes", "dead_nodes")
 

@@ -6,11 +6,11 @@ import onnx
 
 import workbench as wb
 from tests.pages import LIMIT_S, drawn, fine, opened_sample, page, words
-from workbench.explanations.digest import change_digest
-from workbench.io.samples import FOLDER
-from workbench.ui.state import gains
-from workbench.ui.state.session import open_other
-from workbench.ui.widgets.files_card import _VERDICT_JOB
+from workbench.formats.io.samples import FOLDER
+from workbench.interfaces.ui.state import gains
+from workbench.interfaces.ui.state.session import open_other
+from workbench.interfaces.ui.widgets.files_card import _VERDICT_JOB
+from workbench.presentation.explanations.digest import change_digest
 
 
 def card(at) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.pages import drawn, fine, history, optimize
-from workbench.explanations.digest import change_digest
-from workbench.ui.widgets.steps import WHOLE
+from workbench.interfaces.ui.widgets.steps import WHOLE
+from workbench.presentation.explanations.digest import change_digest
 
 
 def shown(at):
@@ -45,6 +47,7 @@ def test_a_model_in_which_nothing_changes_says_so():
     assert change_digest(history(at)).kinds == () and any(c.value == "No pass changed anything." for c in at.caption)
 
 
+@pytest.mark.slow
 def test_the_order_by_step_stays_while_steps_are_chosen():
     at = optimize("ppocr_cls_v2")
     fine(at.segmented_control(key="digest_order").set_value("By step").run())
@@ -53,6 +56,7 @@ def test_the_order_by_step_stays_while_steps_are_chosen():
     assert at.segmented_control(key="digest_order").value == "By step" and at.session_state["step"] == first
 
 
+@pytest.mark.slow
 def test_titles_are_literal_in_the_list_and_in_the_field():
     """A list of choices renders Markdown, a field does not."""
     at = optimize()

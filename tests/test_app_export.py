@@ -12,10 +12,10 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.pages import fine, opened_sample, page
-from workbench.layout.profile import load_profile
-from workbench.registry.pass_choice import choose
-from workbench.ui.state import export_variants, histories
-from workbench.ui.state.session import Spec
+from workbench.interfaces.ui.state import export_variants, histories
+from workbench.interfaces.ui.state.session import Spec
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
 
 ANY, ORT, NHWC, FLOAT16 = (
     export_variants.THIS_RESULT,
@@ -82,6 +82,7 @@ def test_each_file_is_what_its_command_writes(opened, title, suffix, shows, tmp_
     assert opened.spec.pipeline == choose(), "what Optimize shows stays"
 
 
+@pytest.mark.slow
 def test_all_files_are_built_and_measured_beside_the_original(opened):
     at = fine(page("export", opened).run())
     assert [row["result"] for row in at.dataframe[0].value.to_dict("records")] == [""] * 4
@@ -93,6 +94,7 @@ def test_all_files_are_built_and_measured_beside_the_original(opened):
     assert opened.exports.spec == opened.spec
 
 
+@pytest.mark.slow
 def test_what_was_built_of_another_pipeline_is_not_shown_as_this_one(opened):
     """Also where the pipeline was changed while the files were built."""
     first = opened.spec

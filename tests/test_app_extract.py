@@ -12,12 +12,12 @@ from tests.conftest import ROOT
 from tests.faulty_models import outputs_of
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from tests.running import typed
-from workbench.layout.profile import load_profile, machine_target
+from workbench.interfaces.ui.state.extracting import EXTRACT_FROM, bounds_of, put_part_back
 from workbench.pipeline.running import start
-from workbench.ui.state.extracting import EXTRACT_FROM, bounds_of, put_part_back
-from workbench.view.ids import GROUP_ID
-from workbench.view.scene import View
-from workbench.view.timeline import timeline_of
+from workbench.planning.layout.profile import load_profile, machine_target
+from workbench.presentation.view.ids import GROUP_ID
+from workbench.presentation.view.scene import View
+from workbench.presentation.view.timeline import timeline_of
 
 SAMPLE = "resnet50_narrow"
 TEXT = """g (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> {
@@ -58,7 +58,7 @@ def test_a_group_reads_and_makes_what_crosses_its_frame():
 
 
 def page_of(opened) -> AppTest:
-    script = "from workbench.ui.screens.extract_page import extract_page; extract_page(None)"
+    script = "from workbench.interfaces.ui.screens.extract_page import extract_page; extract_page(None)"
     at = AppTest.from_string(script, default_timeout=LIMIT_S)
     at.session_state["opened"] = opened
     return at
@@ -108,7 +108,7 @@ def test_a_part_is_opened_on_its_real_inputs_optimized_and_put_back():
     at = fine(cut(fine(page_of(whole).run()), ["r15"], ["r25"]))
     script = """
 import streamlit as st
-from workbench.ui.state.extracting import open_part
+from workbench.interfaces.ui.state.extracting import open_part
 opened = st.session_state["opened"]
 open_part(opened, opened.extracted)
 """

@@ -9,12 +9,12 @@ import pytest
 
 from tests.pages import LIMIT_S, compared, drawn, fine, history, optimize, page
 from workbench.errors import UserError
-from workbench.explanations.gain import AFTER, BEFORE, ms_text
+from workbench.interfaces.ui.state import checking, gains, session
+from workbench.interfaces.ui.state.goals import GOALS
+from workbench.interfaces.ui.state.work import Job
 from workbench.ir import DataType
+from workbench.presentation.explanations.gain import AFTER, BEFORE, ms_text
 from workbench.run.records.store import find_runs, model_hash
-from workbench.ui.state import checking, gains, session
-from workbench.ui.state.goals import GOALS
-from workbench.ui.state.work import Job
 
 
 def card(at) -> str:

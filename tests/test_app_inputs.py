@@ -8,14 +8,14 @@ import pytest
 import workbench as wb
 from tests.pages import fine, opened_file, opened_sample, page, words
 from tests.running import typed
-from workbench.layout.profile import load_profile
-from workbench.registry.pass_choice import choose
+from workbench.interfaces.ui.state.commands import python_of
+from workbench.interfaces.ui.state.histories import checking_of, history_of
+from workbench.interfaces.ui.state.model_inputs import use_inputs
+from workbench.interfaces.ui.state.session import Spec
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.scopes import MAIN, all_graphs
 from workbench.run.npz import InputError
-from workbench.ui.state.commands import python_of
-from workbench.ui.state.histories import checking_of, history_of
-from workbench.ui.state.model_inputs import use_inputs
-from workbench.ui.state.session import Spec
-from workbench.view.scopes import MAIN, all_graphs
 
 SPEC = Spec(choose("fold_batchnorm"), load_profile("cuda"))
 

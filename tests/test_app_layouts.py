@@ -8,17 +8,17 @@ import pytest
 
 import passes as library
 from tests.pages import drawn, fine, opened_sample, page, words
-from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import load_profile
+from workbench.interfaces.ui.screens import layouts_page
+from workbench.interfaces.ui.state import snapshots
+from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_inputs import use_inputs
+from workbench.interfaces.ui.state.record_runs import measure_here
+from workbench.interfaces.ui.state.strategies import layouts_of
+from workbench.interfaces.ui.state.work import Stopped
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.profile import load_profile
 from workbench.run.measurement.measurement_result import FailedVariant
 from workbench.run.worker.client import RunError
-from workbench.ui.screens import layouts_page
-from workbench.ui.state import snapshots
-from workbench.ui.state.markdown import markdown_escaped
-from workbench.ui.state.model_inputs import use_inputs
-from workbench.ui.state.record_runs import measure_here
-from workbench.ui.state.strategies import layouts_of
-from workbench.ui.state.work import Stopped
 
 
 def compared(stem: str, target: str = "cuda"):

@@ -8,9 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
+from workbench.interfaces.ui.screens import matrix_page
+from workbench.interfaces.ui.state.session import Opened
 from workbench.run.records.store import find_runs
-from workbench.ui.screens import matrix_page
-from workbench.ui.state.session import Opened
 
 
 @pytest.fixture(autouse=True)

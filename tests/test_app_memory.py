@@ -13,8 +13,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.pages import fine, opened_sample, page
-from workbench.io import load_model
-from workbench.io.samples import samples
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import samples
 
 _BESIDE = 4  # threads of other sessions
 _OPENED = 13

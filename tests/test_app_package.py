@@ -9,10 +9,10 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, words
 from tests.test_compile import compiles
-from workbench.layout.profile import load_profile
-from workbench.registry.pass_choice import choose
-from workbench.ui.state import histories
-from workbench.ui.state.session import Spec
+from workbench.interfaces.ui.state import histories
+from workbench.interfaces.ui.state.session import Spec
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
 
 CHECK = """
 import sys, torch

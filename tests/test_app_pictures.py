@@ -8,13 +8,13 @@ from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.pages import drawn, fine, history, looks, opened_sample, page, through_optimize, words
 from tests.running import typed
 from tests.viewing import history_of, view_of
+from workbench.interfaces.ui.widgets import panes
 from workbench.ir import from_text, graph_text
-from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.diff import diff
+from workbench.presentation.view.text import side_by_side
 from workbench.rewrite import PassContext, run_pass
-from workbench.ui.widgets import panes
-from workbench.view.diff import diff
-from workbench.view.text import side_by_side
 
 
 def test_a_box_says_how_many_nodes_are_inside_it():

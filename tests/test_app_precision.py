@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.pages import fine, opened_sample, page
 
 
+@pytest.mark.slow
 def test_the_operator_that_loses_most_comes_first():
     at = fine(page("precision", opened_sample("ppocr_cls_v2")).run())
     assert not at.dataframe and "One run says" in at.caption[-1].value

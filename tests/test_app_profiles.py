@@ -3,8 +3,15 @@
 import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
-from workbench.layout.profile import Profile, built_in_names, load_profile, machine_target, profile_names, save_profile
-from workbench.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.planning.layout.profile import (
+    Profile,
+    built_in_names,
+    load_profile,
+    machine_target,
+    profile_names,
+    save_profile,
+)
 
 
 @pytest.fixture(autouse=True)

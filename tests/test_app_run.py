@@ -17,11 +17,11 @@ from streamlit.testing.v1 import AppTest
 
 import workbench as wb
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.ui.screens import export_page, run_page
+from workbench.interfaces.ui.state import session
+from workbench.interfaces.ui.state.session import Opened
 from workbench.run.inputs import seed_inputs
-from workbench.ui.screens import export_page, run_page
-from workbench.ui.state import session
-from workbench.ui.state.session import Opened
-from workbench.verification.verifier import Verifier
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +109,7 @@ def test_of_a_busy_machine_no_factor_is_told(optimized):
     assert not any("change (ms)" in table.value for table in at.dataframe), "nor bars"
 
 
+@pytest.mark.slow
 def test_a_cancelled_measurement_says_one_thing():
     at = page("run", opened_sample("conv_relu_conv_relu"))
     at.session_state["opened"].jobs.cancelled.add("measure")
@@ -122,7 +123,7 @@ def test_a_cancelled_measurement_says_one_thing():
 
 def test_variants_that_fail_alike_are_one_sentence():
     at = AppTest.from_string(
-        "from workbench.ui.widgets.numbers import say_failures\n"
+        "from workbench.interfaces.ui.widgets.numbers import say_failures\n"
         "say_failures([('a', 'No CUDA.'), ('b', 'No CUDA.'), ('c', 'Too large.')])"
     ).run()
     assert [w.value.replace("\\", "") for w in at.warning] == ["a, b: No CUDA.", "c: Too large."]

@@ -14,9 +14,9 @@ from streamlit.testing.v1 import AppTest
 from tests.making import HOSTILE
 from tests.pages import fine, opened_sample, page, words
 from tests.recording import OTHER_HASH, keep_one, record, use_own_cache
+from workbench.interfaces.ui.state.record_runs import keep_measured, pipeline_until
+from workbench.interfaces.ui.state.session import Opened
 from workbench.run.records.store import URL_VARIABLE, RunOrigin, find_runs, keep, model_hash
-from workbench.ui.state.record_runs import keep_measured, pipeline_until
-from workbench.ui.state.session import Opened
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +205,7 @@ def test_a_measurement_that_cannot_be_kept_is_still_shown(opened, monkeypatch):
     at = AppTest.from_string(
         "import streamlit as st\n"
         "from tests.recording import record\n"
-        "from workbench.ui.state.record_runs import keep_measured, say_not_kept\n"
+        "from workbench.interfaces.ui.state.record_runs import keep_measured, say_not_kept\n"
         "why = keep_measured(st.session_state['opened'], record({'as loaded': [1.0]}), {'as loaded': ''})\n"
         "say_not_kept(why)\n"
     )

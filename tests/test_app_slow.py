@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import workbench.ui.screens
+import workbench.interfaces.ui.screens
 from tests.conftest import CORPUS
 from tests.pages import LIMIT_S, fine, opened_file, opened_sample
 from tests.slow import thorough_unless
-from workbench.ui.state.work import Job
-from workbench.ui.widgets import progress
+from workbench.interfaces.ui.state.work import Job
+from workbench.interfaces.ui.widgets import progress
 
 _SLOWER_S = 0.02  # that every job takes longer
 _FIRST = ("open", "optimize")  # what Optimize leaves behind is on the others too
@@ -24,14 +24,14 @@ _FEW = ("basic_pitch_nmp", "ppocrv4_rec")
 
 
 def page_names() -> list[str]:
-    (folder,) = workbench.ui.screens.__path__
+    (folder,) = workbench.interfaces.ui.screens.__path__
     found = sorted(file.name.removesuffix("_page.py") for file in Path(folder).glob("*_page.py"))
     return [*_FIRST, *(name for name in found if name not in _FIRST)]
 
 
 def page(name: str) -> AppTest:
     given = "None" if name in _LINKING else ""
-    code = f"from workbench.ui.screens.{name}_page import {name}_page; {name}_page({given})"
+    code = f"from workbench.interfaces.ui.screens.{name}_page import {name}_page; {name}_page({given})"
     return AppTest.from_string(code, default_timeout=3 * LIMIT_S)
 
 

@@ -10,15 +10,15 @@ from streamlit.testing.v1 import AppTest
 from tests.browser import guarded, running_app, select, settle
 from tests.conftest import ROOT
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
-from workbench.registry.pass_choice import choose
-from workbench.study.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
-from workbench.ui.screens import tune_page
-from workbench.ui.state.record_files import record_file
+from workbench.interfaces.study.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
+from workbench.interfaces.ui.screens import tune_page
+from workbench.interfaces.ui.state.record_files import record_file
+from workbench.pipeline.registry.pass_choice import choose
 
 
 @pytest.fixture
 def at():
-    script = "from workbench.ui.screens.tune_page import tune_page; tune_page(None)"
+    script = "from workbench.interfaces.ui.screens.tune_page import tune_page; tune_page(None)"
     at = AppTest.from_string(script, default_timeout=LIMIT_S)
     at.session_state["opened"] = opened_sample("conv_relu_conv_relu")
     return at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.pages import compared, fine, history, opened_sample, page, steps, words
-from workbench.ui.state.checking import HOW
+from workbench.interfaces.ui.state.checking import HOW
 
 SAMPLE = "ppocr_cls_v2"
 
@@ -27,6 +27,7 @@ def test_each_step_has_a_verdict():
     assert {step.verdict is not None for step in history(fresh("each")).steps} == {True}
 
 
+@pytest.mark.slow
 def test_only_the_end_has_a_verdict_until_each_is_wanted():
     at = fresh("end")
     found = history(at)
@@ -46,12 +47,14 @@ def test_off_compares_nothing_and_says_so():
     assert "--no-verify" in at.code[0].value and "--no-verify" in at.code[1].value
 
 
+@pytest.mark.slow
 def test_what_is_known_stays_known_when_it_is_switched_off():
     at = optimized("off")
     assert history(at)[-1].verdict.ok
     assert "Verification is off" not in words(at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOW)
 def test_the_result_is_compared_before_export_unless_that_is_off(how):
     opened = fresh("off").session_state["opened"]
@@ -69,6 +72,7 @@ def test_the_result_is_compared_before_export_unless_that_is_off(how):
     assert "not verified" not in words(fine(at.run()))
 
 
+@pytest.mark.slow
 def test_a_comparison_that_was_cancelled_does_not_begin_again_by_itself():
     opened = fresh("off").session_state["opened"]
     opened.jobs.cancel("verify_export")

@@ -8,11 +8,11 @@ from tests.browser import guarded, running_app, select, settle
 from tests.conftest import ROOT
 from tests.pages import fine, history, opened_file, page, words
 from workbench.errors import UserError
-from workbench.io.exporting import export_onnx
-from workbench.ui.state import workshop
-from workbench.ui.widgets.file_drop import why_no_pass
-from workbench.verification.pass_files.example_graphs import typed
-from workbench.verification.pass_files.pass_template import new_pass_text
+from workbench.evidence.verification.pass_files.example_graphs import typed
+from workbench.evidence.verification.pass_files.pass_template import new_pass_text
+from workbench.formats.io.exporting import export_onnx
+from workbench.interfaces.ui.state import workshop
+from workbench.interfaces.ui.widgets.file_drop import why_no_pass
 
 MODEL = "g (float[2] x) => (float[2] y) { a = Neg(x)  b = Abs(a)  c = Relu(b)  y = Abs(c) }"
 

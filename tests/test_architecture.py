@@ -4,11 +4,16 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
 
+from tests.commands import SAMPLES
 from tests.conftest import ROOT
 
+Place = TypeVar("Place", bound=Hashable)
 FILES = [*sorted((ROOT / "workbench").rglob("*.py")), *sorted((ROOT / "passes").rglob("*.py"))]
 
 # The rooms from the ground floor up, and what each may import of ours besides itself, `errors` and `support`.
@@ -16,54 +21,21 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "support": set(),
     "checker": set(),
-    "solvers": set(),
     "ir": set(),
     "ops": {"ir"},
-    "inference": {"ir", "ops"},
-    "opsets": {"ir"},
-    "io": {"ir", "ops", "inference", "opsets"},
-    "metrics": {"ir", "ops", "inference"},
-    "rewrite": {"ir", "ops", "inference", "opsets", "metrics"},
-    "external": {"ir", "rewrite"},
-    "layout": {"solvers", "ir", "ops", "inference", "metrics", "rewrite"},
-    "precision": {"solvers", "ir", "ops", "inference", "metrics", "rewrite", "layout"},
-    "fusion": {"solvers", "ir", "ops", "inference", "metrics", "layout"},
-    "memory": {"solvers", "ir", "ops", "inference", "fusion"},
-    "streams": {"solvers", "ir", "ops", "inference", "fusion", "memory"},
-    "saturation": {"solvers", "ir", "inference", "rewrite"},
-    "passes": {
-        *("solvers", "ir", "ops", "inference", "metrics", "rewrite", "external"),
-        *("layout", "precision", "fusion", "memory", "saturation"),
-    },
-    "pipeline": {"ir", "opsets", "metrics", "rewrite", "layout"},
-    "run": {
-        *("ir", "ops", "inference", "opsets", "io", "external", "layout", "precision", "fusion", "memory", "streams"),
-    },
-    "registry": {"ir", "opsets", "rewrite", "external", "layout", "precision", "pipeline", "run"},
-    "verification": {"ir", "ops", "inference", "opsets", "io", "rewrite", "layout", "run"},
-    "reduction": {"ir", "io", "run", "verification"},
-    "explanations": {
-        *("ir", "ops", "inference", "metrics", "rewrite", "external", "layout", "precision", "fusion", "memory"),
-        *("saturation", "opsets", "pipeline", "run"),
-    },
-    "certification": {"ir", "io", "rewrite", "layout", "precision", "fusion", "memory"},
-    "view": {"ir", "ops", "inference", "metrics", "rewrite", "layout", "fusion"},
-    "charts": {"memory", "streams", "run", "explanations"},
-    "api": {
-        *("ir", "io", "rewrite", "layout", "fusion", "memory", "pipeline", "run", "registry", "verification"),
-        *("reduction", "explanations", "certification", "checker", "view"),
-    },
-    "study": {
-        *("ir", "inference", "io", "metrics", "rewrite", "external", "layout", "memory", "pipeline", "run"),
-        *("registry", "verification", "reduction", "api"),
-    },
-    "lessons": {
-        *("ir", "io", "rewrite", "layout", "fusion", "memory", "pipeline", "registry", "view", "charts", "api"),
-    },
+    "analysis": {"ir", "ops"},
+    "formats": {"ir", "ops", "analysis"},
+    "rewrite": {"ir", "ops", "analysis", "formats"},
+    "planning": {"ir", "ops", "analysis", "rewrite"},
+    "passes": {"ir", "ops", "analysis", "rewrite", "planning"},
+    "backends": {"ir", "ops", "analysis", "formats", "rewrite", "planning"},
+    "run": {"ir", "ops", "analysis", "formats", "rewrite", "planning", "backends"},
+    "pipeline": {"ir", "analysis", "formats", "rewrite", "planning", "passes", "backends", "run"},
+    "evidence": {"ir", "ops", "analysis", "formats", "rewrite", "planning", "backends", "run"},
+    "presentation": {"ir", "ops", "analysis", "formats", "rewrite", "planning", "backends", "run", "pipeline"},
 }
-ROOMS["cli"] = {*ROOMS} - {"passes"}
-ROOMS["ui"] = {*ROOMS} - {"passes", "cli"}
 EVERYWHERE = {"errors", "support"}
+ROOMS["interfaces"] = {*ROOMS} - {"passes", *EVERYWHERE}
 ENTRANCES = {"__init__", "__main__"}
 LATE = {
     "egglog",
@@ -78,13 +50,13 @@ LATE = {
     "sqlalchemy",
     "psycopg",
 }
-MAY_USE_STREAMLIT = {"ui"}
-MAY_USE_PLOTLY = {"workbench/charts/variants.py"}
+MAY_USE_STREAMLIT = ROOT / "workbench" / "interfaces" / "ui"
+MAY_USE_PLOTLY = {"workbench/presentation/charts/variants.py"}
 
 
 MAY_USE_TORCH = {  # classes of torch.fx; `Program` imports them when it is run a second time
-    "workbench/run/torch/executor/codegen.py",
-    "workbench/run/torch/executor/recording.py",
+    "workbench/backends/torch/executor/codegen.py",
+    "workbench/backends/torch/executor/recording.py",
 }
 
 
@@ -125,9 +97,14 @@ def points_down(path: Path) -> None:
     allowed = {room, *ROOMS[room], *(EVERYWHERE if room != "checker" else ())}
     for module in imports(path, top_level_only=False):
         if module == "passes" or module.startswith("passes."):
-            assert room in ("passes", "registry"), f"{path} imports the passes"
+            assert room in ("passes", "pipeline"), f"{path} imports the passes"
         if module.startswith("workbench."):
             assert module.split(".")[1] in allowed, f"{path} imports {module}"
+
+
+def test_each_arrow_of_the_table_is_used():
+    arrows = arrows_between(room_of)
+    assert {room: arrows[room] - {*ENTRANCES, *EVERYWHERE} for room in ROOMS} == ROOMS
 
 
 def test_the_table_of_rooms_has_no_arrow_up():
@@ -166,7 +143,14 @@ def imported_modules(path: Path, modules: set[str]) -> set[str]:
     return found & modules
 
 
-def circles(imports_of: dict[str, set[str]]) -> list[set[str]]:
+@cache
+def all_imports() -> dict[Path, set[Path]]:
+    """For each file, those of ours that it imports."""
+    files = {module_of(path): path for path in FILES}
+    return {path: {files[module] for module in imported_modules(path, {*files})} - {path} for path in FILES}
+
+
+def circles(imports_of: Mapping[Place, set[Place]]) -> list[set[Place]]:
     """The groups of modules that import each other."""
     import networkx
 
@@ -176,7 +160,7 @@ def circles(imports_of: dict[str, set[str]]) -> list[set[str]]:
 def test_a_circle_of_imports_is_found():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
     assert "workbench.run.worker.client" in imported_modules(
-        ROOT / "workbench/registry/contexts.py", {"workbench.run.worker.client"}
+        ROOT / "workbench/pipeline/registry/contexts.py", {"workbench.run.worker.client"}
     )
     inner = imported_modules(ROOT / "passes/fold/common_sizes.py", {"passes.fold.fold_shapes"})
     assert inner == {"passes.fold.fold_shapes"}
@@ -184,8 +168,7 @@ def test_a_circle_of_imports_is_found():
 
 def test_no_circle_of_imports():
     """Neither at run time nor for types: late imports and those under TYPE_CHECKING count."""
-    files = {module_of(path): path for path in FILES}
-    assert not circles({module: imported_modules(path, set(files)) - {module} for module, path in files.items()})
+    assert not circles(all_imports())
 
 
 def folder_of(path: Path) -> str:
@@ -196,11 +179,14 @@ def folder_of(path: Path) -> str:
 
 def house() -> dict[str, set[str]]:
     """Every folder as a room, and the rooms that its files import."""
-    files = {module_of(path): path for path in FILES}
-    arrows: dict[str, set[str]] = {folder_of(path): set() for path in FILES}
-    for path in FILES:
-        lower = {folder_of(files[module]) for module in imported_modules(path, set(files))}
-        arrows[folder_of(path)] |= lower - {folder_of(path)}
+    return arrows_between(folder_of)
+
+
+def arrows_between(place: Callable[[Path], str]) -> dict[str, set[str]]:
+    """For each place of a file, the other places whose files its files import."""
+    arrows: dict[str, set[str]] = {place(path): set() for path in FILES}
+    for path, lower in all_imports().items():
+        arrows[place(path)] |= {place(other) for other in lower} - {place(path)}
     return arrows
 
 
@@ -208,9 +194,45 @@ def test_no_circle_of_folders():
     assert circles(house()) == []
 
 
-def test_few_entries_at_the_top():
-    entries = [path for path in (ROOT / "workbench").iterdir() if path.name != "__pycache__"]
-    assert len(entries) <= 35, sorted(path.name for path in entries)
+def calls_up(function: Callable[[], object]) -> set[tuple[str, str]]:
+    """Where a function of a room runs that one of a lower room called: by an object or a callback that it was given."""
+    places = {str(path): room_of(path) for path in FILES}
+    floors = {room: floor for floor, room in enumerate(ROOMS)}
+    found = set()
+
+    def see(frame: FrameType, event: str, _: object) -> None:
+        upper = places.get(frame.f_code.co_filename)
+        if event != "call" or upper not in floors:
+            return
+        caller = frame.f_back
+        while caller is not None and caller.f_code.co_filename not in places:
+            caller = caller.f_back
+        lower = None if caller is None else places[caller.f_code.co_filename]
+        if lower in floors and floors[lower] < floors[upper]:
+            found.add((lower, upper))
+
+    sys.setprofile(see)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_graph_that_is_optimized_is_handed_up_only_where_a_pass_runs():
+    """The driver runs a pass: of `passes`, with the base of layout strategies, or a fixpoint, which is of the pipeline."""
+    from workbench.formats.io import load_model
+    from workbench.interfaces.api import optimize
+
+    graph = load_model(SAMPLES / "conv_relu_conv_relu.onnx")
+    climbs = calls_up(lambda: optimize(graph, layout="greedy"))
+    assert climbs == {("rewrite", "passes"), ("rewrite", "planning"), ("rewrite", "pipeline")}
+
+
+def test_fourteen_rooms():
+    """With `passes/`, which lies beside the package."""
+    assert {room_of(path) for path in FILES} == {*ROOMS, *ENTRANCES}
+    assert len({*ROOMS} - EVERYWHERE) == 14
 
 
 def test_heavy_libraries_come_late():
@@ -219,7 +241,7 @@ def test_heavy_libraries_come_late():
         name, library = str(path.relative_to(ROOT)), module.split(".")[0]
         if library not in LATE:
             continue
-        allowed = (library == "streamlit" and room_of(path) in MAY_USE_STREAMLIT) or (
+        allowed = (library == "streamlit" and path.is_relative_to(MAY_USE_STREAMLIT)) or (
             library == "plotly" and name in MAY_USE_PLOTLY
         )
         allowed = allowed or (library == "torch" and name in MAY_USE_TORCH)
@@ -234,13 +256,13 @@ def test_nothing_of_unix_alone_is_imported_at_the_top():
 def test_only_the_app_uses_streamlit():
     for path in FILES:
         uses = any(module.split(".")[0] == "streamlit" for module in imports(path, top_level_only=False))
-        assert not uses or room_of(path) == "ui", f"{path} imports streamlit"
+        assert not uses or path.is_relative_to(MAY_USE_STREAMLIT), f"{path} imports streamlit"
 
 
 def test_one_file_imports_the_passes():
     for path in FILES:
         uses = any(module.split(".")[0] == "passes" for module in imports(path, top_level_only=False))
-        assert not uses or path == ROOT / "workbench/registry/pass_registry.py" or room_of(path) == "passes", (
+        assert not uses or path == ROOT / "workbench/pipeline/registry/pass_registry.py" or room_of(path) == "passes", (
             f"{path} imports the passes"
         )
 
@@ -283,7 +305,12 @@ OLD_WORDS = frozenset(
 OLD_ATTRIBUTES = {"uses"}  # of a node
 TABLES = "numbers"  # the widget's module that makes tables of them; the guard of that name is `require_constant`
 # What every module of a kind has, under one name: a command's three parts, a metric, a program's beginning.
-PARTS = {"cli": {"HELP", "add_arguments", "run", "main"}, "memory": {"PLANNER"}, "metrics": {"METRIC"}, "run": {"main"}}
+PARTS = {
+    "workbench/interfaces/cli": {"HELP", "add_arguments", "run", "main"},
+    "workbench/planning/memory": {"PLANNER"},
+    "workbench/analysis/metrics": {"METRIC"},
+    "workbench/run": {"main"},
+}
 
 
 def top_level_names(tree: ast.Module) -> set[str]:
@@ -306,7 +333,8 @@ def test_one_meaning_has_one_name():
     """No public top-level name is defined in two modules."""
     where: dict[str, list[str]] = {}
     for path in FILES:
-        names = top_level_names(parsed(path)) - PARTS.get(room_of(path), set())
+        parts = [names for folder, names in PARTS.items() if path.is_relative_to(ROOT / folder)]
+        names = top_level_names(parsed(path)).difference(*parts)
         for name in names:
             if not name.startswith("_"):
                 where.setdefault(name, []).append(str(path.relative_to(ROOT)))
@@ -332,9 +360,10 @@ def test_names_that_are_defined_twice_are_found():
 if __name__ == "__main__":  # the figures of the house
     import networkx
 
-    rooms = networkx.DiGraph(house())
-    upper = networkx.condensation(rooms)
+    arrows = sum(len(lower) for lower in ROOMS.values())
+    print(f"{len({*ROOMS} - EVERYWHERE)} rooms, {arrows} arrows between them, {len(FILES)} files")
+    upper = networkx.condensation(networkx.DiGraph(house()))
     print(
-        f"{len(rooms)} rooms on {networkx.dag_longest_path_length(upper) + 1} floors, {rooms.number_of_edges()} arrows, "
-        f"{len(circles(house()))} circles"
+        f"{len(house())} folders on {networkx.dag_longest_path_length(upper) + 1} floors, "
+        f"{sum(map(len, house().values()))} arrows, {len(circles(house()))} circles"
     )

@@ -17,18 +17,18 @@ from tests.conftest import ROOT
 from tests.running import typed
 from tests.slow import thorough_unless
 from tests.test_memory_sharing import random_graph
-from workbench.io.samples import samples
-from workbench.memory.blocks.packing import OverlapError
-from workbench.memory.planners import planners
-from workbench.memory.planning import MemoryPlan
+from workbench.backends.torch.arena.arena_run import ArenaRun
+from workbench.backends.torch.arena.out_kernels import out_variant, shapes_further_results
+from workbench.backends.torch.arena.run_plan import plan_of_run
+from workbench.backends.torch.arena.scratch import measure_scratch
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io.samples import samples
+from workbench.planning.memory.blocks.packing import OverlapError
+from workbench.planning.memory.planners import planners
+from workbench.planning.memory.planning import MemoryPlan
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import Variant, combined
-from workbench.run.torch.arena.arena_run import ArenaRun
-from workbench.run.torch.arena.out_kernels import out_variant, shapes_further_results
-from workbench.run.torch.arena.run_plan import plan_of_run
-from workbench.run.torch.arena.scratch import measure_scratch
-from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def planned(graph, planner="exact", dtype=None):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.running import normal, outputs, typed
-from workbench import api
+from workbench.interfaces import api
 
 SCALES = {
     "slice": "s = Shape(q)  l = Slice(s, last, end)  c = Cast<to=1>(l)  r = Sqrt(c)  d = Div(a, r)",

@@ -148,7 +148,7 @@ def test_a_contract_names_a_default_only_for_operators_without_one(case):
 
 # Elsewhere: why a default is named although ONNX has one for an attribute of that name.
 NAMED = {
-    ("workbench/run/torch/fused/products.py", "group"): "of channels-last convolutions too",
+    ("workbench/backends/torch/fused/products.py", "group"): "of channels-last convolutions too",
 }
 
 

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 
 from tests.conftest import ROOT
 from tests.making import FLOAT, INT64, Bomb, X, constant, model, node, saved, value
-from workbench.io.errors import LoadError
-from workbench.io.onnx_file import load_proto
+from workbench.formats.io.errors import LoadError
+from workbench.formats.io.onnx_file import load_proto
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
 
@@ -202,6 +202,7 @@ def test_functions_without_end_or_without_measure(refused, tmp_path):
     assert "expands to more than 1,000,000 nodes" in refused("inspect", saved(tmp_path, made))
 
 
+@pytest.mark.slow
 def test_an_unknown_operator_is_shown_and_verified_with_a_stand_in(run, tmp_path):
     made = model([node("Frobnicate", "x", "y", name="n", domain="acme")], domain="acme", outputs=(value("y", [1, 4]),))
     path = saved(tmp_path, made)

@@ -70,7 +70,7 @@ def test_a_terminal_without_such_letters(tmp_path):
 
 @pytest.mark.parametrize("name", WEIRD, ids=lambda name: ascii(name[:12]))
 def test_names_survive_the_text_form(tmp_path, name):
-    from workbench.io import load_model
+    from workbench.formats.io import load_model
     from workbench.ir import from_text, to_text
 
     graph = load_model(saved(tmp_path, named(name)))

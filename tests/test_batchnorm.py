@@ -9,7 +9,7 @@ from passes.fold.fold_batchnorm import FoldBatchNorm, match_after_convolution
 from passes.fold.fold_channel_scale import FoldChannelScale, match_scale_of_norm
 from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import NoMatch, PassContext, run_pass
 
 

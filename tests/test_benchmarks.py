@@ -23,9 +23,9 @@ from benchmarks.on_gpu import run_part
 from sample_models.resnet import RESNET_101, resnet
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.run.records.published import PUBLISHED_FOLDER, read_published
 from workbench.run.records.store import find_runs
-from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def printed(script, *words):

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from workbench.solvers import binary_program
-from workbench.solvers.binary_program import Row, minimize
+from workbench.planning.solvers import binary_program
+from workbench.planning.solvers.binary_program import Row, minimize
 
 
 def random_program(seed: int) -> tuple[list[int], list[Row], tuple[int, ...]]:

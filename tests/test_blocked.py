@@ -13,16 +13,16 @@ from sample_models.variants import mixed_layouts
 from tests.blocking import BLOCKED, assert_same, least, operators
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
-from workbench.api import optimize
-from workbench.io import load_model
+from workbench.formats.io import load_model
+from workbench.interfaces.api import optimize
 from workbench.ir import Graph
-from workbench.layout.classes import class_of
-from workbench.layout.infer import infer_layouts, is_cnn
-from workbench.layout.profile import ProfileError, check_profile, load_profile
 from workbench.ops import NotPermutable
 from workbench.ops.permuted_blocks import blocked_form
+from workbench.planning.layout.classes import class_of
+from workbench.planning.layout.infer import infer_layouts, is_cnn
+from workbench.planning.layout.profile import ProfileError, check_profile, load_profile
+from workbench.presentation.view.node_style import OWN, TARGET, box_kind_of
 from workbench.rewrite import PassContext, run_pass
-from workbench.view.node_style import OWN, TARGET, box_kind_of
 
 # ---- graphs of one idea each --------------------------------------------------------------
 

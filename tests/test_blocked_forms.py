@@ -8,16 +8,16 @@ import pytest
 from passes.layout.layout_blocked import LayoutBlocked
 from tests.blocking import BLOCKED, least, operators
 from tests.running import outputs, random_inputs, typed
-from workbench.inference.shapes import infer_types
-from workbench.io import load_model
-from workbench.io.exporting import to_bytes
+from workbench.analysis.inference.shapes import infer_types
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import to_bytes
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
-from workbench.layout.infer import infer_layouts
 from workbench.ops import contracts
 from workbench.ops.blocked import blocked, blocked_function, blocked_op, parse_blocked, unblocked
 from workbench.ops.npu import is_own, own_function
+from workbench.planning.layout.infer import infer_layouts
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def window(draw: random.Random, op: str) -> dict:

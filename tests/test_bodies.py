@@ -6,7 +6,7 @@ from passes.cleanup.cancel_transposes import CancelTransposes
 from passes.fold.fold_constants import FoldConstants
 from tests.running import outputs, typed
 from workbench.ir import check, to_text
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 NESTED = """g (float[2,3] x, bool c) => (float[3,2] y) <float[2] k = {1, 2}, int64[2] s = {3, 2}> {

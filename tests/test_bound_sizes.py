@@ -7,11 +7,11 @@ import pytest
 from tests.conftest import CORPUS
 from tests.making import model, node, value
 from tests.slow import thorough_unless
-from workbench.inference import bound_sizes
-from workbench.inference.bound_sizes import bound_types
-from workbench.inference.shapes import infer_types
-from workbench.io import load_model
-from workbench.io.onnx_file import load_proto, load_text
+from workbench.analysis.inference import bound_sizes
+from workbench.analysis.inference.bound_sizes import bound_types
+from workbench.analysis.inference.shapes import infer_types
+from workbench.formats.io import load_model
+from workbench.formats.io.onnx_file import load_proto, load_text
 from workbench.ir import TensorType
 from workbench.ir.types import DataType
 

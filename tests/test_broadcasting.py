@@ -5,13 +5,13 @@ import pytest
 
 from tests.running import outputs
 from tests.test_exactness import RULES
-from workbench.io import LoadError, load_model
-from workbench.io.exporting import to_bytes
+from workbench.evidence.verification.pass_files.exactness_runs import hostile_inputs
+from workbench.evidence.verification.pass_files.example_runs import inexactness
+from workbench.formats.io import LoadError, load_model
+from workbench.formats.io.exporting import to_bytes
 from workbench.ir import Edit, constant, from_text
-from workbench.layout.strategies.layout_strategy import example_context
+from workbench.planning.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass, with_options
-from workbench.verification.pass_files.exactness_runs import hostile_inputs
-from workbench.verification.pass_files.example_runs import inexactness
 
 VARIANTS = [range(4), pytest.param(range(4, 16), marks=pytest.mark.slow)]
 

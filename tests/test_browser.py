@@ -26,7 +26,7 @@ from tests.browser import (
     watched_page,
 )
 from tests.making import HOSTILE, hostile_model
-from workbench.io.samples import FOLDER
+from workbench.formats.io.samples import FOLDER
 
 pytestmark = pytest.mark.browser
 ONE = FOLDER / "conv_relu_conv_relu.onnx"

@@ -11,9 +11,9 @@ from playwright.sync_api import expect
 
 from tests import journeys
 from tests.browser import GraphView, choose_strategy, go, open_sample, page_link, settle, watched_page
-from workbench.io.samples import FOLDER
-from workbench.layout.profile import machine_target
-from workbench.verification.pass_files.pass_template import new_pass_text
+from workbench.evidence.verification.pass_files.pass_template import new_pass_text
+from workbench.formats.io.samples import FOLDER
+from workbench.planning.layout.profile import machine_target
 
 pytestmark = pytest.mark.browser
 DROP = """(files) => {

@@ -12,10 +12,10 @@ from playwright.sync_api import expect
 from passes import find_pass
 from tests.browser import SCREEN, GraphView, settle, watched_page
 from tests.slow import thorough_unless
-from workbench.fusion.opened_groups import OpenedGroups
-from workbench.lessons import find_lesson, shipped_lessons
-from workbench.lessons.exporting import lesson_html
-from workbench.lessons.playing import play
+from workbench.interfaces.lessons import find_lesson, shipped_lessons
+from workbench.interfaces.lessons.exporting import lesson_html
+from workbench.interfaces.lessons.playing import play
+from workbench.planning.fusion.opened_groups import OpenedGroups
 
 pytestmark = pytest.mark.browser
 TEXT_PX = 11  # of the smallest text of a box at zoom 1
@@ -121,6 +121,7 @@ def test_a_teacher_goes_through_the_lesson_and_every_answer_is_in_the_picture(ta
         tab.locator(".st-key-begin_two_orders").wait_for()
 
 
+@pytest.mark.slow
 def test_keys_pressed_faster_than_stops_are_drawn_are_as_many_stops(tab, app):
     tab.goto(f"{app[0]}/lessons?lesson=memory&stop=1")
     at_stop(tab, 1, 9)

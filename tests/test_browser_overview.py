@@ -9,7 +9,7 @@ import pytest
 from tests.browser import SCREEN, GraphView, go, open_sample, optimized, settle, show_in_graph, watched_page
 from tests.conftest import CORPUS
 from tests.slow import thorough_unless
-from workbench.io.samples import FOLDER
+from workbench.formats.io.samples import FOLDER
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NARROW = FOLDER / "resnet50_narrow.onnx"

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import GraphView, go, open_advanced, open_sample, optimized, select, settle
-from workbench.io.samples import FOLDER
+from workbench.formats.io.samples import FOLDER
 
 SAMPLE = FOLDER / "ppocr_cls_v2.onnx"
 _HEAD, _ROW = 34, 26  # pixels of the table

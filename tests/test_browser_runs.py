@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.browser import choose_strategy, go, open_sample, select, settle
-from workbench.io.samples import FOLDER
+from workbench.formats.io.samples import FOLDER
 from workbench.run.records.store import file_hash
 
 pytestmark = pytest.mark.browser

@@ -5,9 +5,9 @@ import onnx
 import onnxruntime
 import pytest
 
-from workbench import api
-from workbench.io import load_model
-from workbench.io.exporting import to_bytes
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import to_bytes
+from workbench.interfaces import api
 
 FLOAT = onnx.TensorProto.FLOAT
 

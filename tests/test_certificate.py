@@ -18,9 +18,9 @@ from tests.conftest import CORPUS, ROOT
 from tests.fuzz import fragments
 from tests.random_graphs import random_graph
 from tests.slow import thorough_unless
-from workbench.certification.writing import NoCertificateError
 from workbench.checker.outcome import DoesNotHold
-from workbench.io.exporting import export_onnx
+from workbench.evidence.certification.writing import NoCertificateError
+from workbench.formats.io.exporting import export_onnx
 
 MODELS = [*sorted(SAMPLES.glob("*.onnx")), *sorted(SAMPLES.glob("*/*.onnx*"))]
 QUICK = {NPU.stem, "batchnorm", "undone", "bias_gelu"}
@@ -346,7 +346,7 @@ def test_a_torch_program_has_none(refused, tmp_path):
 
 
 def test_a_failed_history_is_refused_by_the_library(tmp_path):
-    from workbench.verification.verifier import Verifier
+    from workbench.evidence.verification.verifier import Verifier
 
     graph = wb.load(SAMPLES / "npu_reshape_add.onnx")
     with Verifier(graph) as verifier:
@@ -360,7 +360,7 @@ def test_without_a_certificate_nothing_of_it_is_imported(tmp_path):
     code = (
         "import sys; from workbench.__main__ import main; "
         f"main(['optimize', {str(NHWC)!r}, '-o', {str(tmp_path / 'o.onnx')!r}, '--no-verify']); "
-        "print([name for name in sys.modules if name.startswith(('workbench.certification', 'workbench.checker'))])"
+        "print([name for name in sys.modules if name.startswith(('workbench.evidence.certification', 'workbench.checker'))])"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"

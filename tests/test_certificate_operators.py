@@ -9,15 +9,15 @@ from workbench.checker.files import plain_model
 from workbench.checker.grouping_problem import GROUPING_RULES, grouping_problem
 from workbench.checker.kernels import LayoutKernel, layout_kernels
 from workbench.checker.operators import ELEMENTWISE_OPERATORS, IMAGE_OPERATORS, is_defined
+from workbench.formats.opsets.lowering import NotWritable, lowered_to
 from workbench.ir import Graph
 from workbench.ir.text import OPSET
 from workbench.ir.to_proto import to_proto
-from workbench.layout.profile import built_in_names, load_profile
 from workbench.ops import contracts
 from workbench.ops.channels_last import FUSED_CONVOLUTIONS
 from workbench.ops.fusion_kinds import FusionKind
 from workbench.ops.npu import own_function
-from workbench.opsets.lowering import NotWritable, lowered_to
+from workbench.planning.layout.profile import built_in_names, load_profile
 
 RUNTIMES = ("ai.onnx", "workbench")
 

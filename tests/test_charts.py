@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.charts.matrix import bars_chart, by_batch_chart
-from workbench.charts.operators import counted_operators, roofline_chart, strip_chart
-from workbench.charts.runs import Bar, quartiles_chart
-from workbench.charts.variants import HEIGHT, latency_chart, log_ticks, memory_chart
-from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profile_result import LiveMemory, OperatorRun
+from workbench.backends.profiling.ceilings import Roofs
+from workbench.backends.profiling.profile_result import LiveMemory, OperatorRun
+from workbench.presentation.charts.matrix import bars_chart, by_batch_chart
+from workbench.presentation.charts.operators import counted_operators, roofline_chart, strip_chart
+from workbench.presentation.charts.runs import Bar, quartiles_chart
+from workbench.presentation.charts.variants import HEIGHT, latency_chart, log_ticks, memory_chart
 
 
 def test_a_run_without_operators_has_an_empty_strip():

@@ -59,8 +59,9 @@ def test_a_listing_imports_nothing_heavy():
     assert ended.stdout.splitlines()[-1] == "[]", ended.stderr
 
 
+@pytest.mark.slow
 def test_optimizing_loads_no_runtime(tmp_path):
-    """What the samples fold has one right result each, which NumPy computes (`inference/exact.py`)."""
+    """What the samples fold has one right result each, which NumPy computes (`analysis/inference/exact.py`)."""
     models = [str(path) for path in sorted((ROOT / "sample_models").glob("*.onnx"))]
     code = (
         "import sys; from workbench.__main__ import main\n"

@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.commands import OCR
-from workbench.fusion.rules import RULES
+from workbench.planning.fusion.rules import RULES
 
 
 def test_every_grouping_has_a_row_and_none_is_above_the_one_before(done):
@@ -18,6 +18,7 @@ def test_every_grouping_has_a_row_and_none_is_above_the_one_before(done):
     assert lines[3].split()[5:7] == ["proven", "0.0%"]
 
 
+@pytest.mark.slow
 def test_the_json_has_what_the_passes_report(done, tmp_path):
     found = json.loads(done("groups", OCR, "--passes", "fold_batchnorm", "--max-operators", "3", "--json"))["groupings"]
     graph = wb.load(OCR)

@@ -8,16 +8,16 @@ import pytest
 import passes as library
 from tests.commands import NPU, RESNET
 from tests.making import discover_again
-from workbench.api import layouts
-from workbench.explanations.reporting import history_report
-from workbench.io import load_model
+from workbench.formats.io import load_model
+from workbench.interfaces.api import layouts
+from workbench.presentation.explanations.reporting import history_report
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
 WRONG = '''"""A strategy that is wrong."""
 from dataclasses import dataclass
 from workbench.ir import Edit
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite import Rewrite
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ def test_the_library_gives_the_histories():
     assert graph.find("Conv_NHWC") is None
 
 
+@pytest.mark.slow
 def test_a_device_that_is_not_here(refused):
     said = refused("layouts", NPU, "--no-verify", "--measure", "--device", "cuda")
     assert "Device 'cuda' cannot be used" in said and said.count("\n") <= 1

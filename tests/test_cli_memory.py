@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.commands import OCR
-from workbench.memory.planners import planners
+from workbench.planning.memory.planners import planners
 
 TRAP = "sample_models/memory/in_place_trap.onnx"
 

@@ -12,7 +12,7 @@ import pytest
 import passes as library
 from tests.commands import NHWC, NPU, OCR, RESNET, operators, report_of
 from tests.making import discover_again
-from workbench.registry.pass_choice import choose
+from workbench.pipeline.registry.pass_choice import choose
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -144,7 +144,7 @@ WRONG = '''
 """A pass with a fault, for a test."""
 from dataclasses import dataclass
 
-from workbench.registry.pass_choice import choose
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.ir import Edit
 from workbench.rewrite import Rewrite, Pass
 
@@ -180,6 +180,7 @@ def test_a_wrong_pass_is_found_out_and_its_rewrite_named(run, tmp_path, monkeypa
     assert found["totals"]["verified"] is False and found["totals"]["max_rel_error"] > 1e-4
 
 
+@pytest.mark.slow
 def test_of_a_long_list_the_steps_that_changed_something_are_printed(done, tmp_path):
     lines = done("optimize", OCR, "-o", tmp_path / "o.onnx", "--steps").splitlines()
     lines = lines[next(number for number, line in enumerate(lines) if line.startswith(" #")) :]

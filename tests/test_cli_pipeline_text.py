@@ -8,10 +8,10 @@ import onnx
 import pytest
 
 from tests.pages import fine, opened_sample, page
-from workbench.io.samples import FOLDER
-from workbench.registry.pass_choice import as_pipeline, choose
-from workbench.registry.pass_registry import library
-from workbench.registry.reading import preset, shortest_text
+from workbench.formats.io.samples import FOLDER
+from workbench.pipeline.registry.pass_choice import as_pipeline, choose
+from workbench.pipeline.registry.pass_registry import library
+from workbench.pipeline.registry.reading import preset, shortest_text
 
 MODEL = FOLDER / "conv_relu_conv_relu.onnx"
 NESTED = "fixpoint(fold_constants,fixpoint{rounds=2}(cancel_pairs,cancel_transposes)),dead_nodes"

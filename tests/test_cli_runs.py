@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.commands import NHWC, NPU
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import from_text
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -20,6 +20,7 @@ def user_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_bench_measures_is_kept(done, refused, tmp_path):
     assert "no run is kept" in done("runs")
     done("bench", NPU, "--repeat", 1, "--backend", "torch,onnxruntime", "--json", tmp_path / "b.json")

@@ -70,6 +70,7 @@ def test_own_inputs(done, tmp_path, symbolic):
     assert "every one of its 80 values is 0.0" in report["steps"][-1]["verdict"]  # it was our zeros that ran
 
 
+@pytest.mark.slow
 def test_lengths_that_a_model_needs_are_found_but_not_against_the_user(run, tmp_path):
     out = tmp_path / "out.onnx"
     code, _, err = run("optimize", SPEECH, "-o", out, "--passes", "dead_nodes")

@@ -16,16 +16,16 @@ from benchmarks.sweep import simulate
 from tests.commands import SAMPLES
 from tests.conftest import ROOT
 from workbench.errors import UserError
-from workbench.io import LoadError, load_model
-from workbench.io.model_files import files_of
+from workbench.formats.io import LoadError, load_model
+from workbench.formats.io.model_files import files_of
+from workbench.interfaces.study.cluster import travelling_files
+from workbench.interfaces.study.cluster.jobs import JobsProgress, OnThisMachine
+from workbench.interfaces.study.cluster.travelling_files import ReceivedFiles, check_size, manifest_of, pieces_of
+from workbench.interfaces.study.sweep.blocks import Matrix
+from workbench.interfaces.study.sweep.matrix import run_matrix
+from workbench.interfaces.study.sweep.model_variants import model_with_passes
 from workbench.run.records.store import find_runs
 from workbench.run.worker.machine import source_digest
-from workbench.study.cluster import travelling_files
-from workbench.study.cluster.jobs import JobsProgress, OnThisMachine
-from workbench.study.cluster.travelling_files import ReceivedFiles, check_size, manifest_of, pieces_of
-from workbench.study.sweep.blocks import Matrix
-from workbench.study.sweep.matrix import run_matrix
-from workbench.study.sweep.model_variants import model_with_passes
 from workbench.support.owned_folders import owned_folder
 
 SMALL = SAMPLES / "conv_relu_conv_relu.onnx"
@@ -142,6 +142,7 @@ def test_a_folder_that_another_user_could_have_made_is_left_alone(tmp_path, monk
 # ---- the record in the database ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_matrix_goes_on_from_the_database_and_keeps_each_run_once(done, tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path}/runs.sqlite"
     monkeypatch.setenv("WORKBENCH_RUNS_URL", url)

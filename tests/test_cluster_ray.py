@@ -25,15 +25,15 @@ from tests.commands import SAMPLES, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.nodes import Counting, Nodes, Priority, running_nodes
 from tests.test_tuning import Unmeasuring
+from workbench.interfaces.study.cluster import choose_executor, on_ray
+from workbench.interfaces.study.cluster.choose_executor import executor_on
+from workbench.interfaces.study.cluster.jobs import Executor, OnThisMachine
+from workbench.interfaces.study.sweep.blocks import Block, Matrix
+from workbench.interfaces.study.sweep.matrix import rows_of, run_matrix
+from workbench.interfaces.study.sweep.model_variants import model_with_passes
+from workbench.interfaces.study.tuning.job import TuneJob
+from workbench.interfaces.study.tuning.tune import TuneRequest
 from workbench.run.worker.device_queue import turn
-from workbench.study.cluster import choose_executor, on_ray
-from workbench.study.cluster.choose_executor import executor_on
-from workbench.study.cluster.jobs import Executor, OnThisMachine
-from workbench.study.sweep.blocks import Block, Matrix
-from workbench.study.sweep.matrix import rows_of, run_matrix
-from workbench.study.sweep.model_variants import model_with_passes
-from workbench.study.tuning.job import TuneJob
-from workbench.study.tuning.tune import TuneRequest
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from tests.running import typed
+from workbench.backends.torch.executor.codegen import generated, source
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.executor.operator_errors import OperatorError
+from workbench.backends.torch.fused.select_kernels import choose_kernels
 from workbench.ir import from_text
-from workbench.run.torch.executor.codegen import generated, source
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.executor.operator_errors import OperatorError
-from workbench.run.torch.fused.select_kernels import choose_kernels
 
 CALLS = {  # by what is written, a graph
     "v1.exp()": "g (float[2,3] x) => (float[2,3] y) { y = Exp (x) }",
@@ -157,7 +157,7 @@ def test_a_graph_with_bodies_runs_by_its_steps_and_a_body_that_runs_again_does_n
     executor = TorchExecutor(from_text(text))
     seen = []
     write = lambda program: (seen.append(program.graph.name), generated(program))[1]  # noqa: E731
-    monkeypatch.setattr("workbench.run.torch.executor.codegen.generated", write)
+    monkeypatch.setattr("workbench.backends.torch.executor.codegen.generated", write)
     for condition, y in ((True, [-1, 2]), (False, [1, 2]), (True, [-1, 2])):
         ours = executor.run({"c": np.array(condition), "x": np.array([1, -2], np.float32)})
         np.testing.assert_array_equal(ours["y"], y)

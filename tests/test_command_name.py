@@ -11,18 +11,18 @@ import pytest
 
 from tests.commands import SAMPLES
 from tests.conftest import ROOT
-from workbench.cli.main import COMMANDS
+from workbench.interfaces.cli.main import COMMANDS
 
 MODEL = SAMPLES / "conv_relu_conv_relu.onnx"
 # What pip writes for the entry point of pyproject.toml.
-SCRIPT = "import sys\nfrom workbench.cli.main import program\nsys.exit(program())\n"
+SCRIPT = "import sys\nfrom workbench.interfaces.cli.main import program\nsys.exit(program())\n"
 # What the pages show, in a process that the command `app` began.
 PAGES = """
 import runpy, sys
 sys.argv = ["streamlit", "run", "app.py"]
 from types import SimpleNamespace as Of
 from workbench.pipeline.command_text import optimize_text
-from workbench.ui.state import commands
+from workbench.interfaces.ui.state import commands
 opened = Of(path="m.onnx", graph=Of(dims={}, inputs=()), inputs=None, seed=0, other=None)
 commands.declared_layouts = lambda graph: {}
 print(optimize_text("m.onnx"))

@@ -16,15 +16,15 @@ import torch
 import workbench as wb
 from tests.commands import OCR
 from tests.running import outputs, typed
+from workbench.backends.torch.executor.compilers import missing_compiler, missing_toolkit
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.executor.input_numbers import reader_of_input_numbers
 from workbench.errors import UserError
-from workbench.run.torch.compiling import MAX_BUCKETS
-from workbench.run.torch.executor.compilers import missing_compiler, missing_toolkit
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.executor.input_numbers import reader_of_input_numbers
-from workbench.run.torch.packages import package_graph
+from workbench.evidence.verification.verifier import Verifier
+from workbench.run.compiling import MAX_BUCKETS
+from workbench.run.packages import package_graph
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError
-from workbench.verification.verifier import Verifier
 
 SMALL = "g (float[N,4] x, float[N,4] z) => (float[N,4] y) { a = Add(x, z)  b = Relu(a)  y = Mul(b, z) }"
 FIXED = "g (float[2,4] images) => (float[2,4] y) { y = Relu(images) }"

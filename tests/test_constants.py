@@ -8,8 +8,8 @@ import onnx_ir
 import pytest
 
 from workbench.ir import DataType, constant, lazy_constant
-from workbench.view import constants
-from workbench.view.constants import constant_section, statistics_of
+from workbench.presentation.view import constants
+from workbench.presentation.view.constants import constant_section, statistics_of
 
 
 def rows(section):

@@ -5,7 +5,7 @@ import onnx_ir
 import pytest
 
 from tests.running import typed
-from workbench.api import optimize
+from workbench.interfaces.api import optimize
 from workbench.ir import constant
 from workbench.rewrite.core.content import attribute_key, elements_key
 

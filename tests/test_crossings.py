@@ -14,12 +14,12 @@ import workbench as wb
 from tests.conformance import RANDOM, array, cases, verdict
 from tests.conftest import ROOT
 from tests.pretend_gpu import GPU, DeviceTensor, PretendedGpu
+from workbench.backends.torch.executor.crossings import crossings_of
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.errors import UserError
-from workbench.io.onnx_file import load_proto
+from workbench.formats.io.onnx_file import load_proto
 from workbench.ir.text import from_text
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch.executor.crossings import crossings_of
-from workbench.run.torch.executor.executor import TorchExecutor
 
 # Operators that cross in ONNX's own cases, and why they have to.
 CROSSING = {

@@ -6,7 +6,7 @@ import io
 import onnx
 import pytest
 
-from workbench.memory.blocks.minimalloc import read_packing
+from workbench.planning.memory.blocks.minimalloc import read_packing
 from workbench.run.measurement.formatting import csv_text
 
 FORMULAS = [

@@ -13,21 +13,21 @@ import torch
 import workbench as wb
 from sample_models.light import random_light
 from tests.commands import RESNET
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.backends.profiling.ceilings import ceilings
+from workbench.backends.torch.executor.compilers import missing_toolkit
+from workbench.backends.torch.executor.cuda_graph import NotCaptured, captured
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.prepared import with_output_names
+from workbench.backends.torch.streams.cuda_streams import StreamedRun
+from workbench.backends.torch.streams.launches import launches_of
+from workbench.backends.torch.streams.select_run import copied, has_same_bits
+from workbench.backends.torch.torch_run import TorchRun
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir.text import from_text
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import combined
-from workbench.run.profiling.ceilings import ceilings
-from workbench.run.torch.executor.compilers import missing_toolkit
-from workbench.run.torch.executor.cuda_graph import NotCaptured, captured
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.prepared import with_output_names
-from workbench.run.torch.streams.cuda_streams import StreamedRun
-from workbench.run.torch.streams.launches import launches_of
-from workbench.run.torch.streams.select_run import copied, has_same_bits
-from workbench.run.torch.torch_run import TorchRun
 from workbench.run.worker.client import RunError, Worker
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")

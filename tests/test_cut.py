@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from workbench.solvers import minimum_cut
-from workbench.solvers.minimum_cut import (
+from workbench.planning.solvers import minimum_cut
+from workbench.planning.solvers.minimum_cut import (
     FIRST_SIDE,
     LAST_SIDE,
     SINK,

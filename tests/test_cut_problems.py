@@ -4,11 +4,12 @@ import pytest
 
 from tests.precision_graphs import random_image_graph, random_mixed_graph, random_quantized_graph
 from tests.running import typed
-from workbench.inference.bound_shapes import infer_sizes
+from workbench.analysis.inference.bound_shapes import infer_sizes
+from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import DataType, Graph, Node
-from workbench.layout.infer import infer_layouts
-from workbench.layout.problem.cost_model import BYTES, COUNT, in_unit, tie_break
-from workbench.layout.problem.two_layouts import (
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT, in_unit, tie_break
+from workbench.planning.layout.problem.two_layouts import (
     converts_layout,
     layout_of_images,
     layout_problem,
@@ -18,18 +19,17 @@ from workbench.layout.problem.two_layouts import (
     side_of,
     start_of_chain,
 )
-from workbench.layout.profile import load_profile
-from workbench.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
-from workbench.metrics.transpose_cost import count_transposes
-from workbench.precision.cast_cost import count_casts
-from workbench.precision.element_types import NotConvertible, float_call
-from workbench.precision.joint import orders_and_types
-from workbench.precision.joint.orders_and_types import order_and_type_problem
-from workbench.precision.problem import precision_problem, type_side, written_side
-from workbench.precision.strategies.precision_strategy import TypeChoices
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
+from workbench.planning.precision.cast_cost import count_casts
+from workbench.planning.precision.element_types import NotConvertible, float_call
+from workbench.planning.precision.joint import orders_and_types
+from workbench.planning.precision.joint.orders_and_types import order_and_type_problem
+from workbench.planning.precision.problem import precision_problem, type_side, written_side
+from workbench.planning.precision.strategies.precision_strategy import TypeChoices
+from workbench.planning.solvers.integer_program import solve_integer_program
+from workbench.planning.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, CutSolution, solve_cut
 from workbench.rewrite.core.dead_code import dead_node_removals
-from workbench.solvers.integer_program import solve_integer_program
-from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, CutSolution, solve_cut
 
 FLOAT16 = DataType.FLOAT16
 GRAPHS = (random_image_graph, random_mixed_graph, random_quantized_graph)

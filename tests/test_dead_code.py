@@ -12,7 +12,7 @@ from passes.cleanup.remove_neutral import RemoveNeutral
 from passes.cleanup.remove_noops import RemoveNoops
 from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, constant
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.rewrite.analyses.casts import is_one_cast, keeps_numbers
 

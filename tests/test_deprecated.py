@@ -8,8 +8,8 @@ import pytest
 
 from tests.loading import run as run_file
 from tests.loading import saved
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
 
 X = np.random.default_rng(0).standard_normal((2, 6, 3, 3)).astype(np.float32)
 GROUPS = "y = GroupNormalization <num_groups = 3, epsilon = 0.01> (x, s, b)"

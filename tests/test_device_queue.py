@@ -18,10 +18,10 @@ import pytest
 from tests.conftest import ROOT
 from tests.pages import fine, opened_sample, page
 from tests.worker_jobs import LIMIT_S, Client, gate, log_of, open_gate, site, until
+from workbench.interfaces.ui.state import session
+from workbench.interfaces.ui.state.work import Job
 from workbench.run.worker.client import CancelledError, RunError, Worker
 from workbench.run.worker.device_queue import queue_of_device, turn, waiting_text
-from workbench.ui.state import session
-from workbench.ui.state.work import Job
 
 NOBODY = pytest.fail  # who would be heard of, were anybody before
 

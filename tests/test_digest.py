@@ -10,12 +10,12 @@ import pytest
 import workbench as wb
 from tests.commands import SAMPLES
 from tests.running import typed
-from workbench.cli.bench import print_difference
-from workbench.explanations.digest import change_digest, digest_of_difference
-from workbench.explanations.digest_text import digest_details, digest_html, digest_markdown, digest_rows
-from workbench.explanations.gain import AFTER, BEFORE, gain_of
-from workbench.explanations.time_changes import difference_with_times
+from workbench.interfaces.cli.bench import print_difference
 from workbench.ir import from_text
+from workbench.presentation.explanations.digest import change_digest, digest_of_difference
+from workbench.presentation.explanations.digest_text import digest_details, digest_html, digest_markdown, digest_rows
+from workbench.presentation.explanations.gain import AFTER, BEFORE, gain_of
+from workbench.presentation.explanations.time_changes import difference_with_times
 from workbench.rewrite import Exactness
 
 NARROW, OCR = SAMPLES / "resnet50_narrow.onnx", SAMPLES / "ppocr_cls_v2.onnx"
@@ -117,6 +117,7 @@ def test_the_command_prints_kinds_and_steps_where_they_are_asked_for(done, tmp_p
     assert kinds[0]["rule"] == "after a convolution" and kinds[0]["times"] == len(kinds[0]["places"]) == 53
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept_worker")
 def test_the_report_as_markdown_and_as_a_page(done, tmp_path):
     text, page = tmp_path / "changes.md", tmp_path / "changes.html"
@@ -132,6 +133,7 @@ def test_a_notebook_shows_it_above_the_graph():
     assert shown.index("176 nodes to 123") < shown.index("<iframe")
 
 
+@pytest.mark.slow
 def test_the_time_is_that_of_the_operators_of_each_kind():
     """On a busy machine, where the card compares nothing, a kind has none."""
     history = wb.optimize(wb.load(OCR))

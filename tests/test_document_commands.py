@@ -31,7 +31,7 @@ from tests.running import typed
 from tests.test_adding_a_pass import COMMANDS as RUN_IN_A_COPY
 from tests.test_documents import HAND_WRITTEN
 from tests.test_own_site import answer
-from workbench.cli.main import COMMANDS, _parser
+from workbench.interfaces.cli.main import COMMANDS, _parser
 
 DOCS = ROOT / "docs"
 PAGES = [

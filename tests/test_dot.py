@@ -8,8 +8,8 @@ import workbench as wb
 from tests.dot_files import boxes_and_edges
 from tests.making import HOSTILE
 from tests.viewing import sample_history
-from workbench.io import load_model
-from workbench.io.samples import FOLDER
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import FOLDER
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
 
 ODD_NAMES = [

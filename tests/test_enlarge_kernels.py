@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 from tests.running import outputs, typed
-from workbench.io.samples import samples
+from workbench.formats.io.samples import samples
 from workbench.ir import Edit, constant
 
 CHAIN = ["enlarge_kernels", "sum_into_conv", "fuse_conv"]

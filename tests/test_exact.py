@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.inference.evaluate import CannotEvaluate, by_onnxruntime
-from workbench.inference.exact import _RULES, ENLARGING, enlarged, exact
+from workbench.analysis.inference.evaluate import CannotEvaluate, by_onnxruntime
+from workbench.analysis.inference.exact import _RULES, ENLARGING, enlarged, exact
 from workbench.ir import Node, constant
 
 SAMPLES = 40

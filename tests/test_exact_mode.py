@@ -11,9 +11,9 @@ from onnx import numpy_helper, parser
 import passes as library
 from tests.conftest import ROOT
 from tests.running import typed
-from workbench import api
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces import api
 from workbench.rewrite import Exactness
-from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

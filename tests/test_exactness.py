@@ -5,11 +5,11 @@ import pytest
 
 import passes
 from tests.running import outputs, typed
-from workbench.explanations.explanation import explain_pass
-from workbench.layout.strategies.layout_strategy import example_context
+from workbench.evidence.verification.pass_files.exactness_runs import at_sizes, hostile_inputs, inexact_result
+from workbench.planning.layout.strategies.layout_strategy import example_context
+from workbench.presentation.explanations.explanation import explain_pass
 from workbench.rewrite import Exactness, run_pass, with_options
 from workbench.rewrite.core.greedy_driver import follow_rules
-from workbench.verification.pass_files.exactness_runs import at_sizes, hostile_inputs, inexact_result
 
 RULES = [
     pytest.param(cls, rule, id=f"{name}-{rule.name}")

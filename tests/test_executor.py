@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tests.running import normal, typed
+from workbench.backends.torch.executor.executor import OperatorError, TorchExecutor
+from workbench.backends.torch.executor.host_placement import host_values
 from workbench.errors import UserError
 from workbench.ir import from_text
-from workbench.run.torch.executor.executor import OperatorError, TorchExecutor
-from workbench.run.torch.executor.host_placement import host_values
 
 # ---- control flow, functions, sequences ------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.running import outputs, typed
-from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.executor.executor import TorchExecutor
 
 ENDS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1.17549435e-38, 3.4e38, -3.4e38)
 CORNERS = np.array([*ENDS, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 7, -7, 100, -100], np.float32)

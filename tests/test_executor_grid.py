@@ -10,7 +10,7 @@ import pytest
 
 from tests.running import outputs, typed
 from tests.test_executor_corners import assert_same
-from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.executor.executor import TorchExecutor
 
 inf, nan = np.inf, np.nan
 ENDS = np.array([nan, inf, -inf, -0.0, 1e-45, 1e-40, 3.4e38, -3.4e38, 1], np.float32)

@@ -10,12 +10,12 @@ from tests.light_networks import light_file
 from tests.running import normal, random_inputs, typed
 from tests.running import outputs as onnxruntime_outputs
 from tests.test_ops import drawn, floats, native
-from workbench.io import load_model
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io import load_model
 from workbench.ir import Graph, from_text
 from workbench.ops import contract_of, contracts
 from workbench.ops.channels_last import OWN_SIGNATURES, parse_channels_last
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch.executor.executor import TorchExecutor
 
 TOLERANCE = 1e-4  # of the largest number in the reference
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.running import outputs, typed
 from tests.test_executor_grid import graph_of, hold, inf, kind, nan
-from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.executor.executor import TorchExecutor
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5)
 TYPES = ("float32", "float64", "int32", "int64", "uint8", "int8", "bool")

@@ -12,17 +12,17 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import workbench as wb
-import workbench.io.exporting as export_module
+import workbench.formats.io.exporting as export_module
 from tests.conftest import CORPUS
-from workbench.inference.shapes import infer_types
-from workbench.io import load_model
-from workbench.io.exporting import ExportError, export_onnx, to_bytes
+from workbench.analysis.inference.shapes import infer_types
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import ExportError, export_onnx, to_bytes
 from workbench.ir import Edit, Graph, Node, TensorType, constant, from_text, to_text
 from workbench.ir.types import DataType
 from workbench.ops.channels_last import FUSED_CONVOLUTIONS
 from workbench.ops.npu import OWN_SIGNATURES, is_own, own_function
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def session(model: str | Path | bytes) -> onnxruntime.InferenceSession:
@@ -53,7 +53,7 @@ def small() -> Graph:
 
 
 def typed(model: onnx.ModelProto) -> Graph:
-    from workbench.io.onnx_file import load_proto
+    from workbench.formats.io.onnx_file import load_proto
 
     return load_proto(model)
 

@@ -19,11 +19,11 @@ from tests.running import outputs, random_inputs, typed
 from tests.slow import thorough_unless
 from tests.test_ort_operators import saved
 from tests.torch_bert import exported_bert
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.errors import UserError
-from workbench.io import load_model
-from workbench.layout.profile import load_profile
+from workbench.formats.io import load_model
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor.executor import TorchExecutor
 
 RESNET = ROOT / "sample_models" / "resnet50_narrow.onnx"
 
@@ -43,6 +43,7 @@ def test_resnet_with_its_sums_and_activations_in_the_convolutions(done, tmp_path
     assert next(step for step in steps if step["pass"] == "ort_conv")["rewrites"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}")
 def test_bert_with_its_attention_and_residual_sums_as_kernels(done, tmp_path):
     out = tmp_path / "out.onnx"

@@ -15,13 +15,13 @@ import workbench as wb
 from tests.conftest import ROOT
 from tests.running import outputs, typed
 from tests.test_ort_operators import BERT, BERT_WEIGHTS, CONVOLUTIONS, LEVELS, WEIGHTS, optimized, saved
+from workbench.backends.onnxruntime.eight_bit_sums import WARNING, in_7_bits, saturates_here
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.ir import Graph
-from workbench.layout.strategies.layout_strategy import example_context
+from workbench.planning.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, run_pass
 from workbench.run.compare import compare
-from workbench.run.onnxruntime.eight_bit_sums import WARNING, in_7_bits, saturates_here
 from workbench.run.tolerances import tolerances_for
-from workbench.run.torch.executor.executor import TorchExecutor
 
 STEPS = [
     pytest.param(cls, rule, id=f"{name}-{rule.name}")

@@ -8,12 +8,12 @@ import pytest
 
 from tests.commands import RESNET, report_of
 from tests.running import outputs, random_inputs, typed
-from workbench.api import optimize
-from workbench.io import load_model
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.interfaces.api import optimize
 from workbench.ir import to_text
 from workbench.ir.permuted_io import INPUT_ORDER, input_order, permutation_between
 from workbench.run.inputs import fed_inputs
-from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -19,14 +19,14 @@ from tests.file_fuzz import KINDS
 from tests.loading import refusal
 from tests.pages import fine, opened_sample, page
 from workbench.errors import MAX_SENTENCE, UserError, one_sentence, reading
-from workbench.io import LoadError, load_model
-from workbench.io.onnx_file import load_text
+from workbench.formats.io import LoadError, load_model
+from workbench.formats.io.onnx_file import load_text
+from workbench.interfaces.study.tuning.recipe import RecipeError, load_recipe
+from workbench.presentation.view.own_numbers import NumbersError, read_numbers
 from workbench.run.inputs import read_inputs
 from workbench.run.npz import InputError
 from workbench.run.records.changes import kept_times
 from workbench.run.records.store import RecordsError, find_runs
-from workbench.study.tuning.recipe import RecipeError, load_recipe
-from workbench.view.own_numbers import NumbersError, read_numbers
 
 QUICK = 25
 MANY = {"program": 100, "link": 50}  # of the slow ones: torch, and pages of the app; else 400
@@ -82,9 +82,9 @@ def test_any_exception_of_a_library_is_a_sentence_and_errors_of_the_system_stay(
 def test_a_fault_of_the_program_is_told_in_a_sentence_too():
     """The command's own module is replaced by one that fails, as none of ours is known to."""
     code = (
-        "import sys, types; from workbench.cli import main\n"
+        "import sys, types; from workbench.interfaces.cli import main\n"
         "def fail(chosen): return {}['missing']\n"
-        "sys.modules['workbench.cli.passes'] = types.SimpleNamespace(HELP='', add_arguments=lambda c: None, run=fail)\n"
+        "sys.modules['workbench.interfaces.cli.passes'] = types.SimpleNamespace(HELP='', add_arguments=lambda c: None, run=fail)\n"
         "sys.argv = ['workbench', 'passes']; main.program()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -170,7 +170,7 @@ def test_an_array_that_is_no_input_is_not_unpacked(graph, tmp_path):
                 entry.write(bytes(2**24))
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_DATA, (10**9, 10**9))\n"
-        "from pathlib import Path; from workbench.io.onnx_file import load_text; from workbench.run.inputs import read_inputs\n"
+        "from pathlib import Path; from workbench.formats.io.onnx_file import load_text; from workbench.run.inputs import read_inputs\n"
         "text = '<ir_version: 10, opset_import: [\"\": 21]> g (float[N,4] x, int64[2] s) => (float[N,4] y) { y = Relu(x) }'\n"
         f"try: read_inputs({str(file)!r}, load_text(text)[0])\n"
         "except Exception as error: print(type(error).__name__, error)\n"

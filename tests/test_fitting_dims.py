@@ -10,9 +10,9 @@ import workbench as wb
 from tests.loading import saved
 from tests.pages import fine, opened_file, page, words
 from tests.running import typed
-from workbench.inference.bound_sizes import bound_types, sizes_fit
-from workbench.io import load_model
-from workbench.metrics import measurements_of
+from workbench.analysis.inference.bound_sizes import bound_types, sizes_fit
+from workbench.analysis.metrics import measurements_of
+from workbench.formats.io import load_model
 
 # A spectrogram as a speech model computes it: a convolution as long as a window of samples.
 SPECTRUM = """g (float[batch,samples] x) => (float[batch,1,T,C] y) <int64[1] one = {1}, float[1,1,400] w = {ONES}> {

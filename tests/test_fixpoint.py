@@ -9,12 +9,12 @@ from sample_models.light import LIGHT_MODELS
 from tests.conftest import CORPUS, ROOT
 from tests.light_networks import light_file
 from tests.running import typed
-from workbench import api
-from workbench.io import load_model
+from workbench.formats.io import load_model
+from workbench.interfaces import api
 from workbench.ir import Edit, graph_text, to_text
-from workbench.layout.profile import load_profile
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.repeat import ROUNDS, Repeat
-from workbench.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import Pass, PassContext, Rewrite, option, run_pass
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))

@@ -10,9 +10,9 @@ import pytest
 from onnx import parser
 
 import workbench as wb
+from workbench.evidence.verification.files import verify_files
+from workbench.evidence.verification.verifier import Verifier
 from workbench.run.foreign_operators import foreign_operators, with_stand_ins
-from workbench.verification.files import verify_files
-from workbench.verification.verifier import Verifier
 
 WEIGHTS = ", ".join(f"{(i * 7 % 11 - 5) / 5:.2f}" for i in range(27))
 HEADERS = {

@@ -13,8 +13,8 @@ from tests.commands import SAMPLES
 from tests.conftest import CORPUS
 from tests.running import normal
 from workbench.errors import UserError
-from workbench.io.onnx_file import load_text
-from workbench.verification.verifier import Verifier
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io.onnx_file import load_text
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]>\n'
 RESNET, DATA = SAMPLES / "resnet50_narrow.onnx", "gpu_0/data_0"

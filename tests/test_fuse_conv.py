@@ -9,11 +9,11 @@ import pytest
 import passes
 import workbench as wb
 from tests.running import normal, outputs, random_inputs, typed
-from workbench.io.exporting import to_bytes
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io.exporting import to_bytes
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import NoMatch, PassContext, run_pass
-from workbench.run.torch.executor.executor import TorchExecutor
 
 ACTIVATIONS = {
     "Relu": "y = Relu(s)",

@@ -10,21 +10,21 @@ import pytest
 import passes
 from tests.pages import fine, history, page
 from tests.running import outputs, typed
-from workbench.inference.shapes import infer_types
-from workbench.io import load_model
-from workbench.io.exporting import to_bytes
-from workbench.io.samples import samples
+from workbench.analysis.inference.shapes import infer_types
+from workbench.backends.randomness import is_random, uses_random_numbers
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import to_bytes
+from workbench.formats.io.samples import samples
+from workbench.interfaces.ui.state.address import address_of
+from workbench.interfaces.ui.widgets.steps import STEP
 from workbench.ir import DataType, Graph, graph_text
-from workbench.layout.profile import load_profile
 from workbench.ops.dropout import scale_of
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import Variant
-from workbench.run.randomness import is_random, uses_random_numbers
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.ui.state.address import address_of
-from workbench.ui.widgets.steps import STEP
-from workbench.verification.verifier import Verifier
 
 RATES = [0.0, 0.1, 0.5, 0.9, 1.0]
 SEEDS = [0, 7, -3, 2**31 - 1, 4920936260932536]

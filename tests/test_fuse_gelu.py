@@ -8,12 +8,12 @@ import pytest
 
 import passes
 from tests.running import normal, outputs, typed
-from workbench.io.exporting import to_bytes
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io.exporting import to_bytes
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import NoMatch, PassContext, run_pass
 from workbench.rewrite.core.exactness import EXACT
-from workbench.run.torch.executor.executor import TorchExecutor
 
 FUSED = "workbench.fused_bias_add_gelu"
 ERF = """<float r = {1.41421356}, float one = {1}, float half = {0.5}> {

@@ -8,10 +8,10 @@ import onnx
 import passes
 import workbench as wb
 from tests.running import normal, outputs, typed
-from workbench.io.exporting import to_bytes
-from workbench.layout.profile import load_profile
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io.exporting import to_bytes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
-from workbench.run.torch.executor.executor import TorchExecutor
 
 TEXT = "g (float[N,3,5] x) => (float[N,3,5] y) { a = Sigmoid(x)  y = Mul(x, a) }"
 

@@ -12,22 +12,22 @@ from passes.fuse.fuse_minimum import FuseMinimum
 from tests.random_graphs import random_graph
 from tests.running import normal, outputs, random_inputs, typed
 from tests.slow import thorough_unless
-from workbench.fusion.groups_at_once import grouped
+from workbench.backends.profiling.profile_result import Kernel
+from workbench.backends.torch.executor.compilers import compiler_note, missing_compiler
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.fused import compiling_ahead, products, select_kernels
+from workbench.backends.torch.fused.epilogue import Epilogue
+from workbench.backends.torch.fused.product import ConstantProduct
+from workbench.backends.torch.fused.select_kernels import choose_kernels
+from workbench.backends.torch.fused.tracing import trace_group
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.planning.fusion.groups_at_once import grouped
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.formatting import kernels_text
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measurement_result import measurement_from_json
 from workbench.run.measurement.variants import combined
-from workbench.run.profiling.profile_result import Kernel
-from workbench.run.torch.executor.compilers import compiler_note, missing_compiler
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.fused import compiling_ahead, products, select_kernels
-from workbench.run.torch.fused.epilogue import Epilogue
-from workbench.run.torch.fused.product import ConstantProduct
-from workbench.run.torch.fused.select_kernels import choose_kernels
-from workbench.run.torch.fused.tracing import trace_group
 
 IMAGES = "float[2,4,9,8] x, float[2,6,9,8] r"  # for convolutions
 GIVEN = {"x": normal(2, 4, 9, 8), "r": normal(2, 6, 9, 8)}
@@ -100,6 +100,7 @@ BEHIND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epilogue", BEHIND)
 @pytest.mark.parametrize(
     "product",

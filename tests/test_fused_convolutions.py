@@ -7,17 +7,17 @@ import torch.nn.functional as F
 
 from tests.running import normal, outputs, typed
 from tests.test_fused_backend import kernels_of, take_calls, weights
-from workbench.fusion.groups_at_once import grouped
+from workbench.backends.torch.executor.compilers import missing_compiler
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.fused import convolutions
+from workbench.backends.torch.fused.activations import Unary
+from workbench.backends.torch.fused.convolutions import CompiledCall
+from workbench.backends.torch.fused.epilogue import Epilogue
+from workbench.backends.torch.fused.lowering import NoLowering
+from workbench.backends.torch.fused.product import NO_AXES, ConstantProduct
+from workbench.backends.torch.fused.select_kernels import choose_kernels
 from workbench.ops.windows import Window
-from workbench.run.torch.executor.compilers import missing_compiler
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.fused import convolutions
-from workbench.run.torch.fused.activations import Unary
-from workbench.run.torch.fused.convolutions import CompiledCall
-from workbench.run.torch.fused.epilogue import Epilogue
-from workbench.run.torch.fused.lowering import NoLowering
-from workbench.run.torch.fused.product import NO_AXES, ConstantProduct
-from workbench.run.torch.fused.select_kernels import choose_kernels
+from workbench.planning.fusion.groups_at_once import grouped
 
 
 @pytest.fixture(autouse=True)

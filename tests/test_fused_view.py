@@ -8,16 +8,16 @@ import pytest
 
 from tests.slow import thorough_unless
 from tests.viewing import sample_history, view_of
-from workbench.fusion.opened_groups import OpenedGroups
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import Graph, from_text, to_text
-from workbench.layout.profile import load_profile
 from workbench.pipeline.running import start
+from workbench.planning.fusion.opened_groups import OpenedGroups
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.diff import diff
+from workbench.presentation.view.inspection import inspect_element
+from workbench.presentation.view.timeline import FOREVER, timeline_of, timeline_of_pair
 from workbench.rewrite import History
-from workbench.view.diff import diff
-from workbench.view.inspection import inspect_element
-from workbench.view.timeline import FOREVER, timeline_of, timeline_of_pair
 
 CUDA = load_profile("cuda")
 HISTORIES = {

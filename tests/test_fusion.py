@@ -10,20 +10,20 @@ from tests.commands import OCR, RESNET, SAMPLES
 from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
 from workbench.__main__ import main
-from workbench.fusion.grouping import Groups, merges
-from workbench.fusion.problem import FusionEdge, Operator
-from workbench.fusion.traffic import stored_values, traffic
-from workbench.io.exporting import to_bytes
+from workbench.analysis.metrics.flops import count_flops
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io.exporting import to_bytes
 from workbench.ir import check
 from workbench.ir.text import to_text
-from workbench.layout.infer import infer_layouts, infer_near
-from workbench.layout.problem.operator_benchmark import GivenTimes, OperatorTimerError
-from workbench.layout.profile import load_profile
-from workbench.metrics.flops import count_flops
 from workbench.ops.fusion_kinds import ELEMENTWISE, FusionKind
+from workbench.planning.fusion.grouping import Groups, merges
+from workbench.planning.fusion.problem import FusionEdge, Operator
+from workbench.planning.fusion.traffic import stored_values, traffic
+from workbench.planning.layout.infer import infer_layouts, infer_near
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes, OperatorTimerError
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
-from workbench.run.torch.executor.executor import TorchExecutor
 
 # Cases of TVM's FuseOps, of relay's test_pass_fuse_ops.py and relax' test_transform_fuse_ops.py (Apache-2.0), as data:
 # operators with their kind and operands ("=" for an operand of the result's shape), outputs, and the groups.

@@ -18,12 +18,12 @@ import tests.carrying_images
 import tests.carrying_remapped  # noqa: F401  (they enter their rows)
 from tests.carrying import ROWS, Case, Draw, Fixed, Row, graph_of
 from tests.ort_operators import NATIVE
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.ir import Node
 from workbench.ops import contract_of, contracts, fusion_kind_of
 from workbench.ops.blocked import parse_blocked
 from workbench.ops.channels_last import parse_channels_last, plain_op
 from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE, OPAQUE, REDUCTION, FusionKind
-from workbench.run.torch.executor.executor import TorchExecutor
 
 AMOUNTS = [pytest.param(4, 6, id="some"), pytest.param(16, 40, id="many", marks=pytest.mark.slow)]
 NEWEST = 28

@@ -12,14 +12,14 @@ from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
 from tests.slow import thorough_unless
 from workbench.__main__ import main
-from workbench.fusion.grouping import Groups, merges
-from workbench.fusion.minimum_traffic import least_traffic
-from workbench.fusion.problem import FusionEdge, Operator
-from workbench.fusion.rules import RULES
-from workbench.fusion.traffic import StoredValue, traffic
 from workbench.ir.text import to_text
-from workbench.layout.profile import load_profile
 from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE, OPAQUE, REDUCTION
+from workbench.planning.fusion.grouping import Groups, merges
+from workbench.planning.fusion.minimum_traffic import least_traffic
+from workbench.planning.fusion.problem import FusionEdge, Operator
+from workbench.planning.fusion.rules import RULES
+from workbench.planning.fusion.traffic import StoredValue, traffic
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 KINDS = (ELEMENTWISE, ELEMENTWISE, BROADCAST, BROADCAST, INJECTIVE, INJECTIVE, REDUCTION, FUSABLE, FUSABLE, OPAQUE)

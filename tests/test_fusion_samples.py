@@ -8,13 +8,13 @@ import pytest
 import passes
 from tests.pages import fine, history, page
 from tests.running import outputs, random_inputs
-from workbench.io import load_model
-from workbench.io.samples import samples
-from workbench.layout.profile import load_profile
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import samples
+from workbench.interfaces.ui.state.address import address_of
+from workbench.interfaces.ui.widgets.steps import STEP
 from workbench.pipeline.running import run_pipeline
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import DEFAULT_MODE, PassContext
-from workbench.ui.state.address import address_of
-from workbench.ui.widgets.steps import STEP
 
 OF_FUSION = {sample.file.stem: sample for sample in samples() if sample.group == "Fusion"}
 SHOWN = {

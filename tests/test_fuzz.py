@@ -12,9 +12,9 @@ from tests.cutting_down import cut_down
 from tests.fuzz import Fuzzer, Plan, failure, fragments, main, preset
 from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
+from workbench.backends.randomness import is_random
 from workbench.ir import Edit, check, graph_text
 from workbench.rewrite import Exactness, NoMatch, Pass, Rewrite
-from workbench.run.randomness import is_random
 
 SMALL, LARGE = range(30), range(1000, 2000)
 

@@ -7,10 +7,16 @@ from dataclasses import replace
 import pytest
 
 import workbench as wb
-from workbench.charts.waterfall import time_chart, waterfall_chart
-from workbench.explanations.gain import AFTER, BEFORE, gain_of, latency_figure
-from workbench.explanations.time_changes import UNCHANGED, TimeChange, TimeChanges, node_of, times_by_operator
 from workbench.ir import from_text
+from workbench.presentation.charts.waterfall import time_chart, waterfall_chart
+from workbench.presentation.explanations.gain import AFTER, BEFORE, gain_of, latency_figure
+from workbench.presentation.explanations.time_changes import (
+    UNCHANGED,
+    TimeChange,
+    TimeChanges,
+    node_of,
+    times_by_operator,
+)
 from workbench.run.measurement.measurement_result import FailedVariant
 from workbench.run.measurement.statistics import Ratio
 

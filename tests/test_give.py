@@ -8,11 +8,11 @@ import pytest
 
 from tests.commands import NPU
 from tests.running import outputs, random_inputs, typed
-from workbench.api import optimize
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.api import optimize
 from workbench.ir import to_text
 from workbench.ir.permuted_io import OUTPUT_ORDER, output_order
 from workbench.run.inputs import in_forms, output_forms
-from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

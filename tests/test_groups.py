@@ -9,14 +9,14 @@ import pytest
 
 from tests.conftest import CORPUS
 from tests.viewing import history_of, large_graph, sample_history, view_of
-from workbench.io import load_model
+from workbench.formats.io import load_model
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import DataType
-from workbench.layout.profile import load_profile
-from workbench.view.block_names import block_name
-from workbench.view.boxes import boxes_of
-from workbench.view.groups import MOST_BOXES, Group, group_nodes, groups_around, opened_at_first, scope_of
-from workbench.view.timeline import timeline_of
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.block_names import block_name
+from workbench.presentation.view.boxes import boxes_of
+from workbench.presentation.view.groups import MOST_BOXES, Group, group_nodes, groups_around, opened_at_first, scope_of
+from workbench.presentation.view.timeline import timeline_of
 
 FLOATS = TensorType(DataType.FLOAT, (1, 4))
 

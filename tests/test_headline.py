@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.pages import fine, opened_sample, page, words
-from workbench.cli.bench import _print_bench
-from workbench.io.samples import FOLDER
+from workbench.formats.io.samples import FOLDER
+from workbench.interfaces.cli.bench import _print_bench
 from workbench.ir import from_text
 from workbench.run.measurement.formatting import compared_backends, compared_pipelines, fastest_variant, speed_text
 from workbench.run.measurement.measure import summarize_variants

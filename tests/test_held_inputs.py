@@ -7,10 +7,10 @@ import pytest
 
 from tests.loading import run as run_file
 from tests.loading import saved
-from workbench.io import load_model
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
 from workbench.run.inputs import InputError, read_inputs, seed_inputs
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.verification.verifier import Verifier
 
 SEQUENCE = """g (seq(float[N,3]) s, float[N,3] x) => (float[M,3] y) {
     c = ConcatFromSequence <axis = 0> (s) i = Identity(c) y = Concat <axis = 0> (i, x) }"""

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.test_cut import random_problem as random_cut
-from workbench.solvers import integer_program, minimum_cut
-from workbench.solvers.binary_program import BinarySolution
-from workbench.solvers.integer_program import (
+from workbench.planning.solvers import integer_program, minimum_cut
+from workbench.planning.solvers.binary_program import BinarySolution
+from workbench.planning.solvers.integer_program import (
     Form,
     IntegerProgram,
     IntegerSolution,

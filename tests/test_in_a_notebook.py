@@ -9,7 +9,7 @@ import workbench as wb
 from passes import find_pass
 from workbench.errors import UserError
 from workbench.ir import from_text
-from workbench.layout.profile import machine_target
+from workbench.planning.layout.profile import machine_target
 
 GRAPH = from_text("g (float[2,3] x) => (float[2,3] y) { a = Neg(x)  y = Neg(a) }")
 

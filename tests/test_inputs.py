@@ -9,13 +9,13 @@ import onnxruntime as ort
 import pytest
 
 from tests.conftest import CORPUS
-from workbench.io import load_model
+from workbench.backends.tensors import load_tensors, save_tensors
+from workbench.formats.io import load_model
 from workbench.ir import from_text
 from workbench.run.input_roles import Use, use_of
 from workbench.run.inputs import bound_dims, dims_of, read_inputs, seed_inputs
 from workbench.run.npz import InputError
 from workbench.run.runnable_dims import TRIES, settle_dims
-from workbench.run.worker.tensors import load_tensors, save_tensors
 
 
 def corpus(name: str) -> Path:

@@ -7,9 +7,9 @@ import pytest
 
 from passes.layout.layout_insert_and_cancel import LayoutInsertAndCancel
 from tests.running import outputs, random_inputs, typed
+from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 WEIGHTS = "<float[2,2,1,1] w = {1, 2, 3, 4}, int64[1] s = {-1}>"

@@ -11,17 +11,17 @@ import workbench as wb
 from tests.conftest import ROOT
 from tests.making import HOSTILE, hostile_model
 from tests.running import typed
-from workbench.fusion.opened_groups import OpenedGroups
-from workbench.io import load_model
+from workbench.formats.io import load_model
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, from_text, to_text
-from workbench.layout.profile import load_profile
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline, start
-from workbench.registry.pass_choice import choose
+from workbench.planning.fusion.opened_groups import OpenedGroups
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.constants import BINS
+from workbench.presentation.view.documents import document, plain_text
+from workbench.presentation.view.inspection import inspect_element
+from workbench.presentation.view.lineage import Lineage
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, Rule, with_options
-from workbench.view.constants import BINS
-from workbench.view.documents import document, plain_text
-from workbench.view.inspection import inspect_element
-from workbench.view.lineage import Lineage
 
 CUDA = load_profile("cuda")
 EVERY_PASS = [cls() for cls in passes.all_passes().values()]

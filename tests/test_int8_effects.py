@@ -13,11 +13,11 @@ import pytest
 
 from tests.commands import OCR
 from tests.running import normal, outputs, typed
-from workbench import api
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
+from workbench.interfaces import api
 from workbench.ir import Graph
-from workbench.precision.int8.quantizer_rounding import QuantizerRounding, quantized_graph
-from workbench.precision.int8.quantizer_rules import quantizer_plan
+from workbench.planning.precision.int8.quantizer_rounding import QuantizerRounding, quantized_graph
+from workbench.planning.precision.int8.quantizer_rules import quantizer_plan
 from workbench.run.inputs import seed_inputs
 from workbench.run.precision_effects import Effect, precision_effects, ranges_for_int8
 

@@ -186,6 +186,7 @@ def pipe(tmp_path):
     return tmp_path / "pipe.onnx"
 
 
+@pytest.mark.slow
 def test_a_pipe_is_neither_read_nor_replaced(refused, symbolic, pipe):
     """Reading one may never end."""
     assert "it is a pipe or a device, not a file" in refused("inspect", pipe)

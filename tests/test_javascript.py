@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.conftest import ROOT
-from workbench.view.report import COMPONENT
+from workbench.presentation.view.report import COMPONENT
 
 OLDEST = 20  # of Node
 

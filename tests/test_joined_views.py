@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.running import outputs, typed
-from workbench import api
+from workbench.interfaces import api
 
 _MEETS = """g (float[1,6,4,8] x, float[1,4,3,8] q) => (float[1,4,3,6] y)
     <int64[3] s = {4, 6, 8}, int64[4] t = {1, 4, 8, 6}> {

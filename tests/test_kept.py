@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 import workbench as wb
 from tests.loading import refusal, saved
 from tests.loading import run as run_file
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import Edit
 
 DEFAULT = """g (float[N,3] x, float[3] w) => (float[N,3] y) <float[3] w = {1, 2, 3}, float two = {2}> {

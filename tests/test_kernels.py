@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.running import normal, outputs, typed
+from workbench.interfaces.ui.state.kernels import kernel_sections
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import combined
-from workbench.ui.state.kernels import kernel_sections
 
 
 @pytest.mark.slow

@@ -5,11 +5,11 @@ import pytest
 
 from tests.known_wrong import CASES, Case
 from tests.running import outputs, random_inputs, typed
-from workbench.inference.shapes import is_generated_symbol
+from workbench.analysis.inference.shapes import is_generated_symbol
 from workbench.ir import DataType, Graph
-from workbench.layout.profile import load_profile
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline
-from workbench.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext
 
 DIMS = (0, 1, 2, 3)  # of symbolic dims

@@ -15,11 +15,11 @@ from tests.memory_replay import Wrong, replay
 from tests.running import typed
 from tests.slow import thorough_unless
 from tests.test_memory_sharing import random_graph
-from workbench.memory.planning import plan_memory, sharing_of
-from workbench.solvers.path_cover import fewest_chains
-from workbench.streams.analysis import StreamsAnalysis, analyze_streams
-from workbench.streams.dependencies import Dependencies, closure
-from workbench.streams.scheduling import launch_order, schedule
+from workbench.planning.memory.planning import plan_memory, sharing_of
+from workbench.planning.solvers.path_cover import fewest_chains
+from workbench.planning.streams.analysis import StreamsAnalysis, analyze_streams
+from workbench.planning.streams.dependencies import Dependencies, closure
+from workbench.planning.streams.scheduling import launch_order, schedule
 
 BRANCHES = "sample_models/memory/branches.onnx"
 

@@ -14,18 +14,18 @@ from sample_models.light import LIGHT_MODELS, random_light
 from tests.random_graphs import random_graph
 from tests.running import typed
 from tests.slow import thorough_unless
+from workbench.backends.randomness import uses_random_numbers
+from workbench.backends.torch.executor.executor import OperatorError, TorchExecutor
+from workbench.backends.torch.prepared import PREPARATIONS
+from workbench.backends.torch.streams.launches import Launches, launches_of
+from workbench.backends.torch.streams.select_run import copied, has_same_bits
+from workbench.backends.torch.streams.threads import ThreadedRun
 from workbench.errors import UserError
-from workbench.io.samples import samples
+from workbench.formats.io.samples import samples
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measurement_result import measurement_from_json
 from workbench.run.measurement.variants import Variant, combined
-from workbench.run.randomness import uses_random_numbers
-from workbench.run.torch.executor.executor import OperatorError, TorchExecutor
-from workbench.run.torch.prepared import PREPARATIONS
-from workbench.run.torch.streams.launches import Launches, launches_of
-from workbench.run.torch.streams.select_run import copied, has_same_bits
-from workbench.run.torch.streams.threads import ThreadedRun
 from workbench.run.worker.client import CancelledError
 
 BRANCHES = "sample_models/memory/branches.onnx"
@@ -184,7 +184,7 @@ def test_where_nothing_runs_beside_another_it_says_so():
 
 
 def test_a_way_with_other_bits_is_not_taken(monkeypatch):
-    monkeypatch.setattr("workbench.run.torch.streams.select_run.has_same_bits", lambda one, other: False)
+    monkeypatch.setattr("workbench.backends.torch.streams.select_run.has_same_bits", lambda one, other: False)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert "differ in their last bits" in prepared(wb.load(BRANCHES)).reason
 

@@ -4,12 +4,12 @@ import pytest
 
 import passes
 from tests.running import typed
-from workbench.explanations.explanation import explain_pass
+from workbench.evidence.verification.pass_files.proofs import prove
+from workbench.evidence.verification.pass_files.sampled_laws import sample_law
+from workbench.presentation.explanations.explanation import explain_pass
 from workbench.rewrite import Exactness, Example, NoMatch
 from workbench.rewrite.patterns.algebra import algebraic_rule
 from workbench.rewrite.patterns.laws import read_laws
-from workbench.verification.pass_files.proofs import prove
-from workbench.verification.pass_files.sampled_laws import sample_law
 
 BIT_EXACT, ROUNDING, FAST_MATH = Exactness.BIT_EXACT, Exactness.ROUNDING, Exactness.FAST_MATH
 LONG_PROOFS = ("dequantize and quantize", "clip of clip")  # seconds each

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Edit, Node, check
 from workbench.ir.permutation import channels_last, compose, inverse, is_identity, moves_data, permuted
-from workbench.layout.infer import case_of, infer_layouts
-from workbench.layout.profile import ProfileError, load_profile, profile_names
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import FUSED_CONVOLUTIONS, OWN_SIGNATURES
+from workbench.planning.layout.infer import case_of, infer_layouts
+from workbench.planning.layout.profile import ProfileError, load_profile, profile_names
 
 PERMS = st.permutations(range(4)).map(tuple)
 

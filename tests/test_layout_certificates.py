@@ -10,11 +10,11 @@ from passes.layout.layout_blocked import LayoutBlocked
 from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, random_inputs, typed
-from workbench.api import load, optimize
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile
-from workbench.layout.strategies.strategy_facts import layout_step
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.analysis.metrics.transpose_cost import count_transposes
+from workbench.interfaces.api import load, optimize
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.layout.strategies.strategy_facts import layout_step
 from workbench.rewrite import PassContext, run_pass, with_options
 
 TIMES = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "Mul": 1})

@@ -16,11 +16,11 @@ import tests.carrying_remapped  # noqa: F401  (they enter their rows)
 from tests.carrying import ROWS, Draw, assert_near, assert_same, graph_of, on_permuted
 from tests.layout_kinds import CHOSEN, NEWER, ONNX_RUNTIME, REAL_MODELS
 from tests.running import outputs
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.ir.permutation import Permutation, channels_last
 from workbench.ops import NotPermutable, contracts, layout_of
 from workbench.ops.blocked import parse_blocked
 from workbench.ops.channels_last import parse_channels_last
-from workbench.run.torch.executor.executor import TorchExecutor
 
 CASES, PERMS, FORM_CASES = 16, 2, 4
 ENOUGH = [3, pytest.param(CASES * (PERMS + 1), marks=pytest.mark.slow)]  # accepted permutations after which to end

@@ -13,18 +13,18 @@ from passes.layout.layout_optimal import LayoutOptimal
 from tests.loading import saved
 from tests.running import outputs, random_inputs, typed
 from tests.test_layout_strategies import networks
-from workbench import api
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
-from workbench.layout.conversion.convert import convert
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import infer_layouts
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.problem.two_layouts import layout_of_images, layout_problem, other_layout
-from workbench.layout.profile import load_profile
-from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.analysis.metrics.transpose_cost import count_transposes
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.interfaces import api
 from workbench.ops.channels_last import plain_op
+from workbench.planning.layout.conversion.convert import convert
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.problem.two_layouts import layout_of_images, layout_problem, other_layout
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.layout.strategies.strategy_facts import layout_facts, layout_step
 from workbench.rewrite import PassContext, run_pass, with_options
 
 HEADER = '<ir_version: 11, opset_import: ["": 23]>\n'

@@ -10,7 +10,7 @@ import pytest
 from tests.carrying import Draw, on_permuted
 from tests.loading import run, saved
 from tests.running import outputs
-from workbench.io import load_model
+from workbench.formats.io import load_model
 from workbench.ir.permutation import channels_last
 
 X = "float[2,3,4,5] x"

@@ -14,14 +14,14 @@ from sample_models.light import random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
-from workbench.api import optimize
-from workbench.explanations.reporting import history_report
-from workbench.io import load_model
-from workbench.io.exporting import to_bytes
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import to_bytes
+from workbench.interfaces.api import optimize
 from workbench.ir import Graph, from_text
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile
-from workbench.layout.strategies.strategy_facts import layout_step
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.layout.strategies.strategy_facts import layout_step
+from workbench.presentation.explanations.reporting import history_report
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 WRITTEN = {"plain": Graph.copy, "nhwc": nhwc_dataflow, "mixed": mixed_layouts}

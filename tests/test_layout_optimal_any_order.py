@@ -13,13 +13,13 @@ from sample_models.light import random_light
 from sample_models.variants import mixed_layouts, residual_chain
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
-from workbench.api import optimize
-from workbench.io import load_model
+from workbench.analysis.metrics import measurements_of
+from workbench.formats.io import load_model
+from workbench.interfaces.api import optimize
 from workbench.ir import Graph
 from workbench.ir.permutation import permuted
-from workbench.layout.problem.transpose_classes import transpose_classes
-from workbench.layout.profile import load_profile
-from workbench.metrics import measurements_of
+from workbench.planning.layout.problem.transpose_classes import transpose_classes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 TARGETS = ("cpu", "cuda", "nchw", "npu")

@@ -12,10 +12,10 @@ from passes.layout.layout_greedy import LayoutGreedy
 from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_record_then_insert import LayoutRecordThenInsert
 from tests.running import outputs, random_inputs, typed
+from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir.permutation import identity, permuted
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile, profile_names
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile, profile_names
 from workbench.rewrite import PassContext, run_pass, with_options
 
 STRATEGIES = tuple(library.compared_strategies().values())
@@ -157,7 +157,7 @@ def test_the_npu_gets_nhwc_for_its_own_operators(line):
 
 
 def test_every_pair_of_layout_names_has_a_way():
-    from workbench.layout.infer import perm_between
+    from workbench.planning.layout.infer import perm_between
 
     for first, second in itertools.permutations(["NCHW", "NHWC", "NWHC"], 2):
         assert permuted(first, perm_between(first, second)) == tuple(second)

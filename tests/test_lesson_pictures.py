@@ -7,18 +7,18 @@ from xml.etree import ElementTree
 import pytest
 
 from workbench.errors import UserError
-from workbench.fusion.opened_groups import OpenedGroups
+from workbench.interfaces.lessons import find_lesson, play, shipped_lessons
+from workbench.interfaces.lessons.exporting import lesson_html
+from workbench.interfaces.lessons.lesson_view import lesson_view
+from workbench.interfaces.lessons.list_picture import list_picture
+from workbench.interfaces.lessons.playing import shown_in_list
+from workbench.interfaces.lessons.stop_text import expressions, node_lines, stop_text
+from workbench.interfaces.lessons.text_html import expressions_html, nodes_html
+from workbench.interfaces.lessons.tightening import tightened
 from workbench.ir import from_text
-from workbench.layout.profile import load_profile
-from workbench.lessons import find_lesson, play, shipped_lessons
-from workbench.lessons.exporting import lesson_html
-from workbench.lessons.lesson_view import lesson_view
-from workbench.lessons.list_picture import list_picture
-from workbench.lessons.playing import shown_in_list
-from workbench.lessons.stop_text import expressions, node_lines, stop_text
-from workbench.lessons.text_html import expressions_html, nodes_html
-from workbench.lessons.tightening import tightened
-from workbench.view.scene import View
+from workbench.planning.fusion.opened_groups import OpenedGroups
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.scene import View
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,9 +14,9 @@ from passes import find_pass
 from tests.conftest import ROOT
 from tests.pages import drawn, fine
 from workbench.errors import UserError
-from workbench.io.samples import FOLDER, samples
-from workbench.lessons import LessonError, find_lesson, play, read_lesson, shipped_lessons
-from workbench.lessons.exporting import inline_html, lesson_html
+from workbench.formats.io.samples import FOLDER, samples
+from workbench.interfaces.lessons import LessonError, find_lesson, play, read_lesson, shipped_lessons
+from workbench.interfaces.lessons.exporting import inline_html, lesson_html
 
 SATURATION = "saturation"  # needs a package that is an extra
 NAMES = [lesson.name for lesson in shipped_lessons()]
@@ -301,13 +301,14 @@ def lessons_page(**query):
     from streamlit.testing.v1 import AppTest
 
     at = AppTest.from_string(
-        "from workbench.ui.screens.lessons_page import lessons_page; lessons_page()", default_timeout=120
+        "from workbench.interfaces.ui.screens.lessons_page import lessons_page; lessons_page()", default_timeout=120
     )
     for key, words in query.items():
         at.query_params[key] = words
     return at
 
 
+@pytest.mark.slow
 def test_the_page_lists_the_lessons_and_begins_one():
     at = fine(lessons_page().run())
     assert words(at).count('class="wb-picture"') == len(NAMES)
@@ -366,7 +367,7 @@ def test_a_lesson_on_algebra_has_the_expressions_before_and_after():
 @pytest.mark.parametrize("late", [True, False])
 def test_a_run_that_was_asked_for_before_a_turn_does_not_take_it_back(late, monkeypatch):
     """The browser's Back, later, does."""
-    monkeypatch.setattr("workbench.ui.screens.lessons_page._LATE_S", 1000.0 if late else 0.0)
+    monkeypatch.setattr("workbench.interfaces.ui.screens.lessons_page._LATE_S", 1000.0 if late else 0.0)
     at = fine(lessons_page(lesson="why_a_transpose", stop="1").run())
     fine(at.button(key="lesson_next").click().run())
     assert "stop 2 of 5" in words(at)

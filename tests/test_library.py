@@ -15,10 +15,10 @@ import pytest
 import workbench as wb
 from tests.conftest import ROOT
 from tests.loading import saved
-from workbench import api
-from workbench.io.errors import LoadError
-from workbench.layout.profile import profile_names
-from workbench.registry.pass_registry import library
+from workbench.formats.io.errors import LoadError
+from workbench.interfaces import api
+from workbench.pipeline.registry.pass_registry import library
+from workbench.planning.layout.profile import profile_names
 
 GRAPH = "g (float[1,2,4,4] x) => (float[1,2,4,4] y) { a = Relu(x)  b = Relu(a)  y = Sigmoid(b) }"
 
@@ -102,9 +102,9 @@ def test_the_version_is_that_of_the_project(run):
 
 
 def test_the_version_is_said_without_loading_the_commands():
-    code = "import sys; from workbench.cli.main import main; main(['--version']); print(sorted(sys.modules))"
+    code = "import sys; from workbench.interfaces.cli.main import main; main(['--version']); print(sorted(sys.modules))"
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    assert "workbench.cli.optimize" not in said and "onnxruntime" not in said
+    assert "workbench.interfaces.cli.optimize" not in said and "onnxruntime" not in said
 
 
 def test_the_help_of_optimize_begins_with_three_examples_and_names_what_can_be_chosen(run, capsys):

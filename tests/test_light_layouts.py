@@ -12,8 +12,8 @@ import passes
 from sample_models.light import LIGHT_MODELS, random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow
 from tests.running import outputs, random_inputs, typed
-from workbench.api import layouts, optimize
-from workbench.io import load_model
+from workbench.formats.io import load_model
+from workbench.interfaces.api import layouts, optimize
 from workbench.ir import Graph
 
 pytestmark = pytest.mark.usefixtures("kept_worker")

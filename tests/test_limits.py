@@ -10,12 +10,12 @@ import workbench as wb
 from tests.loading import run as run_file
 from tests.loading import saved
 from tests.pages import compared, fine, history, opened_file, page
-from workbench.explanations.refusals import considered
-from workbench.io import load_model
-from workbench.io.samples import samples
-from workbench.layout.profile import load_profile
-from workbench.registry.pass_choice import choose
-from workbench.registry.pass_registry import library
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import samples
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.pipeline.registry.pass_registry import library
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.explanations.refusals import considered
 from workbench.rewrite import MODES, PassContext, refused_by
 
 DOUBLINGS = 12

@@ -6,7 +6,7 @@ import pytest
 
 import passes
 from tests.running import typed
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 SMALL = 150
@@ -51,6 +51,7 @@ def calls(name, text):
     return count, len(step.rewrites)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make", "acts"),
     [

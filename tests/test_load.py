@@ -15,9 +15,9 @@ from onnx import helper, numpy_helper, parser
 import workbench as wb
 from tests.conftest import CORPUS, ROOT
 from tests.loading import HEADER, big_model, refusal, run, saved
-from workbench.inference.shapes import infer_types
-from workbench.io import LoadError, load_model
-from workbench.io.weights import MappedTensor
+from workbench.analysis.inference.shapes import infer_types
+from workbench.formats.io import LoadError, load_model
+from workbench.formats.io.weights import MappedTensor
 from workbench.ir import Graph, TensorType, check, from_text
 
 # ---- what is read ----------------------------------------------------------------------
@@ -380,7 +380,7 @@ def test_numbers_that_exporters_compute_are_followed(tmp_path):
 
 
 def test_loading_imports_no_torch():
-    code = "import sys, workbench.io; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
+    code = "import sys, workbench.formats.io; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
 

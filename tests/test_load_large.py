@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from workbench.io import LoadError, load_model
-from workbench.io.exporting import export_onnx
-from workbench.io.weights import RESIDENT
+from workbench.formats.io import LoadError, load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.weights import RESIDENT
 from workbench.ir import to_text
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import to_proto

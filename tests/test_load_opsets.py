@@ -9,14 +9,14 @@ from onnx import helper, version_converter
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 from tests.loading import big_model, refusal, run, saved
-from workbench import api
 from workbench.checker.running import cpu_session
-from workbench.io import load_model
-from workbench.io.kernels import NEWEST_KERNEL
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.formats.io.kernels import NEWEST_KERNEL
+from workbench.interfaces import api
 from workbench.ir import check
 from workbench.ir.signature_changes import is_valid_unchanged
 from workbench.ir.text import OPSET
-from workbench.verification.verifier import Verifier
 
 
 def test_inputs_with_a_default_become_constants_in_files_that_had_to_list_all_weights(tmp_path):
@@ -34,7 +34,7 @@ def test_conversion_changes_the_form_and_not_the_result(tmp_path):
     check(graph)
     assert graph.opset_imports[""] == 23
     assert all("axes" not in node.attributes for node in graph.nodes)
-    from workbench.io.exporting import export_onnx
+    from workbench.formats.io.exporting import export_onnx
 
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     export_onnx(graph, tmp_path / "out.onnx")
@@ -81,7 +81,7 @@ def test_bodies_are_converted_and_their_new_values_have_names_of_their_own(tmp_p
             names += [*body.constants, *(v for inner in body.nodes for v in inner.outputs)]
             assert all("axes" not in inner.attributes for inner in body.nodes)
     assert len(names) == len(set(names))
-    from workbench.io.exporting import export_onnx
+    from workbench.formats.io.exporting import export_onnx
 
     export_onnx(graph, tmp_path / "out.onnx")
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
@@ -207,7 +207,7 @@ def test_conversion_keeps_what_each_operator_computes(tmp_path, opset, text):
     path = saved(tmp_path, text.replace("'", '"'), header=header)
     graph = load_model(path)
     assert graph.warnings == () and graph.opset_imports[""] in (18, 21, 23)
-    from workbench.io.exporting import export_onnx
+    from workbench.formats.io.exporting import export_onnx
 
     export_onnx(graph, tmp_path / "out.onnx")
     x = np.random.default_rng(0).standard_normal(graph.shape("x")).astype(np.float32)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.loading import refusal, run
 from tests.making import Bomb
-from workbench.io import LoadError, load_model, load_torch
+from workbench.formats.io import LoadError, load_model, load_torch
 from workbench.ir import check
 
 # ---- programs --------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_an_entry_that_unfolds_far_is_refused_before_it_does(program, tmp_path):
 
 @pytest.mark.slow
 def test_an_entry_that_the_program_does_not_name_is_not_read(program, tmp_path):
-    from workbench.io.torch_program import open_program
+    from workbench.formats.io.torch_program import open_program
 
     path = with_entry(program, tmp_path / "more.pt2", "data/weights/weight_77", 48 << 20)
     scratch = tmp_path / "scratch"

@@ -18,9 +18,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.loading import refusal, run
-from workbench.io import LoadError, load_model, program_process
-from workbench.io.program_data import copy_plain_data
-from workbench.io.size_expressions import is_of_sizes
+from workbench.formats.io import LoadError, load_model, program_process
+from workbench.formats.io.program_data import copy_plain_data
+from workbench.formats.io.size_expressions import is_of_sizes
 
 
 def saved(path: Path, module, *args, **words) -> Path:
@@ -122,7 +122,7 @@ def test_a_size_that_would_take_years_to_evaluate_is_refused(program, tmp_path):
 def test_a_program_is_read_in_a_process_of_its_own(program):
     """The one that opens it, such as the app's server, does not even import torch."""
     code = (
-        "import sys; from workbench.io import load_model\n"
+        "import sys; from workbench.formats.io import load_model\n"
         f"print(len(load_model({str(program)!r})), [m for m in ('torch',) if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -140,7 +140,7 @@ def test_a_program_has_limits_of_time_and_of_memory(program, tmp_path, monkeypat
 def test_a_process_that_dies_is_a_sentence(program):
     def kill():
         for _ in range(500):
-            found = [c for c in psutil.Process().children() if "workbench.io.program_process" in c.cmdline()]
+            found = [c for c in psutil.Process().children() if "workbench.formats.io.program_process" in c.cmdline()]
             if found:
                 found[0].kill()
                 return
@@ -154,11 +154,11 @@ def test_a_process_that_dies_is_a_sentence(program):
 
 @pytest.mark.slow
 def test_the_process_ends_with_the_one_that_started_it(program):
-    code = f"from workbench.io import load_model; load_model({str(program)!r})"
+    code = f"from workbench.formats.io import load_model; load_model({str(program)!r})"
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as application:
         begun = psutil.Process(application.pid)
         for _ in range(500):
-            reading = [child for child in begun.children() if "workbench.io.program_process" in child.cmdline()]
+            reading = [child for child in begun.children() if "workbench.formats.io.program_process" in child.cmdline()]
             if reading:
                 break
             time.sleep(0.02)

@@ -8,15 +8,15 @@ import pytest
 
 from tests.browser import settle
 from tests.pages import fine, opened_sample, page
-from workbench.api import optimize
-from workbench.io import load_model
-from workbench.io.samples import samples
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import samples
+from workbench.interfaces.api import optimize
+from workbench.interfaces.ui.screens.lockstep_page import _run
+from workbench.interfaces.ui.state.pipelines import keep_pipeline, spec_of, title_of
+from workbench.interfaces.ui.state.work import Stopped
 from workbench.ir import graph_text
-from workbench.layout.profile import load_profile
-from workbench.ui.screens.lockstep_page import _run
-from workbench.ui.state.pipelines import keep_pipeline, spec_of, title_of
-from workbench.ui.state.work import Stopped
-from workbench.view.lockstep import in_lockstep
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.lockstep import in_lockstep
 
 DEFAULT = "record-then-insert", "greedy"
 
@@ -79,6 +79,7 @@ def test_the_page_counts_the_differences_below():
     assert at.markdown[-1].value == "Both pipelines end in the same graph\\."
 
 
+@pytest.mark.slow
 def test_a_side_that_was_done_is_not_run_again_after_a_cancel_or_beside_another():
     opened = opened_sample("ppocr_cls_v2")
     profile = load_profile("cuda")

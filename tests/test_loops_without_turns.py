@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 
 import workbench as wb
-from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.executor.executor import TorchExecutor
 
 X = np.ones((2, 3), np.float32)
 STATES = ("float[2,3]", "float[2,q]", "float[?,?]")

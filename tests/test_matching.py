@@ -8,14 +8,14 @@ import pytest
 
 import passes
 from tests.conftest import CORPUS, ROOT
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import Graph, Node, check, constant, from_text
-from workbench.layout.profile import load_profile
 from workbench.pipeline.running import run_pipeline
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.diff import diff
+from workbench.presentation.view.matching import match_graphs, renamed
 from workbench.rewrite import PassContext
-from workbench.view.diff import diff
-from workbench.view.matching import match_graphs, renamed
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
 REAL = sorted(CORPUS.glob("*.onnx"))

@@ -11,15 +11,23 @@ from typing import Any
 import pytest
 
 from tests.commands import OCR, RESNET, SPEECH
+from workbench.interfaces.study.cluster.jobs import OnThisMachine
+from workbench.interfaces.study.sweep.blocks import Block, Matrix, MatrixError, graph_digest
+from workbench.interfaces.study.sweep.matrix import (
+    COLUMNS,
+    as_csv,
+    batch_sizes,
+    matrix_notes,
+    row_label,
+    rows_of,
+    run_matrix,
+)
+from workbench.interfaces.study.sweep.named_sweeps import PLANS
+from workbench.interfaces.study.sweep.record import forget_blocks
 from workbench.ir import Graph, from_text
 from workbench.run.measurement.measure import refused_sizes
 from workbench.run.measurement.notes import notes_of
 from workbench.run.worker.client import CancelledError, RunError
-from workbench.study.cluster.jobs import OnThisMachine
-from workbench.study.sweep.blocks import Block, Matrix, MatrixError, graph_digest
-from workbench.study.sweep.matrix import COLUMNS, as_csv, batch_sizes, matrix_notes, row_label, rows_of, run_matrix
-from workbench.study.sweep.named_sweeps import PLANS
-from workbench.study.sweep.record import forget_blocks
 
 SMALL = (
     "g (float[N,4] x) => (float[N,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> { y = MatMul(x, w) }"
@@ -267,6 +275,7 @@ def test_bad_wishes_are_sentences(worker, tmp_path):
         measured(Matrix(graphs(), repeat=1), tmp_path / "none" / "m.jsonl", worker)
 
 
+@pytest.mark.slow
 def test_the_command(done, refused, tmp_path):
     table, record = tmp_path / "t.csv", tmp_path / "r.jsonl"
     words = (

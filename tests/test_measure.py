@@ -13,6 +13,16 @@ import pytest
 
 import workbench as wb
 from tests.recording import record
+from workbench.backends.onnxruntime.session_run import SessionRun
+from workbench.backends.process_memory import rss_growth
+from workbench.backends.profiling import ceilings as ceiling
+from workbench.backends.profiling.caches import flusher, last_level_cache_bytes
+from workbench.backends.profiling.ceilings import Roofs, ceilings
+from workbench.backends.profiling.profile import median_operators, profile
+from workbench.backends.profiling.profile_result import OperatorRun
+from workbench.backends.profiling.roofline import share_of_roof, with_work
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.prepared import compiled
 from workbench.ir import Edit, Graph, from_text
 from workbench.ir.types import constant
 from workbench.run.measurement.interleave import Repetitions, interleaved, repetitions
@@ -21,17 +31,7 @@ from workbench.run.measurement.notes import notes_of
 from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
 from workbench.run.measurement.variants import MeasureError, Variant, combined
-from workbench.run.onnxruntime.session_run import SessionRun
-from workbench.run.profiling import ceilings as ceiling
-from workbench.run.profiling.caches import flusher, last_level_cache_bytes
-from workbench.run.profiling.ceilings import Roofs, ceilings
-from workbench.run.profiling.profile import median_operators, profile
-from workbench.run.profiling.profile_result import OperatorRun
-from workbench.run.profiling.roofline import share_of_roof, with_work
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.prepared import compiled
 from workbench.run.worker.client import Worker
-from workbench.run.worker.process_memory import rss_growth
 
 SMALL_MODEL = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
 
@@ -298,6 +298,7 @@ def test_backends_and_element_types_in_one_run(worker):
         assert "whole run" in variant.difference
 
 
+@pytest.mark.slow
 def test_work_is_counted_per_operator(worker):
     found = measure_models({"f32": Variant(conv_graph()), "bf16": Variant(conv_graph(), dtype="bfloat16")},
                            inputs=IMAGE, repeat=2, worker=worker)  # fmt: skip

@@ -8,7 +8,7 @@ from passes.layout.layout_measured import LayoutMeasured
 from passes.layout.layout_optimal import LayoutOptimal
 from tests.commands import RESNET, report_of
 from tests.running import typed
-from workbench.layout.problem.operator_benchmark import (
+from workbench.planning.layout.problem.operator_benchmark import (
     GivenTimes,
     OperatorTimerError,
     Time,
@@ -16,7 +16,7 @@ from workbench.layout.problem.operator_benchmark import (
     distinguishable,
     transpose_benchmark,
 )
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass, with_options
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 from workbench.run.measurement.timing_cache import CacheError, cache_file

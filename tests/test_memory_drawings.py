@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from tests.pages import fine, opened_sample, page, words
-from workbench.charts.memory import arena_chart
-from workbench.charts.memory_drawings import conflict_graph, recycle_box
 from workbench.errors import UserError
-from workbench.io import load_model
-from workbench.io.samples import FOLDER
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import FOLDER
+from workbench.interfaces.lessons.pictures import picture_of
 from workbench.ir import from_text
-from workbench.lessons.pictures import picture_of
-from workbench.memory.blocks.actions import free_labels, labels_of
-from workbench.memory.planning import plan_memory, sharing_of
+from workbench.planning.memory.blocks.actions import free_labels, labels_of
+from workbench.planning.memory.planning import plan_memory, sharing_of
+from workbench.presentation.charts.memory import arena_chart
+from workbench.presentation.charts.memory_drawings import conflict_graph, recycle_box
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,12 +10,12 @@ import pytest
 
 from tests.browser import GraphView, settle
 from tests.viewing import sample_history
-from workbench.layout.profile import load_profile
-from workbench.view.inspection import inspect_element
-from workbench.view.memory_order import caption, drawing, elements_in_order, memory_order, strides
-from workbench.view.report import report_html
-from workbench.view.scene import View
-from workbench.view.timeline import timeline_of
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.inspection import inspect_element
+from workbench.presentation.view.memory_order import caption, drawing, elements_in_order, memory_order, strides
+from workbench.presentation.view.report import report_html
+from workbench.presentation.view.scene import View
+from workbench.presentation.view.timeline import timeline_of
 
 SIZES = {"N": 2, "C": 16, "H": 3, "W": 2, "O": 5, "I": 4}
 

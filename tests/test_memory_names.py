@@ -7,10 +7,10 @@ import json
 import onnx
 import pytest
 
-from workbench.io.checks import every_node
-from workbench.io.onnx_file import load_proto
-from workbench.memory.blocks.actions import actions_of
-from workbench.memory.planning import plan_memory, sharing_of
+from workbench.formats.io.checks import every_node
+from workbench.formats.io.onnx_file import load_proto
+from workbench.planning.memory.blocks.actions import actions_of
+from workbench.planning.memory.planning import plan_memory, sharing_of
 
 LOOP = """<ir_version: 10, opset_import: ["": 21]>
 g (float[4] x, int64 n) => (float[4] y) <bool c = {1}, float[4] w = {1, 2, 3, 4}> {

@@ -13,9 +13,9 @@ from sample_models.light import random_light
 from tests.running import typed
 from tests.slow import thorough_unless
 from workbench.ir import Edit, EditError
-from workbench.memory.order import OrderedOperator, SchedulingProblem, lowest_peak
-from workbench.memory.planning import sharing_of
-from workbench.memory.scheduling import scheduling_problem
+from workbench.planning.memory.order import OrderedOperator, SchedulingProblem, lowest_peak
+from workbench.planning.memory.planning import sharing_of
+from workbench.planning.memory.scheduling import scheduling_problem
 
 TRAP = "sample_models/memory/in_place_trap.onnx"
 

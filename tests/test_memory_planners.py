@@ -9,9 +9,9 @@ import random
 import pytest
 
 from workbench.errors import UserError
-from workbench.memory.blocks.gaps import place_in_order
-from workbench.memory.blocks.packing import MemoryBlock, OverlapError, Packing, check_offsets
-from workbench.memory.planners import pack, planner_of, planners
+from workbench.planning.memory.blocks.gaps import place_in_order
+from workbench.planning.memory.blocks.packing import MemoryBlock, OverlapError, Packing, check_offsets
+from workbench.planning.memory.planners import pack, planner_of, planners
 
 NAMES = sorted(planners())
 FREE = [name for name in NAMES if not planners()[name].needs_total_order]

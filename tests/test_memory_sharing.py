@@ -9,10 +9,10 @@ import pytest
 from tests.memory_replay import Wrong, replay
 from tests.running import typed
 from tests.slow import thorough_unless
-from workbench.memory.lifetimes import Kind, lifetimes
-from workbench.memory.orders import ORDERS, ordered
-from workbench.memory.planners import planners
-from workbench.memory.planning import plan_memory, sharing_of
+from workbench.planning.memory.lifetimes import Kind, lifetimes
+from workbench.planning.memory.orders import ORDERS, ordered
+from workbench.planning.memory.planners import planners
+from workbench.planning.memory.planning import plan_memory, sharing_of
 
 CHAIN = "a = Sqrt(x)  b = Relu(a)  {first} c = Exp(b)  e = Neg(c) {last}"
 SUM = "f = ReduceSum<keepdims=0>(b)"
@@ -147,7 +147,7 @@ def test_a_view_that_keeps_a_large_value_alive_is_copied():
 
 
 def test_results_of_a_function_have_a_workspace():
-    from workbench.api import optimize
+    from workbench.interfaces.api import optimize
 
     graph = typed(
         "g (float[8] x, float[8] w) => (float[8] y) { a = Softmax(x) b = Mul(a, w) c = Add(b, a) y = Exp(c) }"

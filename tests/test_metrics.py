@@ -6,12 +6,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.running import typed
-from workbench.ir import Graph, Node, TensorType, from_text
-from workbench.ir.types import DataType
-from workbench.layout.profile import load_profile
-from workbench.metrics import Measurements, Metric, measurements_of, metrics
-from workbench.metrics.flops import Flops, count_flops, flops_by_node
-from workbench.metrics.transpose_cost import (
+from workbench.analysis.metrics import Measurements, Metric, measurements_of, metrics
+from workbench.analysis.metrics.flops import Flops, count_flops, flops_by_node
+from workbench.analysis.metrics.transpose_cost import (
     Counts,
     computed_from_constants,
     count_transposes,
@@ -22,8 +19,11 @@ from workbench.metrics.transpose_cost import (
     moved_by,
     moved_by_node,
 )
+from workbench.ir import Graph, Node, TensorType, from_text
+from workbench.ir.types import DataType
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline
-from workbench.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext
 
 TURNED = """g (float[2,3,4] x, bool c) => (float[4,3,2] y) <float[3,2] k = {1, 2, 3, 4, 5, 6}> {
@@ -40,7 +40,11 @@ EXPECTED = {"nodes": 10, "transposes": 3, "elements_moved": 24 + 16, "bytes_move
 
 
 def test_every_file_of_the_room_is_a_metric():
-    files = {path.stem for path in (ROOT / "workbench/metrics").glob("*.py")} - {"__init__", "metric", "transpose_cost"}
+    files = {path.stem for path in (ROOT / "workbench/analysis/metrics").glob("*.py")} - {
+        "__init__",
+        "metric",
+        "transpose_cost",
+    }
     assert set(metrics()) == files >= {"nodes", "transposes", "elements_moved", "bytes_moved", "flops"}
 
 
@@ -182,8 +186,8 @@ def test_units_and_unknown_numbers_as_text():
 
 @pytest.mark.parametrize("broken", [None, Metric("other", "nodes", "Nothing.", len, len)])
 def test_a_file_without_a_metric_of_its_name_is_refused(monkeypatch, broken):
-    monkeypatch.setattr("workbench.metrics.nodes.METRIC", broken)
-    with pytest.raises(TypeError, match=r"workbench/metrics/nodes\.py must define METRIC"):
+    monkeypatch.setattr("workbench.analysis.metrics.nodes.METRIC", broken)
+    with pytest.raises(TypeError, match=r"workbench/analysis/metrics/nodes\.py must define METRIC"):
         metrics.__wrapped__()
 
 
@@ -196,7 +200,7 @@ def test_metrics_that_look_at_the_same_look_once(monkeypatch):
 
     double = Metric("double", "transposes", "Twice.", analyse, lambda counts: 2 * counts.transposes)
     both = {"double": double, "triple": Metric("triple", "transposes", "Thrice.", analyse, lambda c: 3 * c.transposes)}
-    monkeypatch.setattr("workbench.metrics.metrics", lambda: both)
+    monkeypatch.setattr("workbench.analysis.metrics.metrics", lambda: both)
     assert dict(measurements_of(typed(TURNED))) == {"double": 6, "triple": 9} and len(looked) == 1
 
 

@@ -13,10 +13,10 @@ from onnx import TensorProto, helper, parser
 
 import passes
 from tests.conftest import ROOT
-from workbench import api
-from workbench.io import load_model
-from workbench.layout.strategies.strategy_facts import layout_facts, layout_step
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.analysis.metrics.transpose_cost import count_transposes
+from workbench.formats.io import load_model
+from workbench.interfaces import api
+from workbench.planning.layout.strategies.strategy_facts import layout_facts, layout_step
 
 SEARCHES_ON = "other orders of axes, which optimal-any-order searches, may move less"
 HEADER = '<ir_version: 8, opset_import: ["": 17]>\n'

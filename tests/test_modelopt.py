@@ -12,10 +12,10 @@ from passes.tools.modelopt_autocast import ModeloptAutocast
 from passes.tools.modelopt_quantize import ModeloptQuantize
 from tests.conftest import ROOT
 from tests.running import typed
-from workbench.api import optimize
-from workbench.external.modelopt import check_operators, patterns_of
-from workbench.external.tool_call import ToolError
-from workbench.verification.verifier import Verifier
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.api import optimize
+from workbench.rewrite.external.modelopt import check_operators, patterns_of
+from workbench.rewrite.external.tool_call import ToolError
 
 AUTOCAST, QUANTIZE = "modelopt_autocast", "modelopt_quantize"
 INSTALLED = pytest.mark.skipif(bool(ModeloptAutocast.missing()), reason=ModeloptAutocast.missing())

@@ -11,12 +11,12 @@ import pytest
 
 from tests.fuzz import Fragment, Plan, alone, failure, fragments
 from tests.running import typed
-from workbench.io.errors import LoadError
-from workbench.io.exporting import to_bytes
-from workbench.io.onnx_file import load_proto
+from workbench.evidence.verification.pass_files.mutants import mutants
+from workbench.formats.io.errors import LoadError
+from workbench.formats.io.exporting import to_bytes
+from workbench.formats.io.onnx_file import load_proto
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Rewrite, Rule
-from workbench.verification.pass_files.mutants import mutants
 
 FRAGMENTS = [pytest.param(one, id=f"{one.key}-{i}") for i, one in enumerate(fragments())]
 SOME = 12  # one in so many mutants is tried in the quick run

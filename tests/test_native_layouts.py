@@ -8,10 +8,10 @@ import workbench as wb
 from passes import compared_strategies
 from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.running import outputs, random_inputs, typed
-from workbench.io.samples import FOLDER
+from workbench.formats.io.samples import FOLDER
 from workbench.ir import Graph
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import Profile, ProfileError, load_profile
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import Profile, ProfileError, load_profile
 from workbench.rewrite import PassContext, run_pass, with_options
 
 SAMPLE = FOLDER / "tvm_two_convs_nhwc.onnx"

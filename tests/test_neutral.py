@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.running import outputs, random_inputs, typed
-from workbench import api
+from workbench.interfaces import api
 
 GRAPHS = {
     "resize by scales of 1": """(float[1,2,4,4] x) => (float[1,2,4,4] y) <float[4] s = {1, 1, 1, 1}>

@@ -9,10 +9,10 @@ from sample_models.light import random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
-from workbench.io import load_model
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.analysis.metrics.transpose_cost import count_transposes
+from workbench.formats.io import load_model
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 NAIVE = {"insert-and-cancel", "record-then-insert"}  # they insert whether anything is demanded or not

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import workbench as wb
-import workbench.api  # registers how graphs and histories show themselves
+import workbench.interfaces.api  # registers how graphs and histories show themselves
 from tests.browser import SCREEN, GraphView, press_more
 from tests.conftest import ROOT
 from tests.viewing import sample_history

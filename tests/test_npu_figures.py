@@ -10,16 +10,16 @@ from passes.layout.layout_record_then_insert import LayoutRecordThenInsert
 from passes.layout.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.running import outputs, random_inputs, typed
 from tests.viewing import history_of, sample_history
-from workbench.api import load, verify
+from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.errors import UserError
+from workbench.interfaces.api import load, verify
 from workbench.ir import Graph
-from workbench.layout.declared import declared_layouts, parse_layouts
-from workbench.layout.infer import case_of, declare, infer_layouts
-from workbench.layout.profile import load_profile
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.planning.layout.declared import declared_layouts, parse_layouts
+from workbench.planning.layout.infer import case_of, declare, infer_layouts
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.node_style import OWN, PLAIN, TARGET
+from workbench.presentation.view.timeline import timeline_of
 from workbench.rewrite import PassContext, run_pass
-from workbench.view.node_style import OWN, PLAIN, TARGET
-from workbench.view.timeline import timeline_of
 
 NPU = load_profile("npu")
 COLOURS = {OWN: "palegoldenrod", TARGET: "peachpuff", PLAIN: "lightgrey"}

@@ -13,7 +13,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 
 from tests.conftest import ROOT
 from tests.loading import run, saved
-from workbench.io import load_model
+from workbench.formats.io import load_model
 from workbench.rewrite import PassContext
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -133,7 +133,7 @@ def test_an_exception_of_a_pass_is_a_sentence_that_names_pass_and_model():
 
     from tests.running import typed
     from workbench.errors import UserError
-    from workbench.layout.profile import load_profile
+    from workbench.planning.layout.profile import load_profile
     from workbench.rewrite import Exactness, Pass, Rule, run_pass
 
     @dataclass(frozen=True)

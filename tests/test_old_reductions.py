@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from tests.running import outputs
-from workbench import api
+from workbench.interfaces import api
 
 _TEXT = """<ir_version: 8, opset_import: ["" : 12]>
 g (float[2,3,8,8] x, float[2,2,4,4] z) => (float[2,4,1,1] y, float[2,2,8,8] v)

@@ -13,10 +13,10 @@ from tests.old_runtimes import VERSIONS, python_with_onnxruntime, run_in
 from tests.slow import thorough_unless
 from tests.test_load_opsets import CONVERTED
 from tests.test_written_opset import GELU, WRITTEN, named
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.backends.randomness import is_random
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
 from workbench.run.inputs import bound_dims, seed_inputs
-from workbench.run.randomness import is_random
 
 pytestmark = pytest.mark.slow
 HEAVY = 50e6  # bytes; of such a file three versions take minutes

@@ -28,17 +28,17 @@ from tests.older_calls import (
     require_sound,
 )
 from tests.slow import thorough_unless
-from workbench.io import load_model
-from workbench.io.checks import every_node
-from workbench.io.onnx_file import load_proto
-from workbench.io.upgrades import changes
-from workbench.io.written_types import ContradictedOutput
+from workbench.formats.io import load_model
+from workbench.formats.io.checks import every_node
+from workbench.formats.io.onnx_file import load_proto
+from workbench.formats.io.upgrades import changes
+from workbench.formats.io.written_types import ContradictedOutput
+from workbench.formats.opsets.written import OpsetError
 from workbench.ir import Edit, Node, TensorType
 from workbench.ir.function_calls import graphs_within
 from workbench.ir.text import OPSET
 from workbench.ir.types import DataType
 from workbench.ir.versioned import opset_of_domain
-from workbench.opsets.written import OpsetError
 
 LAYOUTS = [name for name in pipelines() if name.startswith("layout ")]
 QUICK = {"preset simplify": pipelines()["preset simplify"]} | {name: pipelines()[name] for name in LAYOUTS}

@@ -7,8 +7,8 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
-from workbench import api
-from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.interfaces import api
 
 FLOATS = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
 # Each at opset 11, beside a Resize in a mode that was removed in opset 13, so that the file stays at its opset.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.running import outputs
-from workbench.io.onnx_file import load_proto
+from workbench.formats.io.onnx_file import load_proto
 from workbench.ir import from_text
 from workbench.ir.to_proto import to_proto
 

@@ -15,10 +15,10 @@ from tests.conformance import array, cases
 from tests.operator_shapes import fault, forms_of
 from tests.ort_operators import NATIVE
 from tests.test_fusion_kinds import TESTED
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.errors import UserError
-from workbench.io.onnx_file import load_proto
+from workbench.formats.io.onnx_file import load_proto
 from workbench.ops import contract, contracts
-from workbench.run.torch.executor.executor import TorchExecutor
 
 # Their shapes depend on an equation, or on the number of operands or results.
 NOT_IN_THE_NOTATION = {"Einsum", "Concat", "Split", "com.microsoft.QLinearConcat"}

@@ -7,9 +7,9 @@ import pytest
 from onnx.reference.ops.op_attention import _compute_attention
 
 from tests.running import outputs, typed
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.errors import UserError
 from workbench.ir import from_text
-from workbench.run.torch.executor.executor import TorchExecutor
 
 
 def native(graph, inputs):

@@ -9,13 +9,13 @@ import pytest
 import workbench as wb
 from tests.conftest import CORPUS
 from tests.running import outputs
-from workbench.inference.stand_ins import ONNX_RUNTIME as DOMAIN
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
-from workbench.io.samples import FOLDER
+from workbench.analysis.inference.stand_ins import ONNX_RUNTIME as DOMAIN
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.samples import FOLDER
 from workbench.ir import TensorType
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.verification.verifier import Verifier
 
 SAMPLES = ["conv_relu_conv_relu", "resnet50_narrow", "ppocr_cls_v2", "basic_pitch_nmp"]
 FROM_CORPUS = ["bert_12l_raw", "ddddocr_det_yolox", "ppocrv4_rec", "ppocrv4_det"]

@@ -16,9 +16,9 @@ import workbench as wb
 from tests.carrying import Draw, graph_of
 from tests.ort_operators import FALLING_BACK, NATIVE
 from tests.running import outputs, random_inputs
-from workbench.inference.shapes import infer_types
+from workbench.analysis.inference.shapes import infer_types
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.ops import contracts
-from workbench.run.torch.executor.executor import TorchExecutor
 
 LEVELS = onnxruntime.GraphOptimizationLevel
 OWN = "com.microsoft."

@@ -8,13 +8,13 @@ import workbench as wb
 from tests.commands import SAMPLES
 from tests.pages import opened_file
 from workbench.errors import UserError
-from workbench.io import load_model
+from workbench.formats.io import load_model
+from workbench.interfaces.ui.state.graph_views import shown_graph
+from workbench.interfaces.ui.state.shown_view import Seen
 from workbench.ir import from_text
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.run.placement import FUSED, INLINED, onnxruntime_placement
 from workbench.run.worker.client import Worker
-from workbench.ui.state.graph_views import shown_graph
-from workbench.ui.state.shown_view import Seen
 
 CPU = "CPUExecutionProvider"
 

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.conftest import ROOT
 from tests.loading import refusal
 from tests.loading import run as run_file
-from workbench import api
-from workbench.io import load_model
+from workbench.formats.io import load_model
+from workbench.interfaces import api
 
 SAMPLE = ROOT / "sample_models" / "conv_relu_conv_relu.onnx"
 X = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
@@ -70,7 +70,7 @@ def test_what_is_no_model_is_one_sentence(tmp_path, name, content, sentence):
 
 
 def test_a_compressed_file_of_more_than_a_model_may_have_is_refused_early(tmp_path, monkeypatch):
-    monkeypatch.setattr("workbench.io.encodings.LARGEST", 10_000)
+    monkeypatch.setattr("workbench.formats.io.encodings.LARGEST", 10_000)
     (tmp_path / "m.onnx.gz").write_bytes(gzip.compress(bytes(100_000)))
     assert "it contains more than 2 GB" in refusal(tmp_path / "m.onnx.gz")
 

@@ -16,18 +16,18 @@ from tests.carrying import ROWS, Case, Draw, Fixed, assert_near, graph_of
 from tests.layout_kinds import CHOSEN
 from tests.running import outputs
 from tests.test_export import checked
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
-from workbench.io.own_bodies import take_own_bodies
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.own_bodies import take_own_bodies
+from workbench.formats.opsets.lowering import NotWritable, lowered_to
 from workbench.ir import Graph, constant, constant_type
 from workbench.ir.to_proto import function_proto
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile
 from workbench.ops import contracts
 from workbench.ops.npu import own_function
-from workbench.opsets.lowering import NotWritable, lowered_to
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline
-from workbench.registry.pass_choice import choose
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext
 
 CONVERTED = [op for op, kind in CHOSEN.items() if kind == "sensitive" and ROWS[op].opset == 23]

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from workbench.view.boxes import Box, Boxes
-from workbench.view.marking import overlay_data
-from workbench.view.own_numbers import Column, NodeNumbers, NumbersError, read_numbers
+from workbench.presentation.view.boxes import Box, Boxes
+from workbench.presentation.view.marking import overlay_data
+from workbench.presentation.view.own_numbers import Column, NodeNumbers, NumbersError, read_numbers
 
 NODES = ("a", "b", "c")
 

@@ -17,11 +17,11 @@ import pytest
 from tests.browser import GraphView, free_port, running_app, settle, watched_page
 from tests.conftest import ROOT
 from workbench.__main__ import main
-from workbench.cli.exit_codes import BAD_INPUT
-from workbench.cli.main import ALIASES, COMMANDS
 from workbench.errors import UserError
-from workbench.io.samples import FOLDER
-from workbench.ui.state.folders import FOLDERS_VARIABLE, check_may_open
+from workbench.formats.io.samples import FOLDER
+from workbench.interfaces.cli.exit_codes import BAD_INPUT
+from workbench.interfaces.cli.main import ALIASES, COMMANDS
+from workbench.interfaces.ui.state.folders import FOLDERS_VARIABLE, check_may_open
 
 UPGRADE = (
     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -81,7 +81,7 @@ FOREIGN_ORIGINS = [
 ]
 
 
-MAIN = (ROOT / "workbench" / "ui" / "main.py").read_text(encoding="utf-8")
+MAIN = (ROOT / "workbench" / "interfaces" / "ui" / "main.py").read_text(encoding="utf-8")
 PAGES = {"", *re.findall(r'(?:url_path=|"[A-Z][a-z ]+", )"([a-z]+)"', MAIN)}
 
 

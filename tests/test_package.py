@@ -19,7 +19,7 @@ import pytest
 
 from tests.browser import free_port, wait_for_app
 from tests.conftest import ROOT
-from workbench.cli.main import COMMANDS
+from workbench.interfaces.cli.main import COMMANDS
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +75,7 @@ def test_an_editable_install_runs_the_repository_from_any_folder(tmp_path):
     assert not linked.package.exists()  # nothing is copied
     code = """
 import workbench as wb
-from workbench.io.samples import samples
+from workbench.formats.io.samples import samples
 history = wb.optimize(wb.load(samples()[0].file, dims=samples()[0].dims), preset="simplify")
 print(wb.__file__, len(history.graph), "nodes")
 """
@@ -89,13 +89,13 @@ def test_nothing_of_ours_but_the_package_lands_at_the_top(installed):
     (info,) = installed.site.glob("graph_workbench-*.dist-info")
     tops = {line.partition("/")[0] for line in (info / "RECORD").read_text().splitlines()}
     assert tops == {"workbench", info.name, ".."}  # beside site-packages lies the command
-    assert "graph-workbench = workbench.cli.main:program" in (info / "entry_points.txt").read_text()
+    assert "graph-workbench = workbench.interfaces.cli.main:program" in (info / "entry_points.txt").read_text()
     about = email.message_from_string((info / "METADATA").read_text())
     assert about["License-Expression"] == "Apache-2.0" and about.get_all("License-File") == ["LICENSE"]
     assert (info / "licenses" / "LICENSE").exists()
     assert {"Typing :: Typed", "Programming Language :: Python :: 3.11"} <= set(about.get_all("Classifier"))
     assert installed.command("--version") == f"graph-workbench {about['Version']}\n"
-    found = "import workbench, workbench.registry.pass_registry as r; print(workbench.__file__, r.library.__file__)"
+    found = "import workbench, workbench.pipeline.registry.pass_registry as r; print(workbench.__file__, r.library.__file__)"
     assert all(path.startswith(str(installed.package)) for path in installed.run(installed.python, "-c", found).split())
 
 
@@ -161,7 +161,7 @@ def test_the_published_figures_are_read_where_it_is_installed(installed):
 
 def test_a_plan_makes_its_models_where_it_is_installed(installed):
     """ResNet-101, made by a file that lies among the samples."""
-    code = "from workbench.study.sweep.named_sweeps import PLANS; print(*map(len, PLANS['oneflow'].models()['ResNet-101'].values()))"
+    code = "from workbench.interfaces.study.sweep.named_sweeps import PLANS; print(*map(len, PLANS['oneflow'].models()['ResNet-101'].values()))"
     plain, channels_last = map(int, installed.run(installed.python, "-c", code).split())
     assert 200 < plain < channels_last
 

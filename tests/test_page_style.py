@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 from tests.browser import settle, watched_page
-from workbench.ui.server import page_style
+from workbench.interfaces.ui.server import page_style
 
 MOST_SHIFT = 0.3  # of the screen; without the style sheet in the page it was 0.4 to 1.3
 SHIFTS = """

@@ -11,13 +11,13 @@ import workbench as wb
 from passes import all_passes, find_pass
 from tests.conftest import ROOT
 from tests.running import outputs, typed
-from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
+from workbench.evidence.verification.pass_files.exactness_runs import at_sizes, spread_inputs
+from workbench.evidence.verification.pass_files.example_runs import inexactness
+from workbench.evidence.verification.pass_files.numeric_faults import numeric_fault, rounding_explains, runs_of_original
+from workbench.evidence.verification.pass_files.pass_template import new_pass_text, template_sentences
+from workbench.evidence.verification.pass_files.sampled_laws import sample_law
+from workbench.interfaces.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.rewrite import Exactness
-from workbench.verification.pass_files.exactness_runs import at_sizes, spread_inputs
-from workbench.verification.pass_files.example_runs import inexactness
-from workbench.verification.pass_files.numeric_faults import numeric_fault, rounding_explains, runs_of_original
-from workbench.verification.pass_files.pass_template import new_pass_text, template_sentences
-from workbench.verification.pass_files.sampled_laws import sample_law
 
 TEXT = new_pass_text("second")
 AFTER = 'after="g (float[2] x) => (float[2] y) { a = Relu(x)  y = Neg(a) }"'

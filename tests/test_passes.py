@@ -8,11 +8,11 @@ import pytest
 
 import passes
 from tests.running import outputs, plays_both_ways, random_inputs, typed
-from workbench.explanations.explanation import explain_pass
-from workbench.external.tool_pass import ToolPass
 from workbench.ir import Graph, from_text, graph_text
-from workbench.layout.strategies.layout_strategy import example_context
+from workbench.planning.layout.strategies.layout_strategy import example_context
+from workbench.presentation.explanations.explanation import explain_pass
 from workbench.rewrite import Exactness, NoMatch, run_pass, with_options
+from workbench.rewrite.external.tool_pass import ToolPass
 from workbench.run.inputs import fed_inputs, in_forms, output_forms
 
 PASSES = {name: cls for name, cls in passes.all_passes().items() if not issubclass(cls, ToolPass)}  # test_tools.py

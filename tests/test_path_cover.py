@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import networkx
 
-from workbench.solvers.path_cover import fewest_chains
+from workbench.planning.solvers.path_cover import fewest_chains
 
 
 def graphs():

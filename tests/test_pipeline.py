@@ -9,13 +9,15 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
-from workbench import api
-from workbench.explanations.reporting import history_report, step_report
-from workbench.io import load_model
+from workbench.evidence.verification.steps import verify_step
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.interfaces import api
 from workbench.ir import Edit, Graph, Node, constant, graph_text
-from workbench.layout.profile import load_profile
 from workbench.pipeline import running as pipeline
-from workbench.registry.pass_choice import choose
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.explanations.reporting import history_report, step_report
 from workbench.rewrite import (
     Exactness,
     NoMatch,
@@ -29,8 +31,6 @@ from workbench.rewrite import (
     with_options,
 )
 from workbench.rewrite.core.greedy_driver import RunawayError
-from workbench.verification.steps import verify_step
-from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -6,17 +6,17 @@ import pytest
 
 import passes
 from tests.running import typed
-from workbench import api
-from workbench.layout.profile import load_profile
+from workbench.interfaces import api
+from workbench.interfaces.ui.state.rows import pipeline_of, to_rows
 from workbench.pipeline.pipeline import Fixpoint, LayoutSlot, Pipeline
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.pipeline.registry.reading import PipelineError, layout_strategy, preset, read_pipeline, shortest_text
 from workbench.pipeline.repeat import Repeat
 from workbench.pipeline.running import run_pipeline
-from workbench.registry.pass_choice import choose
-from workbench.registry.reading import PipelineError, layout_strategy, preset, read_pipeline, shortest_text
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import LeftOut, OptionError, PassContext, with_options
 from workbench.rewrite.core.identity import RENAMED_RULES, RewriteId, read_rewrite_id
 from workbench.rewrite.core.refusing import refused_by
-from workbench.ui.state.rows import pipeline_of, to_rows
 
 PASSES = passes.all_passes()
 STRATEGIES = passes.strategies()

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from workbench.view import engines
-from workbench.view.engines import Place, Placement, PlacementError, place_flat
-from workbench.view.placement import Item, place
-from workbench.view.wrapping import wrapped
+from workbench.presentation.view import engines
+from workbench.presentation.view.engines import Place, Placement, PlacementError, place_flat
+from workbench.presentation.view.placement import Item, place
+from workbench.presentation.view.wrapping import wrapped
 
 ENGINES = [engines._graphlay, engines._sugiyama]
 

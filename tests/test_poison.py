@@ -18,16 +18,16 @@ from tests.light_networks import light_file
 from tests.slow import thorough_unless
 from tests.test_lanes_run import closed, run_of
 from tests.test_lanes_run import poisoned as poisoned_on_lanes
+from workbench.backends.torch.arena.arena_run import ArenaRun
+from workbench.backends.torch.arena.run_plan import plan_of_run
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.backends.torch.streams.launches import launches_of
+from workbench.backends.torch.streams.select_run import copied
 from workbench.errors import UserError
-from workbench.io.onnx_file import load_proto
-from workbench.memory.planners import planners
+from workbench.formats.io.onnx_file import load_proto
+from workbench.planning.memory.planners import planners
 from workbench.run.inputs import seed_inputs
 from workbench.run.runnable_dims import settle_dims
-from workbench.run.torch.arena.arena_run import ArenaRun
-from workbench.run.torch.arena.run_plan import plan_of_run
-from workbench.run.torch.executor.executor import TorchExecutor
-from workbench.run.torch.streams.launches import launches_of
-from workbench.run.torch.streams.select_run import copied
 
 pytestmark = pytest.mark.slow
 SIMPLIFIED = ("unet_sd15_raw",)  # as loaded it computes a gigabyte of constants in each run

@@ -17,29 +17,29 @@ from passes.precision.precision_undo import PrecisionUndo
 from tests.conftest import ROOT
 from tests.precision_graphs import random_mixed_graph, random_quantized_graph
 from tests.running import outputs, random_inputs, typed
-from workbench import api
-from workbench.io.exporting import export_onnx
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io.exporting import export_onnx
+from workbench.interfaces import api
 from workbench.ir import DataType, Edit, Graph
 from workbench.ir.liveness import unread_nodes
 from workbench.ir.types import numpy_name
-from workbench.layout.problem.cost_model import BYTES, COUNT
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import Profile, ProfileError, load_profile
-from workbench.precision.cast_cost import count_casts
-from workbench.precision.conversion import change_type, tidy_casts
-from workbench.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call
-from workbench.precision.fitting import MAX_TRIALS, Fitted, fit
-from workbench.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL, narrow_io
-from workbench.precision.problem import type_side
-from workbench.precision.recorded import Magnitudes, OutputError, ValueRecorder
-from workbench.precision.rounding_everywhere import rounded_everywhere
-from workbench.precision.strategies.precision_strategy import type_choices
-from workbench.registry.pass_registry import library
-from workbench.registry.reading import precision_strategy
+from workbench.pipeline.registry.pass_registry import library
+from workbench.pipeline.registry.reading import precision_strategy
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import Profile, ProfileError, load_profile
+from workbench.planning.precision.cast_cost import count_casts
+from workbench.planning.precision.conversion import change_type, tidy_casts
+from workbench.planning.precision.element_types import NARROW_TYPES, WIDE, FloatCall, NotConvertible, float_call
+from workbench.planning.precision.fitting import MAX_TRIALS, Fitted, fit
+from workbench.planning.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL, narrow_io
+from workbench.planning.precision.problem import type_side
+from workbench.planning.precision.recorded import Magnitudes, OutputError, ValueRecorder
+from workbench.planning.precision.rounding_everywhere import rounded_everywhere
+from workbench.planning.precision.strategies.precision_strategy import type_choices
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 from workbench.run.input_kinds import USUAL
 from workbench.run.value_recording import RunRecorder
-from workbench.verification.verifier import Verifier
 
 CPU = load_profile("cpu")
 FLOAT16 = DataType.FLOAT16
@@ -371,6 +371,7 @@ def test_a_real_model_is_written_runs_and_reaches_the_bound_that_the_checker_con
     assert not [node for node in onnx.load(tmp_path / "again.onnx").graph.node if node.op_type == "Cast"]
 
 
+@pytest.mark.slow
 def test_types_and_patterns_on_the_command_line(tmp_path, run):
     output, report = tmp_path / "half.onnx", tmp_path / "report.json"
     arguments = ("optimize", SAMPLE, "-o", output, "--no-verify", "--report", report)
@@ -384,6 +385,7 @@ def test_types_and_patterns_on_the_command_line(tmp_path, run):
     assert code != 0 and "there is no precision strategy 'optimum'" in error and "optimal" in error
 
 
+@pytest.mark.slow
 def test_verification_takes_the_types_of_the_result_but_not_of_a_wrong_rewrite():
     """An output that changes by 1 % is equal after a precision strategy, and not after another pass."""
     graph = api.load(SAMPLE)
@@ -446,6 +448,7 @@ def test_a_real_model_within_an_error_on_the_command_line(tmp_path, run):
     assert step["precision"]["casts"] > 0
 
 
+@pytest.mark.slow
 def test_what_is_in_float16_already_cannot_be_fitted(tmp_path, refused, done):
     half = tmp_path / "half.onnx"
     model = ROOT / "sample_models" / "conv_relu_conv_relu.onnx"
@@ -477,6 +480,7 @@ def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
     assert error == pytest.approx(np.abs(exact - expected).max() / np.abs(exact).max(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_error_that_is_asked_for_holds_on_each_input():
     """On the first one alone nothing is lost: its numbers are small ones of float16."""
     graph = typed("g (float[64] x, float[64] z) => (float[64] y) { a = Mul(x, z)  b = Add(a, z)  y = Sub(b, a) }")

@@ -17,11 +17,11 @@ import pytest
 from tests.commands import OCR, SAMPLES, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.running import normal, outputs, typed
-from workbench import api
 from workbench.errors import UserError
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
+from workbench.interfaces import api
 from workbench.ir import Constant, Graph, Node
-from workbench.precision.element_types import NARROW_TYPES
+from workbench.planning.precision.element_types import NARROW_TYPES
 from workbench.run.inputs import seed_inputs
 from workbench.run.parts_in_order import parts_in_order
 from workbench.run.precision_effects import Effect, precision_effects
@@ -227,6 +227,7 @@ def float16(array: np.ndarray) -> np.ndarray:
     return rounded(array, "float16") if array.dtype == np.float32 else array
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept_worker")
 def test_the_command_prints_a_sentence_a_table_and_json(done, refused, tmp_path):
     dims = ("--dims", "x_2=32,x_3=64")

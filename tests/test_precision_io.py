@@ -14,16 +14,16 @@ from passes.precision.precision_undo import PrecisionUndo
 from tests.conftest import ROOT
 from tests.precision_graphs import random_mixed_graph
 from tests.running import outputs, random_inputs, typed
-from workbench.api import optimize
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.api import optimize
 from workbench.ir import DataType, to_text
 from workbench.ir.narrowed_io import INPUT_TYPE, OUTPUT_TYPE, type_between
-from workbench.layout.profile import load_profile
-from workbench.precision.cast_cost import count_casts
-from workbench.registry.pass_registry import library
-from workbench.registry.reading import precision_strategy
+from workbench.pipeline.registry.pass_registry import library
+from workbench.pipeline.registry.reading import precision_strategy
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.precision.cast_cost import count_casts
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.inputs import fed_inputs, in_forms, output_forms
-from workbench.verification.verifier import Verifier
 
 CPU = PassContext(load_profile("cpu"))
 FLOAT16 = DataType.FLOAT16

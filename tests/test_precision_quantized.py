@@ -11,14 +11,14 @@ import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from tests.running import normal, outputs, random_inputs, typed
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.opsets.written import at_written_opset
 from workbench.ir import DataType, Graph
-from workbench.layout.profile import load_profile
-from workbench.opsets.written import at_written_opset
-from workbench.precision.cast_cost import count_casts
-from workbench.precision.element_types import FloatCall, float_call
-from workbench.registry.reading import precision_strategy
+from workbench.pipeline.registry.reading import precision_strategy
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.precision.cast_cost import count_casts
+from workbench.planning.precision.element_types import FloatCall, float_call
 from workbench.rewrite import PassContext, Step, run_pass
 
 FLOAT16 = DataType.FLOAT16

@@ -11,12 +11,12 @@ import pytest
 from tests.conftest import ROOT
 from tests.precision_reports import REPORTS, Report
 from tests.running import outputs, typed
-from workbench import api
+from workbench.interfaces import api
 from workbench.ir import Graph, to_text
-from workbench.layout.profile import load_profile
-from workbench.precision.precision_facts import PrecisionFacts
-from workbench.registry.pass_registry import library
-from workbench.registry.reading import precision_strategy
+from workbench.pipeline.registry.pass_registry import library
+from workbench.pipeline.registry.reading import precision_strategy
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.precision.precision_facts import PrecisionFacts
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.precision_effects import loss_sentence, precision_effects
 from workbench.run.value_recording import RunRecorder

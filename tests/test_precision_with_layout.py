@@ -15,19 +15,19 @@ from passes.precision.precision_optimal_with_layout import PrecisionOptimalWithL
 from tests.conftest import ROOT
 from tests.precision_graphs import random_image_graph, random_mixed_graph, random_quantized_graph
 from tests.running import outputs, random_inputs, typed
-from workbench.inference.bound_shapes import infer_sizes
-from workbench.io import load_model
+from workbench.analysis.inference.bound_shapes import infer_sizes
+from workbench.analysis.metrics.transpose_cost import count_transposes
+from workbench.formats.io import load_model
 from workbench.ir import DataType, Graph
-from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import load_profile
-from workbench.metrics.transpose_cost import count_transposes
-from workbench.precision.cast_cost import count_casts
-from workbench.precision.element_types import WIDE
-from workbench.precision.joint.conversion_plan import cast_bytes, cheapest_plan, transpose_bytes
-from workbench.precision.joint.orders_and_types import order_and_type_problem
-from workbench.precision.narrow_io import AS_COMPUTED
-from workbench.precision.strategies.precision_strategy import ChosenTypes, type_choices
-from workbench.registry.reading import precision_strategy
+from workbench.pipeline.registry.reading import precision_strategy
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.precision.cast_cost import count_casts
+from workbench.planning.precision.element_types import WIDE
+from workbench.planning.precision.joint.conversion_plan import cast_bytes, cheapest_plan, transpose_bytes
+from workbench.planning.precision.joint.orders_and_types import order_and_type_problem
+from workbench.planning.precision.narrow_io import AS_COMPUTED
+from workbench.planning.precision.strategies.precision_strategy import ChosenTypes, type_choices
 from workbench.rewrite import PassContext, Step, run_pass
 
 FLOAT16 = DataType.FLOAT16

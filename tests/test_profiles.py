@@ -13,7 +13,7 @@ import passes as library
 from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.commands import NPU, report_of
 from tests.running import outputs, random_inputs, typed
-from workbench.layout.profile import (
+from workbench.planning.layout.profile import (
     BUILT_IN_FOLDER,
     Profile,
     ProfileError,

@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from tests.loading import saved
-from workbench.verification.verifier import Verifier
+from workbench.evidence.verification.verifier import Verifier
 
 SQUEEZES = {
     "in value_info": """g (float[N,3,4] x) => (float[3,N,4] y) <float[3,N,4] s> {

@@ -11,12 +11,12 @@ import pytest
 
 import workbench as wb
 from tests.commands import SAMPLES
-from workbench.cli.main import main
-from workbench.io import load_model
+from workbench.formats.io import load_model
+from workbench.interfaces.cli.main import main
 from workbench.ir import Node
 from workbench.ir.provenance import KEYS, MAX_ORIGINS, Provenance, of_metadata
 from workbench.ir.text import from_text
-from workbench.view.lineage import Lineage
+from workbench.presentation.view.lineage import Lineage
 
 CONV = """
 <ir_version: 8, opset_import: ["": 17], producer_name: "test">

@@ -12,7 +12,7 @@ from tests.fuzz import failure, preset
 from tests.precision_reports import MIXED
 from tests.random_graphs import random_graph
 from tests.running import outputs, typed
-from workbench import api
+from workbench.interfaces import api
 from workbench.ir import DataType, Graph
 from workbench.rewrite import NoMatch, PassContext, run_pass
 from workbench.rewrite.analyses.casts import CASTABLE, keeps_numbers

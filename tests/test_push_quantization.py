@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.running import outputs, typed
-from workbench.api import optimize
+from workbench.interfaces.api import optimize
 
 MEETING = ["push_quantization", "cancel_pairs", "dead_nodes"]
 SCALES = "float s = {0.1}, float t = {0.07}, uint8 z = {3}"

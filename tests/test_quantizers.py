@@ -8,13 +8,13 @@ from onnx import TensorProto, helper
 import workbench as wb
 from tests.conftest import ROOT
 from tests.running import typed
-from workbench.api import optimize
-from workbench.certification.writing import NoCertificateError
-from workbench.run.onnxruntime.eight_bit_sums import saturates_here
-from workbench.study.compare_tools.comparing import tools
-from workbench.verification.verifier import Verifier
-from workbench.view.inspection import inspect_element
-from workbench.view.node_style import value_text
+from workbench.backends.onnxruntime.eight_bit_sums import saturates_here
+from workbench.evidence.certification.writing import NoCertificateError
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.api import optimize
+from workbench.interfaces.study.compare_tools.comparing import tools
+from workbench.presentation.view.inspection import inspect_element
+from workbench.presentation.view.node_style import value_text
 
 DYNAMIC, STATIC = "ort_quantize_dynamic", "ort_quantize_static"
 PRODUCTS = """g (float[4,8] x) => (float[4,8] y) <float[8,8] w, float[8,8] v> {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.viewing import history_of, large_graph, sample_history, view_of
-from workbench.layout.profile import load_profile
-from workbench.view.finding import find
-from workbench.view.groups import groups_around
-from workbench.view.query import NodeFacts, QueryError, parse_query
-from workbench.view.timeline import timeline_of
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.finding import find
+from workbench.presentation.view.groups import groups_around
+from workbench.presentation.view.query import NodeFacts, QueryError, parse_query
+from workbench.presentation.view.timeline import timeline_of
 
 CONV = NodeFacts(
     "Conv", "/down.0/attn2/to q:0", ("down.0/attn2",), ("1x64x56x56",), ("NCHW", "OIHW"), ("down.0.attn2",)

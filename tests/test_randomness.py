@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.running import typed
-from workbench import api
-from workbench.verification.verifier import Verifier
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces import api
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

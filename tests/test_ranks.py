@@ -9,12 +9,12 @@ from passes.layout.layout_greedy import LayoutGreedy
 from passes.layout.layout_optimal import LayoutOptimal
 from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, typed
-from workbench.inference.bound_shapes import bound_shape
-from workbench.io import load_model
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile
+from workbench.analysis.inference.bound_shapes import bound_shape
+from workbench.formats.io import load_model
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline
-from workbench.registry.pass_choice import choose
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass, with_options
 
 STRATEGIES = (LayoutBlocked, LayoutGreedy, LayoutOptimal, LayoutOptimalAnyOrder)

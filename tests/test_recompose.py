@@ -6,7 +6,7 @@ import pytest
 import passes
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 PASSES = dict(passes.all_passes())

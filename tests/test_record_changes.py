@@ -15,10 +15,11 @@ import pytest
 from tests.making import HOSTILE
 from tests.recording import HASH, OTHER_HASH, VERSIONS, keep_one, kept_twice, use_own_cache
 from tests.running import typed
-from workbench.cli.runs import RunsRequest, keep_bench, runs_command
 from workbench.errors import UserError
-from workbench.io import load_model
-from workbench.io.samples import FOLDER
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import FOLDER
+from workbench.interfaces.cli.runs import RunsRequest, keep_bench, runs_command
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.statistics import Ratio
 from workbench.run.measurement.variants import combined
@@ -33,7 +34,6 @@ from workbench.run.records.store import (
     model_hash,
     records_of,
 )
-from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

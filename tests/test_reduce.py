@@ -12,12 +12,12 @@ from tests.commands import OCR, RESNET, SPEECH
 from tests.conftest import CORPUS
 from tests.faults import FAULTS, each, order_of
 from tests.faulty_models import check_of, differs, faulty, outputs_of
-from workbench.io.checks import every_node
-from workbench.io.proto_file import open_proto
-from workbench.reduction.recorded import recorded_whole
-from workbench.reduction.recording import Recording
-from workbench.reduction.reduce import Reduction
-from workbench.reduction.regions import Whole
+from workbench.evidence.reduction.recorded import recorded_whole
+from workbench.evidence.reduction.recording import Recording
+from workbench.evidence.reduction.reduce import Reduction
+from workbench.evidence.reduction.regions import Whole
+from workbench.formats.io.checks import every_node
+from workbench.formats.io.proto_file import open_proto
 
 QUICK = (0, 2)  # of the faults
 MOST = 5  # nodes that may be left

@@ -7,13 +7,13 @@ import pytest
 import passes
 from tests.running import typed
 from tests.viewing import sample_history
-from workbench.explanations.explanation import rule_source
-from workbench.explanations.refusals import Considered, considered, refusal_lines
-from workbench.io.samples import FOLDER
-from workbench.layout.profile import load_profile
+from workbench.formats.io.samples import FOLDER
 from workbench.pipeline import running as pipeline
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.explanations.explanation import rule_source
+from workbench.presentation.explanations.refusals import Considered, considered, refusal_lines
+from workbench.presentation.view.why_not import graphs_after, not_run, reasons_of
 from workbench.rewrite import LeftOut, PassContext, refused_by
-from workbench.view.why_not import graphs_after, not_run, reasons_of
 
 CUDA = load_profile("cuda")
 TWO = """g (float[1,2,4,4] x, float[2,2,1,1] v) => (float[1,2,4,4] y, float[1,2,4,4] z)

@@ -17,9 +17,9 @@ import pytest
 from tests.conftest import ROOT
 from tests.slow import thorough_unless
 from workbench.errors import UserError
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
-from workbench.io.proto_file import open_proto, write_proto
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.proto_file import open_proto, write_proto
 from workbench.support.files import check_outputs, replacing, write_text
 
 GOOD = "what was there before\n"
@@ -36,32 +36,32 @@ IN_PROCESS = {
     "inputs": "from workbench.run.inputs import write_inputs; import numpy; write_inputs({place!r}, {{'x': numpy.ones(4000)}})",
     "profile": (
         "import os; os.environ['WORKBENCH_PROFILES'] = os.path.dirname({place!r});"
-        "from dataclasses import replace; from workbench.layout.profile import load_profile, save_profile;"
+        "from dataclasses import replace; from workbench.planning.layout.profile import load_profile, save_profile;"
         "save_profile(replace(load_profile('cuda'), name='mine', title='t' * 60))"
     ),
     "text": "from workbench.support.files import write_text; write_text({place!r}, 'x' * 30000)",
 }
 # Modules that write into folders of their own, which nobody names, or only add lines to a record.
 WRITE_ELSEWHERE = {
-    "study/cluster/device_actor.py",
-    "study/cluster/on_ray.py",
-    "study/cluster/travelling_files.py",
-    "io/__init__.py",
-    "io/encodings.py",
-    "io/program_data.py",
-    "io/program_process.py",
-    "study/sweep/record.py",
+    "interfaces/study/cluster/device_actor.py",
+    "interfaces/study/cluster/on_ray.py",
+    "interfaces/study/cluster/travelling_files.py",
+    "formats/io/__init__.py",
+    "formats/io/encodings.py",
+    "formats/io/program_data.py",
+    "formats/io/program_process.py",
+    "interfaces/study/sweep/record.py",
     "support/owned_folders.py",
-    "run/torch/fused/compiling_ahead.py",
+    "backends/torch/fused/compiling_ahead.py",
     "run/tasks/__main__.py",
     "run/worker/process.py",
-    "run/worker/process_memory.py",
-    "run/worker/tensors.py",
-    "study/tuning/measuring.py",
-    "ui/state/model_inputs.py",
-    "ui/state/reducing.py",
-    "ui/state/uploads.py",
-    "ui/widgets/graph_view.py",
+    "backends/process_memory.py",
+    "backends/tensors.py",
+    "interfaces/study/tuning/measuring.py",
+    "interfaces/ui/state/model_inputs.py",
+    "interfaces/ui/state/reducing.py",
+    "interfaces/ui/state/uploads.py",
+    "interfaces/ui/widgets/graph_view.py",
 }
 
 
@@ -112,7 +112,13 @@ def test_one_module_writes_the_files_that_users_name():
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         if any(_writes(call) for call in calls):
             writers.add(str(path.relative_to(ROOT / "workbench")))
-    drafts = {"support/files.py", "io/exporting.py", "io/proto_file.py", "layout/profile.py", "run/inputs.py"}
+    drafts = {
+        "support/files.py",
+        "formats/io/exporting.py",
+        "formats/io/proto_file.py",
+        "planning/layout/profile.py",
+        "run/inputs.py",
+    }
     assert writers == WRITE_ELSEWHERE | drafts
 
 
@@ -203,7 +209,7 @@ def computed(path: Path) -> float:
 
 def export_of(path: Path, target: Path) -> str:
     return (
-        "from workbench.io import load_model; from workbench.io.exporting import export_onnx\n"
+        "from workbench.formats.io import load_model; from workbench.formats.io.exporting import export_onnx\n"
         f"export_onnx(load_model({str(path)!r}), {str(target)!r}, external_data=True)\n"
     )
 
@@ -251,7 +257,7 @@ def test_weights_of_a_model_that_is_replaced_go_with_it(tmp_path):
 
 
 def test_a_message_is_written_together_with_its_weights(tmp_path, monkeypatch):
-    monkeypatch.setattr("workbench.io.proto_file.LARGEST_FILE", 1000)
+    monkeypatch.setattr("workbench.formats.io.proto_file.LARGEST_FILE", 1000)
     place = tmp_path / "model.onnx"
     for value in (1, 2, 3):
         source = open_proto(model_with(value, tmp_path))

@@ -11,9 +11,9 @@ import pytest
 from tests.browser import SCREEN, GraphView, press_more
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph
-from workbench.io.exporting import export_onnx
-from workbench.io.samples import FOLDER
-from workbench.view.report import COMPONENT, MAX_FLAT, bundle
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.samples import FOLDER
+from workbench.presentation.view.report import COMPONENT, MAX_FLAT, bundle
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -62,6 +62,7 @@ def test_the_component_takes_nothing_from_elsewhere_and_writes_no_markup():
         assert len(text.splitlines()) <= 400, file.name
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_report_is_played_searched_and_inspected_without_a_network(done, report, tmp_path):
     file = tmp_path / "report.html"
@@ -123,6 +124,7 @@ def test_in_a_report_of_a_large_model_closed_groups_open_and_every_node_is_found
     assert view.box(view.state["selected"])["visible"]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_two_files_side_by_side(done, report, tmp_path):
     options = onnxruntime.SessionOptions()

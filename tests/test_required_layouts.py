@@ -4,8 +4,8 @@ import pytest
 
 import workbench as wb
 from tests.conftest import ROOT
-from workbench.layout.problem.required_layouts import RequiredLayouts, required_layouts_met
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.problem.required_layouts import RequiredLayouts, required_layouts_met
+from workbench.planning.layout.profile import load_profile
 
 RESNET = ROOT / "sample_models" / "resnet50_narrow.onnx"
 
@@ -29,6 +29,7 @@ def test_where_nothing_is_required_it_says_none():
     assert str(RequiredLayouts(0, 0)) == "none" and str(RequiredLayouts(1, 1_200)) == "1 of 1,200"
 
 
+@pytest.mark.slow
 def test_the_comparison_of_layouts_has_the_column():
     found = wb.layouts(wb.load(ROOT / "sample_models" / "conv_relu_conv_relu.onnx"), target="cuda", preset="none")
     rows = {name: laid_out.row() for name, laid_out in found.items()}

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from passes import find_pass
 from tests.running import typed
 from workbench.errors import UserError
 from workbench.ir import Edit, Graph, IllFormedError, Node, TensorType, constant, from_text, to_text
 from workbench.ir.preserved_metadata import Kept
 from workbench.ir.types import DataType, MissingConstant
 from workbench.ir.versioned import versioned_domain
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext
 from workbench.rewrite.core import greedy_driver
 from workbench.rewrite.core.amplified_rounding import (
@@ -269,6 +270,42 @@ def test_identities_as_text_and_former_names():
     )
     assert read_rewrite_id("fold_pad.behind a Reshape@n#0").rule == "fold_pad.before a Reshape and Conv"
     assert read_rewrite_id("outer.fold_pad.behind a Reshape@n#0").rule == "outer.fold_pad.before a Reshape and Conv"
+
+
+FORMER_NAMES = """
+    algebra_constants.bounds
+    algebra_factor.multiples
+    algebra_reduce.twice
+    fold_constants.side by side
+    algebra_reduce.twice, of integers
+    cancel_pairs.expand and its bound
+    fill_less.filled and cut
+    fold_pad.before a largest
+    fold_shapes.side by side
+    known_selections.condition that is known
+    known_selections.condition that is true
+    push_transposes.through a function
+    remove_neutral.truth
+    remove_neutral.zero added to no -0.0
+    remove_neutral.zero of another sign
+    remove_neutral_parameters.bound beyond all
+    remove_neutral_parameters.neutral normalization of no -0.0
+    remove_of_one.bound of one
+    remove_of_one.mean or bound of one
+    shrink_first.gather of a function
+    shrink_first.slice of a function
+    split_tensors.taken apart again
+    unroll_loops.few turns
+    useless_transposes.before a bound of all
+    useless_transposes.before a bound of integers
+"""
+
+
+@pytest.mark.parametrize("former", map(str.strip, FORMER_NAMES.strip().splitlines()))
+def test_links_of_version_0_1_name_rules_that_exist(former):
+    pass_name, _, old = former.partition(".")
+    names = {rule.name for rule in find_pass(pass_name).rules}
+    assert old not in names and read_rewrite_id(f"{old}@n#0", pass_name).rule in names
 
 
 def proposed(node, rule="", **more):
@@ -734,6 +771,15 @@ def test_the_first_failing_step_and_what_the_next_run_leaves_out():
 
 
 # ---- provenance ------------------------------------------------------------------------
+
+
+def test_a_node_that_stays_itself_is_no_origin_of_another():
+    graph = typed(NEGS)
+    again, made = graph.node("Neg_b").replace(op_type="Tanh"), Node("Exp", ("x",), ("c",), name="made")
+    edit = Edit(remove=("Neg_b", "Neg_c"), insert=(again, made))
+    provenance = {}
+    update_provenance(provenance, [AppliedRewrite("maker", "", "", (), edit, graph.apply(edit), 0.0)])
+    assert provenance["made"].origins == ("Neg_c",) and provenance["Neg_b"].origins == ("Neg_b",)
 
 
 def test_made_nodes_stem_from_those_whose_values_they_compute():

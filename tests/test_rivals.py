@@ -13,13 +13,13 @@ from tests.conftest import CORPUS, ROOT
 from tests.pages import LIMIT_S, fine, opened_file, opened_sample, words
 from tests.running import typed
 from tests.wrong_tool import WrongTool
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.study.compare_tools import comparing as rivals
+from workbench.interfaces.study.compare_tools.comparing import ORIGINAL, OURS, all_rivals, chosen_rivals, compare_rivals
+from workbench.interfaces.study.compare_tools.tool_fault import ToolFault
+from workbench.interfaces.ui.screens import compare_tools_page
+from workbench.interfaces.ui.state.reducing import reduce_fault
 from workbench.run.worker.client import Worker
-from workbench.study.compare_tools import comparing as rivals
-from workbench.study.compare_tools.comparing import ORIGINAL, OURS, all_rivals, chosen_rivals, compare_rivals
-from workbench.study.compare_tools.tool_fault import ToolFault
-from workbench.ui.screens import compare_tools_page
-from workbench.ui.state.reducing import reduce_fault
-from workbench.verification.verifier import Verifier
 
 KEYS = ["tool", "version", "nodes", "seconds", "peak_bytes", "max_rel_error", "equal", "failed"]
 KEYS += ["median_ms", "min_ms", "ratio", "ratio_low", "ratio_high", "ratio_busy"]
@@ -135,7 +135,9 @@ def few(names):
 @pytest.mark.slow
 def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
     monkeypatch.setattr(compare_tools_page, "all_rivals", lambda: few((ORIGINAL, OURS, "ort_optimizer:basic")))
-    script = "from workbench.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
+    script = (
+        "from workbench.interfaces.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
+    )
     at = AppTest.from_string(script, default_timeout=LIMIT_S)
     at.session_state["opened"] = opened_sample("conv_relu_conv_relu")
     fine(at.run())
@@ -163,7 +165,9 @@ def wrong_seen(own, tmp_path, monkeypatch):
     (tmp_path / "tools" / "wrong.py").write_text(f"{begins}            node.op_type = 'Sin'\n    return model\n")
     (tmp_path / "tools" / "crashes.py").write_text(f"{begins}            os.abort()\n    return model\n")
     monkeypatch.setattr(compare_tools_page, "all_rivals", lambda: few((ORIGINAL, OURS, "wrong", "crashes")))
-    script = "from workbench.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
+    script = (
+        "from workbench.interfaces.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
+    )
     at = AppTest.from_string(script, default_timeout=LIMIT_S)
     at.session_state["opened"] = opened_file(own)
     fine(at.run())
@@ -259,6 +263,7 @@ def test_a_result_that_cannot_be_opened_is_a_fault_too(tmp_path, run):
     assert "its result cannot be opened" in run(*again)[1]
 
 
+@pytest.mark.slow
 def test_a_fault_is_the_same_fault(own, tmp_path):
     other = tmp_path / "other.onnx"
     wb.export(typed("g (float[2,3] x) => (float[2,3] y) { y = Sin(x) }"), other)

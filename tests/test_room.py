@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from workbench.api import optimize
-from workbench.io import load_model
-from workbench.io.samples import samples
-from workbench.layout.profile import load_profile
-from workbench.view.arrangement import _MIN_SEGMENT
-from workbench.view.engines import Place
-from workbench.view.placement import Item, place
-from workbench.view.scene import View
-from workbench.view.spacing import MinGap, with_min_gaps
-from workbench.view.timeline import timeline_of
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import samples
+from workbench.interfaces.api import optimize
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.arrangement import _MIN_SEGMENT
+from workbench.presentation.view.engines import Place
+from workbench.presentation.view.placement import Item, place
+from workbench.presentation.view.scene import View
+from workbench.presentation.view.spacing import MinGap, with_min_gaps
+from workbench.presentation.view.timeline import timeline_of
 
 
 def top(place: Place) -> float:

@@ -8,9 +8,9 @@ import pytest
 import passes
 import workbench as wb
 from tests.running import normal, outputs, typed
+from workbench.backends.torch.executor.executor import TorchExecutor
 from workbench.ir import Graph
 from workbench.rewrite import NoMatch
-from workbench.run.torch.executor.executor import TorchExecutor
 
 TURNED = """cos = Unsqueeze(c, one)  sin = Unsqueeze(s, one)
     first, second = Split<axis=-1, num_outputs=2>(x)  n = Neg(second)  t = Concat<axis=-1>(n, first)

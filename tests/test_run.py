@@ -15,14 +15,14 @@ import psutil
 import pytest
 
 from tests.worker_jobs import SMALL, assert_works, file_of, sentence
-from workbench.io.exporting import export_onnx
+from workbench.backends.failures import TaskError, sentence_of
+from workbench.backends.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
+from workbench.backends.onnxruntime.sessions import open_session
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import MeasureError
-from workbench.run.onnxruntime.sessions import open_session
 from workbench.run.worker.client import CancelledError, RunError, Worker
-from workbench.run.worker.failures import TaskError, sentence_of
-from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
 
 ENDLESS = """g (float[1] x) => (float[1] y)
 <int64 turns = {1000000000000}, bool on = {1}> {

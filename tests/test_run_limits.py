@@ -11,11 +11,12 @@ import psutil
 import pytest
 
 from tests.worker_jobs import LIMIT_S, SMALL, Client, assert_works, file_of, gate, is_opened, open_gate, sentence, site
+from workbench.backends import memory
+from workbench.backends.failures import TaskError, first_line, sentence_of, shortened
+from workbench.backends.torch.executor.program import OperatorError
 from workbench.run.measurement import timing
-from workbench.run.torch.executor.program import OperatorError
-from workbench.run.worker import memory, process
+from workbench.run.worker import process
 from workbench.run.worker.client import CancelledError, RunError, Worker
-from workbench.run.worker.failures import TaskError, first_line, sentence_of, shortened
 
 GROWING = """g (int64[1] n) => (float[M] y)
 <int64 turns = {1000000000000}, bool on = {1}> {

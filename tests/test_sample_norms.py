@@ -10,13 +10,13 @@ import pytest
 
 import passes
 from tests.running import outputs, random_inputs, typed
-from workbench import api
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.analysis.metrics.transpose_cost import count_transposes
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.interfaces import api
 from workbench.ir import Graph, to_text
-from workbench.layout.conversion.sample_norms import joined_norms, split_norms
-from workbench.metrics.transpose_cost import count_transposes
-from workbench.run.torch.executor.executor import TorchExecutor
+from workbench.planning.layout.conversion.sample_norms import joined_norms, split_norms
 
 STRATEGIES = [name for name in passes.compared_strategies() if name not in ("measured", "blocked")]
 # A block of a PoolFormer: torch writes GroupNorm(1, C) as Reshape, InstanceNormalization, Reshape, Mul, Add.

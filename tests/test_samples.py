@@ -12,9 +12,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.test_export import checked, session
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
-from workbench.io.samples import FOLDER, samples
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.samples import FOLDER, samples
 from workbench.ir import check
 from workbench.run.inputs import seed_inputs
 

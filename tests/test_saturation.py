@@ -15,21 +15,21 @@ import workbench as wb
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
 from tests.slow import thorough_unless
-from workbench.io import load_model
-from workbench.io.samples import FOLDER
+from workbench.evidence.verification.pass_files.proofs import prove
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import FOLDER
 from workbench.ir import to_text
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.saturation.choices import Choices, Option, choices_of
+from workbench.planning.saturation.equations import EQUATIONS, SIGN_LAWS, Equation, equations_for
+from workbench.planning.saturation.exact_numbers import ExactNumbers, as_number
+from workbench.planning.saturation.extraction import CycleError, extract, needed_of
+from workbench.planning.saturation.program import ARITIES, program_of, rules_of
+from workbench.planning.saturation.regions import algebraic_groups, algebraic_region
+from workbench.planning.saturation.saturating import EgglogError, ENode, SaturationBudget, saturate
 from workbench.rewrite import Exactness, PassContext, run_pass
 from workbench.rewrite.patterns.laws import read_laws, read_term
 from workbench.rewrite.patterns.terms import COMMUTATIVE, Number, Operation, Variable, terms_of
-from workbench.saturation.choices import Choices, Option, choices_of
-from workbench.saturation.equations import EQUATIONS, SIGN_LAWS, Equation, equations_for
-from workbench.saturation.exact_numbers import ExactNumbers, as_number
-from workbench.saturation.extraction import CycleError, extract, needed_of
-from workbench.saturation.program import ARITIES, program_of, rules_of
-from workbench.saturation.regions import algebraic_groups, algebraic_region
-from workbench.saturation.saturating import EgglogError, ENode, SaturationBudget, saturate
-from workbench.verification.pass_files.proofs import prove
 
 FAST_MATH = Exactness.FAST_MATH
 PASS = passes.find_pass("saturate_algebra")
@@ -374,6 +374,7 @@ def test_a_larger_region_is_cut_and_said():
     assert len(graph) == 17
 
 
+@pytest.mark.slow
 def test_without_egglog_the_step_says_so_and_changes_nothing(tmp_path):
     wb.export(typed(CANCELS), tmp_path / "m.onnx")
     blocked = (

@@ -11,12 +11,12 @@ import pytest
 from tests.conftest import CORPUS
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import history_of, large_graph, sample_history, view_of
-from workbench.io import load_model
-from workbench.io.samples import FOLDER
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import FOLDER
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
-from workbench.view.engines import MAX_ROUTED
-from workbench.view.node_style import OWN, TARGET
-from workbench.view.scene import Costs, View, packed
+from workbench.presentation.view.engines import MAX_ROUTED
+from workbench.presentation.view.node_style import OWN, TARGET
+from workbench.presentation.view.scene import Costs, View, packed
 
 GREEDY = ("resnet50_narrow", "sum_to_add", "fold_batchnorm", "layout_greedy")
 
@@ -382,6 +382,7 @@ def test_the_payload_of_a_thousand_boxes_of_a_unet_is_small():
     assert len(payload) < 250_000
 
 
+@pytest.mark.slow
 def test_the_payload_of_ten_thousand_collapsed_nodes_is_small():
     payload, _ = packed(view_of(history_of(large_graph(10_000, scopes=True), [])).scene())
     assert len(payload) < 150_000

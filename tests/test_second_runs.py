@@ -19,14 +19,14 @@ from sample_models.light import LIGHT_MODELS
 from tests.conftest import CORPUS, ROOT
 from tests.light_networks import light_file
 from tests.slow import thorough_unless
-from workbench import api
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
-from workbench.layout.problem.operator_benchmark import GivenTimes
-from workbench.layout.profile import load_profile
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
+from workbench.interfaces import api
 from workbench.ops import contracts
+from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline
-from workbench.registry.pass_choice import choose
+from workbench.planning.layout.problem.operator_benchmark import GivenTimes
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext
 
 SAMPLES = sorted(path for kind in ("onnx", "onnxtxt") for path in (ROOT / "sample_models").rglob(f"*.{kind}"))

@@ -11,10 +11,10 @@ from onnx import parser
 from passes import find_pass
 from passes.fold.fold_shapes import FoldShapes
 from tests.running import outputs, typed
-from workbench.inference import propagation
-from workbench.inference.sizes import Size, symbolic_value_of
-from workbench.io import load_model
-from workbench.layout.profile import load_profile
+from workbench.analysis.inference import propagation
+from workbench.analysis.inference.sizes import Size, symbolic_value_of
+from workbench.formats.io import load_model
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.io import load_model
+from workbench.formats.io import load_model
 from workbench.ir import Node
-from workbench.layout.profile import load_profile
 from workbench.pipeline.running import start
-from workbench.view.finding import find
-from workbench.view.inspection import inspect_element
-from workbench.view.scene import View
-from workbench.view.source_code import MAX_CATEGORIES, module_categories, module_of, source_line
-from workbench.view.timeline import timeline_of, timeline_of_pair
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.finding import find
+from workbench.presentation.view.inspection import inspect_element
+from workbench.presentation.view.scene import View
+from workbench.presentation.view.source_code import MAX_CATEGORIES, module_categories, module_of, source_line
+from workbench.presentation.view.timeline import timeline_of, timeline_of_pair
 
 CUDA = load_profile("cuda")
 TRACE = "pkg.torch.onnx.stack_trace"

@@ -20,7 +20,7 @@ PROGRAMS = [
 CHECK = """
 import sys
 import torch
-from workbench.run.torch.fused.compiling_ahead import was_compiled
+from workbench.backends.torch.fused.compiling_ahead import was_compiled
 from workbench.support.tf32 import tf32
 
 exec(sys.argv[1])

@@ -8,12 +8,12 @@ import pytest
 
 from tests.viewing import history_of, sample_history
 from workbench.ir import Graph, Node, from_text
-from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import load_profile
-from workbench.view.finding import SearchHits, find
-from workbench.view.node_style import OWN, PLAIN, TARGET
-from workbench.view.scene import View
-from workbench.view.timeline import FOREVER, Edge, Timeline, timeline_of, timeline_of_pair
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.finding import SearchHits, find
+from workbench.presentation.view.node_style import OWN, PLAIN, TARGET
+from workbench.presentation.view.scene import View
+from workbench.presentation.view.timeline import FOREVER, Edge, Timeline, timeline_of, timeline_of_pair
 
 HISTORIES = {
     "greedy": ("resnet50_narrow", "sum_to_add", "fold_batchnorm", "layout_greedy"),

@@ -11,15 +11,15 @@ import workbench as wb
 from tests.conftest import CORPUS, ROOT
 from tests.running import outputs, plays_both_ways, random_inputs, typed
 from tests.slow import thorough_unless
-from workbench.api import optimize
-from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
-from workbench.external.difference import difference
-from workbench.external.tool_call import ToolError
-from workbench.external.tool_pass import ToolPass
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.api import optimize
+from workbench.interfaces.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.ir import from_text, graph_text
-from workbench.registry.contexts import pass_context
+from workbench.pipeline.registry.contexts import pass_context
 from workbench.rewrite import Exactness, run_pass
-from workbench.verification.verifier import Verifier
+from workbench.rewrite.external.difference import difference
+from workbench.rewrite.external.tool_call import ToolError
+from workbench.rewrite.external.tool_pass import ToolPass
 
 TOOLS = {name: cls for name, cls in passes.all_passes().items() if issubclass(cls, ToolPass)}
 OPTIMIZERS = [name for name, cls in TOOLS.items() if cls.exactness is Exactness.ROUNDING]
@@ -79,6 +79,7 @@ def test_every_tool_that_the_project_names_is_a_pass():
     assert set(TOOLS) == {*OPTIMIZERS, *to_16_bits, *quantizers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [thorough_unless(name == "onnxslim", name) for name in OPTIMIZERS])
 @pytest.mark.parametrize(
     "model", ["ppocr_cls_v2", *(thorough_unless(False, n) for n in ("resnet50_narrow", "silero_vad"))]
@@ -235,6 +236,7 @@ def test_a_tool_can_be_cancelled(own):
 # ---- wrong results --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_wrong_change_is_found_left_out_and_the_others_stay(own, tmp_path, run):
     own("wrong.py", statement("model.graph.node[0].op_type = 'Sin'; model.graph.node[2].op_type = 'Abs'"))
     model = tmp_path / "m.onnx"

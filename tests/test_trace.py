@@ -14,15 +14,15 @@ import torch
 
 from passes.fuse.fuse_groups import FuseGroups
 from tests.commands import NPU
+from workbench.backends.profiling.device_kernels import kernels_in
+from workbench.backends.profiling.profile_result import DeviceKernel
 from workbench.ir import Graph, from_text
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measurement_result import Measurement, measurement_from_json
 from workbench.run.measurement.trace import trace_document
 from workbench.run.measurement.variants import Variant
-from workbench.run.profiling.device_kernels import kernels_in
-from workbench.run.profiling.profile_result import DeviceKernel
 
 TEXT = """g (float[64,64] x) => (float[64,64] y) {
     a = Relu(x)

@@ -17,21 +17,17 @@ from tests.commands import NPU, SAMPLES, KeptWorker, commands_share, heeds_ctrl_
 from tests.conftest import ROOT
 from tests.running import typed
 from tests.test_tuning_halving import Simulated
-from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError
-from workbench.registry.pass_choice import choose
-from workbench.run.compare import Comparison
-from workbench.run.measurement.statistics import Ratio
-from workbench.run.tolerances import BFLOAT16, FLOAT32
-from workbench.study.tuning import bounds, latency
-from workbench.study.tuning.budget import Budget, parse_budget
-from workbench.study.tuning.evidence import Evidence, dominates, evidence_of
-from workbench.study.tuning.graphs import CandidateGraph, error_fault
-from workbench.study.tuning.halving import MAX_TURNS, WITHIN, Dropped, NothingRanError, Standing
-from workbench.study.tuning.last_run import LastRun, measured_last, originals_of
-from workbench.study.tuning.measuring import BudgetOverError, Lot, LotMeasurer, LotTimes, read_record
-from workbench.study.tuning.pipelines import EXECUTED, OBJECTIVES, TuneError, every_candidate
-from workbench.study.tuning.recipe import (
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces.study.tuning import bounds, latency
+from workbench.interfaces.study.tuning.budget import Budget, parse_budget
+from workbench.interfaces.study.tuning.evidence import Evidence, dominates, evidence_of
+from workbench.interfaces.study.tuning.graphs import CandidateGraph, error_fault
+from workbench.interfaces.study.tuning.halving import MAX_TURNS, WITHIN, Dropped, NothingRanError, Standing
+from workbench.interfaces.study.tuning.last_run import LastRun, measured_last, originals_of
+from workbench.interfaces.study.tuning.measuring import BudgetOverError, Lot, LotMeasurer, LotTimes, read_record
+from workbench.interfaces.study.tuning.pipelines import EXECUTED, OBJECTIVES, TuneError, every_candidate
+from workbench.interfaces.study.tuning.recipe import (
     BUDGET_ENDED,
     STOPPED_EARLY,
     VERSION,
@@ -40,8 +36,12 @@ from workbench.study.tuning.recipe import (
     save_recipe,
     toml_text,
 )
-from workbench.study.tuning.tune import TuneRequest, tune
-from workbench.verification.verifier import Verifier
+from workbench.interfaces.study.tuning.tune import TuneRequest, tune
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.presentation.charts.pareto import pareto_chart
+from workbench.run.compare import Comparison
+from workbench.run.measurement.statistics import Ratio
+from workbench.run.tolerances import BFLOAT16, FLOAT32
 
 SMALL = SAMPLES / "conv_relu_conv_relu.onnx"
 

@@ -5,7 +5,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from workbench.study.tuning.halving import FIRST_TURNS, MAX_TURNS, WITHIN, NothingRanError, compare_arms, halve
+from workbench.interfaces.study.tuning.halving import (
+    FIRST_TURNS,
+    MAX_TURNS,
+    WITHIN,
+    NothingRanError,
+    compare_arms,
+    halve,
+)
 
 SEEDS, ARMS = 30, 24
 
@@ -38,6 +45,7 @@ def played(seed):
     return last, simulated.true, simulated.runs
 
 
+@pytest.mark.slow
 def test_the_best_is_never_lost_by_more_than_3_percent():
     losses = [true[last.best] / min(true.values()) - 1 for last, true, _ in map(played, range(SEEDS))]
     assert max(losses) <= WITHIN

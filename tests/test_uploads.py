@@ -10,9 +10,16 @@ import pytest
 
 from tests.pages import fine, opened_sample, page
 from workbench.errors import UserError
-from workbench.io.samples import FOLDER
-from workbench.ui.state import session, uploads
-from workbench.ui.state.uploads import Upload, forget_uploads, keep_upload, kept_upload, kept_uploads, save_upload
+from workbench.formats.io.samples import FOLDER
+from workbench.interfaces.ui.state import session, uploads
+from workbench.interfaces.ui.state.uploads import (
+    Upload,
+    forget_uploads,
+    keep_upload,
+    kept_upload,
+    kept_uploads,
+    save_upload,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from passes.cleanup.useless_transposes import UselessTransposes
 from tests.running import outputs, typed
-from workbench.layout.profile import load_profile
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 

@@ -12,14 +12,14 @@ import workbench as wb
 from benchmarks.planted import Planter, changes_its_node, forms_of, planted
 from tests.commands import SAMPLES
 from tests.running import typed
+from workbench.evidence.verification.inner_values import MOST_BYTES
+from workbench.evidence.verification.verifier import Verifier
 from workbench.ir import Edit, Graph, constant
 from workbench.run.inner_values.matching import ValueMatcher, is_partly_equal
 from workbench.run.inner_values.rounding import unexplained
 from workbench.run.input_kinds import INPUT_KINDS
 from workbench.run.tasks.value_tasks import Channels
 from workbench.run.tolerances import Tolerance
-from workbench.verification.inner_values import MOST_BYTES
-from workbench.verification.verifier import Verifier
 
 
 @pytest.fixture
@@ -118,6 +118,7 @@ def test_behind_a_narrower_type_nothing_is_looser_than_it_must(text, factor, wor
         assert verdict(worker, graph, wrong).ok is False, value
 
 
+@pytest.mark.slow
 def test_the_sentence_says_how_much_was_compared(worker):
     graph = wb.load(SAMPLES / "ppocr_cls_v2.onnx")
     found = verdict(worker, graph, wb.optimize(graph).graph, runs=3)
@@ -279,7 +280,7 @@ SCALED_AFTER, SCALED_BEFORE = "m = MatMul(x, w)  l = Mul(m, scale)", "k = Mul(x,
     ids=["recorded", "too large to be recorded"],
 )
 def test_what_rounding_moves_far_is_no_fault_and_one_is_found(worker, monkeypatch, most_bytes, wrong_scale):
-    monkeypatch.setattr("workbench.verification.inner_values.MOST_BYTES", most_bytes)
+    monkeypatch.setattr("workbench.evidence.verification.inner_values.MOST_BYTES", most_bytes)
     original = attention(SCALED_AFTER, 200)
     with Verifier(original, worker=worker, runs=6) as verifier:
         rounded = verifier.check(attention(SCALED_BEFORE, 200))

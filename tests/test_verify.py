@@ -16,19 +16,19 @@ import pytest
 
 from tests.conftest import CORPUS, ROOT
 from tests.running import typed
-from workbench import api
-from workbench.cli.exit_codes import UNVERIFIED
-from workbench.io import load_model
+from workbench.analysis.metrics import measurements_of
+from workbench.evidence.verification.files import MismatchError, verify_files
+from workbench.evidence.verification.steps import bisect, verify_step
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
+from workbench.interfaces import api
+from workbench.interfaces.cli.exit_codes import UNVERIFIED
 from workbench.ir import Edit, Graph, constant, from_text
-from workbench.metrics import measurements_of
 from workbench.rewrite.core.history import History, Step
 from workbench.rewrite.core.rule import AppliedRewrite
 from workbench.run.compare import compare
 from workbench.run.input_kinds import INPUT_KINDS
 from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, INT8, tolerance_for, tolerances_for
-from workbench.verification.files import MismatchError, verify_files
-from workbench.verification.steps import bisect, verify_step
-from workbench.verification.verifier import Verifier
 
 X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 
@@ -478,6 +478,7 @@ SLOW = """g (float[1,T] x) => (float[1,T] y) <int64 four = {4}> {
 }"""
 
 
+@pytest.mark.slow
 def test_sizes_shrink_with_which_a_run_takes_long_unless_they_are_given(worker, monkeypatch):
     """Four million turns with the usual size, and 16 thousand with a quarter of it."""
     graph = typed(SLOW)
@@ -485,7 +486,7 @@ def test_sizes_shrink_with_which_a_run_takes_long_unless_they_are_given(worker, 
         start = time.monotonic()
         assert verifier.inputs["x"].shape == (1, 32)
         seconds = time.monotonic() - start
-    monkeypatch.setattr("workbench.verification.original_runs.FIRST_LIMIT_S", seconds / 2)
+    monkeypatch.setattr("workbench.evidence.verification.original_runs.FIRST_LIMIT_S", seconds / 2)
     with Verifier(graph, worker=worker) as verifier:
         verdict = verifier.check(graph.copy())
         size = verifier.settled["T"]  # 8, or less if the machine is busy

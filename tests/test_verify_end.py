@@ -16,10 +16,10 @@ from tests.conftest import ROOT
 from tests.loading import saved
 from tests.pages import compared, fine, opened_file, page, verdicts, words
 from tests.running import typed
-from workbench import api
-from workbench.explanations.reporting import history_report
+from workbench.evidence.verification.verifier import Verifier
+from workbench.interfaces import api
+from workbench.presentation.explanations.reporting import history_report
 from workbench.rewrite import History, LeftOut
-from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -92,6 +92,7 @@ def test_a_preset_keeps_the_rest_unless_told_to_stop(verifier):
     assert api.optimize(graph, SIMPLIFY, verifier=verifier, verify="end").failed is not None
 
 
+@pytest.mark.slow
 def test_the_app_keeps_the_rest_of_a_preset_and_says_what_it_left_out(tmp_path):
     at = page("optimize", opened_file(saved(tmp_path, SOUND)))
     at.session_state["preset"] = "simplify"
@@ -148,6 +149,7 @@ def test_passes_that_were_named_one_by_one_stop_at_a_failure(run, tmp_path):
     assert code == 1 and not out.exists() and "--on-failure skip" in said
 
 
+@pytest.mark.slow
 def test_each_and_off(done, tmp_path):
     each = report_of(done, tmp_path, OCR, "--verify", "each")
     assert all(step["verified"] is True for step in each["steps"])

@@ -28,8 +28,8 @@ from tests.browser import (
 from tests.dot_files import boxes_and_edges
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph, sample_history
-from workbench.io.exporting import export_onnx
-from workbench.io.samples import FOLDER
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.samples import FOLDER
 
 pytestmark = pytest.mark.browser
 GREEDY = "fold_batchnorm,layout_greedy"

@@ -11,8 +11,8 @@ from sample_models.resnet import resnet
 from tests.browser import GraphView, press_more, settle
 from tests.conftest import CORPUS
 from tests.viewing import large_graph
-from workbench.io.exporting import export_onnx
-from workbench.view.groups import MOST_BOXES
+from workbench.formats.io.exporting import export_onnx
+from workbench.presentation.view.groups import MOST_BOXES
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser import GraphView, press_more, settle
 from tests.viewing import large_graph
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
 
 pytestmark = pytest.mark.browser
 NARROW = "sample_models/resnet50_narrow.onnx"

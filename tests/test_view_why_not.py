@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser import GraphView, settle
 from tests.pages import fine, opened_sample, page, words
-from workbench.ui.state.session import Spec
+from workbench.interfaces.ui.state.session import Spec
 
 HEAD, ROW = 34, 24  # px of a table
 

@@ -7,12 +7,12 @@ import pytest
 import workbench as wb
 from tests.pages import STRATEGIES
 from tests.running import typed
-from workbench.io.samples import FOLDER
+from workbench.formats.io.samples import FOLDER
 from workbench.ir import Graph
-from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import load_profile
-from workbench.layout.what_needs_transposes import what_needs_transpose
-from workbench.view.inspection import inspect_element
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.profile import load_profile
+from workbench.planning.layout.what_needs_transposes import what_needs_transpose
+from workbench.presentation.view.inspection import inspect_element
 
 
 def sentences(graph: Graph, target: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.running import outputs, random_inputs, typed
-from workbench import api
+from workbench.interfaces import api
 
 EXACT = {
     "a difference of an integer and itself": (

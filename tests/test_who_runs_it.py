@@ -12,8 +12,8 @@ from tests.conftest import ROOT
 from tests.loading import run as run_file
 from tests.loading import saved
 from tests.old_runtimes import OPENVINO, python_with, run_in
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx
 
 WEIGHTS = np.random.default_rng(0).standard_normal
 X = WEIGHTS((1, 4, 8, 8)).astype(np.float32)

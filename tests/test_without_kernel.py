@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.loading import saved
-from workbench.io import load_model
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
 from workbench.ir import Edit
-from workbench.verification.verifier import Verifier
 
 IN_BFLOAT16 = """g (bfloat16[N,3] x) => (bfloat16[N,3] y) <float[3] f = {1, 2, 3}> {
     w = Cast <to = 16> (f)

@@ -64,6 +64,7 @@ def test_a_model_is_optimized_verified_reported_and_checked(python, tmp_path):
         assert code == 0 and said in told, (words, told, error)
 
 
+@pytest.mark.slow
 def test_a_model_and_passes_are_explained_and_strategies_compared(python):
     for words, said in (
         (("inspect", MODEL), "operators: Conv 2, Relu 2"),

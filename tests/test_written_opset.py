@@ -11,14 +11,14 @@ import workbench as wb
 from tests.loading import run as run_file
 from tests.loading import saved
 from tests.test_load_opsets import CONVERTED
-from workbench.io import load_model
-from workbench.io.exporting import export_onnx, to_bytes
+from workbench.formats.io import load_model
+from workbench.formats.io.exporting import export_onnx, to_bytes
+from workbench.formats.opsets.downgrades import DOWNGRADES
+from workbench.formats.opsets.forms import since_version
+from workbench.formats.opsets.lowering import NotWritable, lowered_to, newer_than
+from workbench.formats.opsets.versions import oldest_onnxruntime
+from workbench.formats.opsets.written import OpsetError
 from workbench.ir import from_text
-from workbench.opsets.downgrades import DOWNGRADES
-from workbench.opsets.forms import since_version
-from workbench.opsets.lowering import NotWritable, lowered_to, newer_than
-from workbench.opsets.versions import oldest_onnxruntime
-from workbench.opsets.written import OpsetError
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.variants import combined
 
@@ -210,6 +210,7 @@ def test_an_operator_raises_the_opset_just_so_far(gelu, tmp_path, run):
     assert [node.op_type for node in written.graph.node] == ["Gelu", "Unsqueeze"]
 
 
+@pytest.mark.slow
 def test_a_tool_that_needs_a_newer_opset_leaves_no_opset_to_keep(tmp_path, run):
     """Scales for each channel have an axis, which DequantizeLinear has from opset 13 on."""
     text = "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {0.5, 0.1, -0.3, 0.2}> { y = MatMul(x, w) }"

@@ -10,8 +10,8 @@ from passes.layout.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.commands import NPU, RESHAPE, RESNET
 from tests.pages import compared, drawn, opened_sample, page, steps, verdicts, words
 from tests.running import outputs, random_inputs, typed
-from workbench.layout.profile import load_profile
-from workbench.registry.reading import preset
+from workbench.pipeline.registry.reading import preset
+from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
 pytestmark = pytest.mark.usefixtures("kept_worker")

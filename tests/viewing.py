@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from workbench.io import load_model
-from workbench.io.samples import FOLDER
+from workbench.formats.io import load_model
+from workbench.formats.io.samples import FOLDER
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import DataType
-from workbench.layout.profile import load_profile
 from workbench.pipeline import running as pipeline
-from workbench.registry.pass_choice import choose
+from workbench.pipeline.registry.pass_choice import choose
+from workbench.planning.layout.profile import load_profile
+from workbench.presentation.view.scene import View
+from workbench.presentation.view.timeline import timeline_of
 from workbench.rewrite import History, PassContext
-from workbench.view.scene import View
-from workbench.view.timeline import timeline_of
 
 
 def history_of(graph: Graph, passes: list[str], target: str = "cuda") -> History:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import from_text
 from workbench.run.worker.client import Worker
 

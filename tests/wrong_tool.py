@@ -5,8 +5,8 @@ from pathlib import Path
 
 import onnx
 
-from workbench.external.tool_pass import ToolPass
 from workbench.rewrite import option
+from workbench.rewrite.external.tool_pass import ToolPass
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,23 @@
 """Graph Workbench: see, check and measure every rewrite of a neural-network graph.
 
-The folders in the order in which data passes through them:
+The folders, from the ground floor up. Each imports some of those above it; `tests/test_architecture.py` says which:
 
-    io        loading a file or program as a graph, and exporting a graph
-    ir        the graph: nodes, values, edits, text
-    ops       the operator contracts: torch function, permutations, fusion kinds, costs
-    inference types, shapes, elements of small values, constants
-    metrics   counts of a graph: nodes, transposes, elements that they move
-    rewrite   rules, the driver, the history         (the passes themselves: `passes/`)
-    external  optimizers of other projects, as passes
-    layout    the layout of every value, target profiles, costs, choices
-    fusion    groups of operators, their memory traffic
-    memory    lifetimes of values, shared memory, plans of one arena
-    streams   operators side by side
-    pipeline  a sequence of passes as a value and as text, and its run
-    run       executors, measurement, the worker process
-    registry  the available passes, presets and strategies by name
-    verification  whether two graphs are equal, and which rewrite broke it
-    certification the evidence of a history as a file; `checker` re-checks it and imports none of these folders
-    view      the picture of a graph and its history; `charts` has the other pictures
-    api       the verbs below
-    study     sweeps, tuning, other tools compared
-    cli, ui   the command line, and one Streamlit page per stage
+    ir            the graph: nodes, values, edits, text
+    ops           operator contracts: torch function, permutations, fusion kinds, costs
+    analysis      what follows from a graph: types, shapes, elements of small values; metrics
+    formats       files: reading, writing, operators in the forms of other opsets
+    rewrite       rules, patterns, the driver, the history; optimizers of other projects
+    planning      what is chosen for a whole graph: layouts, element types, groups, memory, streams; solvers
+    (passes)      one optimization a file, beside this package
+    backends      what runs a graph: ONNX Runtime, torch
+    run           inputs, the worker process, comparison of numbers, timing, kept runs
+    pipeline      passes in order, as a value and as text; the passes, presets and strategies that are there
+    evidence      verification, the smallest part that shows a fault, certificates
+    checker       re-checks a certificate, and imports none of the others
+    presentation  the picture of a graph and its history, charts, explanations
+    interfaces    the verbs below, the command line, the app, lessons, studies of many runs
+
+`errors` and `support` are for all of them but the checker.
 
 The verbs are imported when they are first used.
 """
@@ -31,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.api import (
+    from workbench.interfaces.api import (
         Fixpoint,
         Pipeline,
         certificate,
@@ -90,6 +86,6 @@ def __getattr__(name: str) -> Any:
         return version()
     if name not in __all__:
         raise AttributeError(f"module 'workbench' has no attribute '{name}'")
-    from workbench import api
+    from workbench.interfaces import api
 
     return getattr(api, name)

@@ -1,9 +1,9 @@
-"""`python -m workbench COMMAND`: the command line, see `workbench/cli/main.py`."""
+"""`python -m workbench COMMAND`: the command line, see `workbench/interfaces/cli/main.py`."""
 
 import sys
 
 try:
-    from workbench.cli.main import main, program
+    from workbench.interfaces.cli.main import main, program
 except ModuleNotFoundError as error:
     if error.name is None or error.name.startswith("workbench"):
         raise

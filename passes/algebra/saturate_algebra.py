@@ -7,11 +7,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph
+from workbench.planning.saturation.regions import algebraic_groups, algebraic_region
+from workbench.planning.saturation.saturation_facts import RegionFacts, SaturationFacts
+from workbench.planning.saturation.searching import Finding, SmallestExpressions
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
 from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
-from workbench.saturation.regions import algebraic_groups, algebraic_region
-from workbench.saturation.saturation_facts import RegionFacts, SaturationFacts
-from workbench.saturation.searching import Finding, SmallestExpressions
 
 _SHARES = 6  # a region gets a sixth of the time that is left; most need less, and leave the rest to others
 

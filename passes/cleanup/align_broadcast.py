@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
-from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
 from workbench.ops import layout_of
 from workbench.ops.permutation.kinds import AGNOSTIC
+from workbench.planning.layout.infer import TENSOR, infer_layouts, is_cnn
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 

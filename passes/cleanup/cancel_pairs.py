@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node
-from workbench.layout.conversion.convert import is_only_reader
+from workbench.planning.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.casts import keeps_numbers
 from workbench.rewrite.analyses.reductions import reduced_axes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.analysis.metrics.transpose_cost import elements_saved
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import compose, is_identity
-from workbench.layout.conversion.convert import is_only_reader
-from workbench.metrics.transpose_cost import elements_saved
+from workbench.planning.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.guards import permutation
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from workbench.inference.evaluate import RANDOM
+from workbench.analysis.inference.evaluate import RANDOM
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.function_calls import function_key
 from workbench.ops import is_pure

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant
-from workbench.layout.conversion.convert import is_only_reader
+from workbench.planning.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.slices import AxisSlice, axis_slices, taken_indices
 from workbench.rewrite.core.guards import replace_with_operand, require_producer, require_single_use

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.analysis.inference.shapes import infer_types, with_dims
 from workbench.errors import counted
-from workbench.inference.shapes import infer_types, with_dims
 from workbench.ir import Edit, Graph, TensorType, ValueType
 from workbench.ir.retyping import retyped, retyped_node
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from workbench.analysis.inference.shapes import infer_types
 from workbench.errors import counted
-from workbench.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, TensorType
 from workbench.ir.types import Dim
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite

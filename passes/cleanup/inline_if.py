@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.ranks import needed_rank, possible_ranks
+from workbench.analysis.inference.ranks import needed_rank, possible_ranks
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.inlining import inlined

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node, constant
-from workbench.layout.conversion.convert import is_only_reader
+from workbench.planning.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.casts import is_one_cast
 from workbench.rewrite.analyses.reshapes import VIEWS, axes_of, resolve_zeros, shape_operand

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.analysis.metrics.transpose_cost import elements_saved
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import inverse, is_identity, permuted
-from workbench.layout.conversion.convert import is_only_reader
-from workbench.metrics.transpose_cost import elements_saved
+from workbench.planning.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.across_views import merged_with_view
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from workbench.inference.sizes import SHAPE_ARITHMETIC, SymbolicValue, may_have_symbolic_value, symbolic_value_of
+from workbench.analysis.inference.sizes import (
+    SHAPE_ARITHMETIC,
+    SymbolicValue,
+    may_have_symbolic_value,
+    symbolic_value_of,
+)
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.evaluate import RANDOM, CannotEvaluate, evaluate
-from workbench.inference.exact import ENLARGING, enlarged
+from workbench.analysis.inference.evaluate import RANDOM, CannotEvaluate, evaluate
+from workbench.analysis.inference.exact import ENLARGING, enlarged
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.ir.permutation import permuted_constant
 from workbench.ops import contract_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.sizes import (
+from workbench.analysis.inference.sizes import (
     SHAPE_ARITHMETIC,
     Size,
     SymbolicValue,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from workbench.analysis.inference.shapes import is_generated_symbol
 from workbench.errors import counted
-from workbench.inference.shapes import is_generated_symbol
 from workbench.ir import Edit, Graph, TensorType
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 from workbench.rewrite.analyses.better_types import better_types, with_better_bodies

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.analysis.metrics.transpose_cost import elements_saved
 from workbench.ir import DataType, Edit, Graph, Node
-from workbench.metrics.transpose_cost import elements_saved
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.core.guards import require_single_use
 

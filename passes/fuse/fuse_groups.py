@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from workbench.fusion.fusion_facts import FusionFacts, Traffic
-from workbench.fusion.group_calls import call_edit
-from workbench.fusion.group_times import GroupTime, group_times
-from workbench.fusion.grouping import MAX_OPERATORS, Groups, Merge, merges
-from workbench.fusion.naming import fused_groups, group_names, operators_by_group
-from workbench.fusion.problem import fusion_problem
-from workbench.fusion.traffic import stored_values, traffic
 from workbench.ir import Graph
-from workbench.layout.problem.operator_benchmark import OperatorTimer, require_operator_timer
-from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN
-from workbench.layout.profile import Profile
+from workbench.planning.fusion.fusion_facts import FusionFacts, Traffic
+from workbench.planning.fusion.group_calls import call_edit
+from workbench.planning.fusion.group_times import GroupTime, group_times
+from workbench.planning.fusion.grouping import MAX_OPERATORS, Groups, Merge, merges
+from workbench.planning.fusion.naming import fused_groups, group_names, operators_by_group
+from workbench.planning.fusion.problem import fusion_problem
+from workbench.planning.fusion.traffic import stored_values, traffic
+from workbench.planning.layout.problem.operator_benchmark import OperatorTimer, require_operator_timer
+from workbench.planning.layout.problem.times import AUTO, DEVICES, TIMED_IN
+from workbench.planning.layout.profile import Profile
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 from workbench.rewrite.core.passes import option
 

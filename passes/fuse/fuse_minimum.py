@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from workbench.fusion.fusion_facts import FusionFacts, Traffic
-from workbench.fusion.group_calls import call_edit
-from workbench.fusion.grouping import MAX_OPERATORS, Groups, merges
-from workbench.fusion.minimum_traffic import least_traffic
-from workbench.fusion.naming import fused_groups, group_names, operators_by_group
-from workbench.fusion.problem import fusion_problem
-from workbench.fusion.rules import RULES, SAME
-from workbench.fusion.traffic import stored_values, traffic
 from workbench.ir import Graph
+from workbench.planning.fusion.fusion_facts import FusionFacts, Traffic
+from workbench.planning.fusion.group_calls import call_edit
+from workbench.planning.fusion.grouping import MAX_OPERATORS, Groups, merges
+from workbench.planning.fusion.minimum_traffic import least_traffic
+from workbench.planning.fusion.naming import fused_groups, group_names, operators_by_group
+from workbench.planning.fusion.problem import fusion_problem
+from workbench.planning.fusion.rules import RULES, SAME
+from workbench.planning.fusion.traffic import stored_values, traffic
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.bound_shapes import bound_shape, bytes_of_value
+from workbench.analysis.inference.bound_shapes import bound_shape, bytes_of_value
 from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.enlarging import (

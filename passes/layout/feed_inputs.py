@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.analysis.metrics.transpose_cost import elements_saved
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, compose, perm_of
 from workbench.ir.permuted_io import INPUT_ORDER, input_order, permutation_text
-from workbench.metrics.transpose_cost import elements_saved
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 

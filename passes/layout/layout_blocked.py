@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import channels_first
-from workbench.layout.conversion.convert import REASON, convert, store_weights, why_there
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import case_of, infer_layouts
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.problem.blocked import BLOCK, OperandLayout, block_problem
-from workbench.layout.problem.blocked_conversion import convert_to_blocks, one_conversion_per_layout
-from workbench.layout.problem.cost_model import BYTES, COUNT
-from workbench.layout.problem.orders import proof
-from workbench.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.layout.problem.two_layouts import layout_of_images, orders_beyond, other_layout
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.cut_conversions import fewest_reshapes
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.metrics.transpose_cost import count_transposes
 from workbench.ops import NotPermutable
 from workbench.ops.blocked import BLOCKS, block_of
 from workbench.ops.channels_last import LAYOUT_NAMES, parse_channels_last, plain_op
+from workbench.planning.layout.conversion.convert import REASON, convert, store_weights, why_there
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import case_of, infer_layouts
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.problem.blocked import BLOCK, OperandLayout, block_problem
+from workbench.planning.layout.problem.blocked_conversion import convert_to_blocks, one_conversion_per_layout
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT
+from workbench.planning.layout.problem.orders import proof
+from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
+from workbench.planning.layout.problem.two_layouts import layout_of_images, orders_beyond, other_layout
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.cut_conversions import fewest_reshapes
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.solvers.integer_program import solve_integer_program
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
-from workbench.solvers.integer_program import solve_integer_program
 
 _AUTO = "auto"
 

@@ -6,16 +6,16 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
-from workbench.layout.classes import class_of
-from workbench.layout.conversion.convert import convert, restoring_transpose_of, store_weights
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, parse_demand
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
+from workbench.planning.layout.classes import class_of
+from workbench.planning.layout.conversion.convert import convert, restoring_transpose_of, store_weights
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, parse_demand
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
 FROM_TARGET = "target"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from workbench.analysis.metrics.transpose_cost import elements, elements_saved, known_sum, moved_by
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, compose, is_identity, perm_of
-from workbench.layout.conversion.convert import (
+from workbench.ops import NotPermutable, layout_of
+from workbench.ops.channels_last import plain_op
+from workbench.planning.layout.conversion.convert import (
     RESTORES,
     Conversion,
     convert,
@@ -15,12 +18,12 @@ from workbench.layout.conversion.convert import (
     restoring_transpose_of,
     store_weights,
 )
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import (
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.npu_strategy import (
     conversion_sentence,
     reshapes,
     restored_operands,
@@ -28,9 +31,6 @@ from workbench.layout.strategies.npu_strategy import (
     wanted_operand_layout,
     why_kept,
 )
-from workbench.metrics.transpose_cost import elements, elements_saved, known_sum, moved_by
-from workbench.ops import NotPermutable, layout_of
-from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
+from workbench.analysis.metrics.transpose_cost import elements
 from workbench.ir import Graph, Node
-from workbench.layout.conversion.convert import convert, restoring_transpose_of, store_weights
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
-from workbench.metrics.transpose_cost import elements
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import WEIGHT_AXES, plain_op
+from workbench.planning.layout.conversion.convert import convert, restoring_transpose_of, store_weights
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
 _WEIGHTS_CHANNELS_LAST = "OHWI"

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse
-from workbench.layout.conversion.convert import Conversion, convert
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.problem.operator_benchmark import OperatorTimer
-from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import (
+from workbench.ops import NotPermutable
+from workbench.planning.layout.conversion.convert import Conversion, convert
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.problem.operator_benchmark import OperatorTimer
+from workbench.planning.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.npu_strategy import (
     reshapes,
     restored_operands,
     restored_outputs,
     wanted_operand_layout,
 )
-from workbench.ops import NotPermutable
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
 PAYS, FOLLOWS, STAYS = "it pays", "it follows", "it does not pay"

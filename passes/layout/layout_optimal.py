@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
+from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import Graph, Node
-from workbench.layout.conversion.convert import store_weights, why_there
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.problem.blocked import block_problem
-from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
-from workbench.layout.problem.operator_benchmark import OperatorTimer
-from workbench.layout.problem.orders import BELOW_BOUND, proof
-from workbench.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
-from workbench.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.layout.problem.two_layouts import (
+from workbench.planning.layout.conversion.convert import store_weights, why_there
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.problem.blocked import block_problem
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
+from workbench.planning.layout.problem.operator_benchmark import OperatorTimer
+from workbench.planning.layout.problem.orders import BELOW_BOUND, proof
+from workbench.planning.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
+from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
+from workbench.planning.layout.problem.two_layouts import (
     LayoutProblem,
     layout_problem,
     orders_beyond,
     timed_problem,
 )
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.rounds import until_nothing_changes
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.rounds import until_nothing_changes
+from workbench.planning.solvers.integer_program import IntegerSolution, solve_integer_program
+from workbench.planning.solvers.minimum_cut import CutSolution, solve_cut
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
-from workbench.solvers.integer_program import IntegerSolution, solve_integer_program
-from workbench.solvers.minimum_cut import CutSolution, solve_cut
 
 _OVER = "no choice between channels first and last for the operators that run in both"
 _SECONDS = 60  # time limit of the search, if it is an integer program

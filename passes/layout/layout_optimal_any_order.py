@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import Graph
-from workbench.layout.conversion.convert import store_weights
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import infer_layouts
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.problem.cost_model import BYTES, COUNT
-from workbench.layout.problem.orders import order_problem, proof
-from workbench.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.cut_conversions import fewest_reshapes
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.order_conversions import order_conversions
-from workbench.metrics.transpose_cost import count_transposes
+from workbench.planning.layout.conversion.convert import store_weights
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT
+from workbench.planning.layout.problem.orders import order_problem, proof
+from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.cut_conversions import fewest_reshapes
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.order_conversions import order_conversions
+from workbench.planning.solvers.integer_program import solve_integer_program
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
-from workbench.solvers.integer_program import solve_integer_program
 
 
 @dataclass(frozen=True)

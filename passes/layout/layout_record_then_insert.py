@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from workbench.analysis.metrics.transpose_cost import elements, moved_by
 from workbench.ir import Graph, Node
-from workbench.layout.conversion.convert import (
+from workbench.ops import NotPermutable
+from workbench.ops.channels_last import plain_op
+from workbench.planning.layout.conversion.convert import (
     convert,
     existing_permuted,
     insert_pair,
     restoring_transpose_of,
     store_weights,
 )
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
-from workbench.layout.layout_facts import LayoutFacts
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.layout.strategies.npu_strategy import (
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.npu_strategy import (
     conversion_sentence,
     reshapes,
     restored_operands,
@@ -27,9 +30,6 @@ from workbench.layout.strategies.npu_strategy import (
     wanted_operand_layout,
     why_kept,
 )
-from workbench.metrics.transpose_cost import elements, moved_by
-from workbench.ops import NotPermutable
-from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
 _THIRD_FAULT = "which LayoutPresetToNPU's first solution does not restore (its third fault)"

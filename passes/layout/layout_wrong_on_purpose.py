@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from workbench.analysis.metrics.transpose_cost import elements, moved_by_node
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import inverse, perm_of, permuted
-from workbench.layout.conversion.convert import is_only_reader
-from workbench.layout.infer import infer_layouts
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.metrics.transpose_cost import elements, moved_by_node
+from workbench.planning.layout.conversion.convert import is_only_reader
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite import Example, PassContext, Rewrite
 
 from .layout_greedy import LayoutGreedy

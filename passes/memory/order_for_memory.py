@@ -6,9 +6,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph
-from workbench.memory.order import lowest_peak
-from workbench.memory.order_facts import OrderFacts
-from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
+from workbench.planning.memory.order import lowest_peak
+from workbench.planning.memory.order_facts import OrderFacts
+from workbench.planning.memory.scheduling import UnknownSizeError, scheduling_problem
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
 
 

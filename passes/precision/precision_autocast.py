@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType
 from workbench.ir.types import numpy_name
-from workbench.precision.problem import type_side, written_side
-from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.precision.problem import type_side, written_side
+from workbench.planning.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
 from workbench.rewrite import Example
 
 

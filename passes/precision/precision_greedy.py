@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType
 from workbench.ir.types import numpy_name
-from workbench.precision.cast_cost import bytes_converted
-from workbench.precision.problem import type_side, written_side
-from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.precision.cast_cost import bytes_converted
+from workbench.planning.precision.problem import type_side, written_side
+from workbench.planning.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 from workbench.rewrite import Example
-from workbench.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 
 
 @dataclass(frozen=True)

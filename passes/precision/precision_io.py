@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph
-from workbench.precision.narrow_io import narrow_io
+from workbench.planning.precision.narrow_io import narrow_io
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, rewrite_each
 
 

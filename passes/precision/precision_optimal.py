@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import DataType
 from workbench.ir.types import numpy_name
-from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit
-from workbench.layout.problem.times import AUTO, DEVICES
-from workbench.precision.cast_cost import computed_before_run
-from workbench.precision.element_types import is_float
-from workbench.precision.problem import precision_problem
-from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
-from workbench.precision.type_times import TypeTimes
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit
+from workbench.planning.layout.problem.times import AUTO, DEVICES
+from workbench.planning.precision.cast_cost import computed_before_run
+from workbench.planning.precision.element_types import is_float
+from workbench.planning.precision.problem import precision_problem
+from workbench.planning.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.precision.type_times import TypeTimes
+from workbench.planning.solvers.minimum_cut import FIRST_SIDE, solve_cut
 from workbench.rewrite import Example, option
-from workbench.solvers.minimum_cut import FIRST_SIDE, solve_cut
 
 
 @dataclass(frozen=True)

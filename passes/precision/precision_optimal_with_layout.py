@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph
 from workbench.ir.types import numpy_name
-from workbench.layout.conversion.convert import store_weights
-from workbench.layout.conversion.transpose_cleanup import tidy_transposes
-from workbench.layout.infer import infer_layouts
-from workbench.layout.problem.cost_model import BYTES
-from workbench.layout.profile import Profile
-from workbench.layout.strategies.cut_conversions import fewest_reshapes
-from workbench.layout.strategies.order_conversions import order_conversions
-from workbench.precision.joint.conversion_classes import conversion_classes
-from workbench.precision.joint.orders_and_types import order_and_type_problem
-from workbench.precision.joint.rearranging import rearranged_conversions
-from workbench.precision.precision_facts import TRAFFIC
-from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.layout.conversion.convert import store_weights
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.problem.cost_model import BYTES
+from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.strategies.cut_conversions import fewest_reshapes
+from workbench.planning.layout.strategies.order_conversions import order_conversions
+from workbench.planning.precision.joint.conversion_classes import conversion_classes
+from workbench.planning.precision.joint.orders_and_types import order_and_type_problem
+from workbench.planning.precision.joint.rearranging import rearranged_conversions
+from workbench.planning.precision.precision_facts import TRAFFIC
+from workbench.planning.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.solvers.integer_program import solve_integer_program
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
-from workbench.solvers.integer_program import solve_integer_program
 
 
 @dataclass(frozen=True)

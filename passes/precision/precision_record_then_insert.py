@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import DataType
-from workbench.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
+from workbench.planning.solvers.minimum_cut import LAST_SIDE
 from workbench.rewrite import Example
-from workbench.solvers.minimum_cut import LAST_SIDE
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph
-from workbench.precision.conversion import change_type, operands_text, tidy_casts
-from workbench.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call
-from workbench.precision.wide_io import wide_io
+from workbench.planning.precision.conversion import change_type, operands_text, tidy_casts
+from workbench.planning.precision.element_types import NARROW_TYPES, WIDE, NotConvertible, float_call
+from workbench.planning.precision.wide_io import wide_io
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, rewrite_each
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.external.files import read_whole
-from workbench.external.float16_pass import Float16Pass
-from workbench.external.modelopt import ModeloptPass, check_operators, patterns_of
-from workbench.external.quantizer_pass import CALIBRATION
 from workbench.ir import DataType
 from workbench.rewrite import Example, option
+from workbench.rewrite.external.files import read_whole
+from workbench.rewrite.external.float16_pass import Float16Pass
+from workbench.rewrite.external.modelopt import ModeloptPass, check_operators, patterns_of
+from workbench.rewrite.external.quantizer_pass import CALIBRATION
 
 _TYPES = {"float16": "fp16", "bfloat16": "bf16"}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import onnx
 
-from workbench.external.files import MAX_INSIDE
-from workbench.external.modelopt import ModeloptPass, check_operators, patterns_of
-from workbench.external.quantizer_pass import CALIBRATION, CalibrationFiles, QuantizerPass
 from workbench.rewrite import Example, option
+from workbench.rewrite.external.files import MAX_INSIDE
+from workbench.rewrite.external.modelopt import ModeloptPass, check_operators, patterns_of
+from workbench.rewrite.external.quantizer_pass import CALIBRATION, CalibrationFiles, QuantizerPass
 
 
 @dataclass(frozen=True)

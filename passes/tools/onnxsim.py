@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.external.files import read_whole, write_whole
-from workbench.external.tool_pass import ToolPass
 from workbench.rewrite import Example
+from workbench.rewrite.external.files import read_whole, write_whole
+from workbench.rewrite.external.tool_pass import ToolPass
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.external.files import read_whole
-from workbench.external.float16_pass import Float16Pass
 from workbench.rewrite import Example
+from workbench.rewrite.external.files import read_whole
+from workbench.rewrite.external.float16_pass import Float16Pass
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.external.files import MAX_INSIDE, logged
-from workbench.external.tool_pass import ToolPass
 from workbench.rewrite import Example, option
+from workbench.rewrite.external.files import MAX_INSIDE, logged
+from workbench.rewrite.external.tool_pass import ToolPass
 
 _LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 _ACTED = re.compile(r"GraphTransformer (\S+) modified: 1 ")

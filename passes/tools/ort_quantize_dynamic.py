@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.external.files import MAX_INSIDE
-from workbench.external.quantizer_pass import QuantizerPass
 from workbench.rewrite import Example, option
+from workbench.rewrite.external.files import MAX_INSIDE
+from workbench.rewrite.external.quantizer_pass import QuantizerPass
 
 _TYPES = {"int8": "QInt8", "uint8": "QUInt8"}
 

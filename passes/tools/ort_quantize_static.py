@@ -8,9 +8,9 @@ from pathlib import Path
 
 from onnx import ModelProto, TensorProto
 
-from workbench.external.files import MAX_INSIDE
-from workbench.external.quantizer_pass import CALIBRATION, CalibrationFiles, QuantizerPass
 from workbench.rewrite import Example, option
+from workbench.rewrite.external.files import MAX_INSIDE
+from workbench.rewrite.external.quantizer_pass import CALIBRATION, CalibrationFiles, QuantizerPass
 
 _BIAS = 2  # the operand of Conv, Gemm and the norms
 _TYPES = {"int8": "QInt8", "uint8": "QUInt8", "int4": "QInt4", "uint4": "QUInt4"}

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { findAnchor } from "../../workbench/view/component/anchor.js";
-import { Camera, READING_ZOOM } from "../../workbench/view/component/camera.js";
+import { findAnchor } from "../../workbench/presentation/view/component/anchor.js";
+import { Camera, READING_ZOOM } from "../../workbench/presentation/view/component/camera.js";
 import { box, chain } from "./scenes.js";
 
 function camera(width = 400, height = 300) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Clock, THIS_REWRITE, WHOLE_STEP } from "../../workbench/view/component/clock.js";
+import { Clock, THIS_REWRITE, WHOLE_STEP } from "../../workbench/presentation/view/component/clock.js";
 
 const STEPS = [
   { title: "As loaded", first: 0, rewrites: 0 },

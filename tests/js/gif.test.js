@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Gif, quantized } from "../../workbench/view/component/gif.js";
+import { Gif, quantized } from "../../workbench/presentation/view/component/gif.js";
 
 const [WIDTH, HEIGHT] = [120, 90];
 

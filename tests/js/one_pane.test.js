@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ADDED, CHANGED, Comparison, REMOVED } from "../../workbench/view/component/comparison.js";
-import { comparisonOf } from "../../workbench/view/component/one_pane.js";
-import { AFTER, BOTH, Pane } from "../../workbench/view/component/pane.js";
+import { ADDED, CHANGED, Comparison, REMOVED } from "../../workbench/presentation/view/component/comparison.js";
+import { comparisonOf } from "../../workbench/presentation/view/component/one_pane.js";
+import { AFTER, BOTH, Pane } from "../../workbench/presentation/view/component/pane.js";
 import { box, chain } from "./scenes.js";
 
 const EVERYTHING = { left: 0, top: 0, right: 400, bottom: 1000 };

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { tracePath } from "../../workbench/view/component/clipping.js";
-import { Comparison } from "../../workbench/view/component/comparison.js";
-import { layoutChangesOf } from "../../workbench/view/component/layout_changes.js";
-import { Marks } from "../../workbench/view/component/marks.js";
-import { inOrder } from "../../workbench/view/component/navigation.js";
-import { paintPane } from "../../workbench/view/component/painter.js";
-import { AFTER, BEFORE, Pane } from "../../workbench/view/component/pane.js";
-import { boxAt } from "../../workbench/view/component/pick.js";
-import { Regions } from "../../workbench/view/component/regions.js";
-import { titlesOf } from "../../workbench/view/component/titles.js";
+import { tracePath } from "../../workbench/presentation/view/component/clipping.js";
+import { Comparison } from "../../workbench/presentation/view/component/comparison.js";
+import { layoutChangesOf } from "../../workbench/presentation/view/component/layout_changes.js";
+import { Marks } from "../../workbench/presentation/view/component/marks.js";
+import { inOrder } from "../../workbench/presentation/view/component/navigation.js";
+import { paintPane } from "../../workbench/presentation/view/component/painter.js";
+import { AFTER, BEFORE, Pane } from "../../workbench/presentation/view/component/pane.js";
+import { boxAt } from "../../workbench/presentation/view/component/pick.js";
+import { Regions } from "../../workbench/presentation/view/component/regions.js";
+import { titlesOf } from "../../workbench/presentation/view/component/titles.js";
 import { LOOK, box, chain } from "./scenes.js";
 
 // Node has no canvas: a letter is 7 px wide, and each colour is white.

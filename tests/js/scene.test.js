@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { test } from "node:test";
 
-import { ADDED, CHANGED, Comparison, REMOVED, SAME } from "../../workbench/view/component/comparison.js";
-import { stubAt } from "../../workbench/view/component/edges.js";
-import { alongEdge, inOrder, nearestToMiddle, within } from "../../workbench/view/component/navigation.js";
-import { AFTER, BEFORE, BOTH, Pane } from "../../workbench/view/component/pane.js";
-import { boxAt } from "../../workbench/view/component/pick.js";
-import { Regions } from "../../workbench/view/component/regions.js";
-import { Rows } from "../../workbench/view/component/rows.js";
-import { unpack, versionAt } from "../../workbench/view/component/scene.js";
+import { ADDED, CHANGED, Comparison, REMOVED, SAME } from "../../workbench/presentation/view/component/comparison.js";
+import { stubAt } from "../../workbench/presentation/view/component/edges.js";
+import { alongEdge, inOrder, nearestToMiddle, within } from "../../workbench/presentation/view/component/navigation.js";
+import { AFTER, BEFORE, BOTH, Pane } from "../../workbench/presentation/view/component/pane.js";
+import { boxAt } from "../../workbench/presentation/view/component/pick.js";
+import { Regions } from "../../workbench/presentation/view/component/regions.js";
+import { Rows } from "../../workbench/presentation/view/component/rows.js";
+import { unpack, versionAt } from "../../workbench/presentation/view/component/scene.js";
 import { box, chain } from "./scenes.js";
 
 const EVERYTHING = { left: 0, top: 0, right: 400, bottom: 1000 };

@@ -1,6 +1,6 @@
 // Small scenes in the format of docs/view.md.
 
-import { Scene } from "../../workbench/view/component/scene.js";
+import { Scene } from "../../workbench/presentation/view/component/scene.js";
 
 export const LOOK = { op: "Relu", name: "", d: "NCHW", f: "", x: "", l: 0, w: -1, k: 0, c: 0, p: 0, us: null, us0: null, mb: null };
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { colouringsOf, colourText, fillBy, legendOf } from "../../workbench/view/component/colouring.js";
-import { Comparison } from "../../workbench/view/component/comparison.js";
-import { dotOf } from "../../workbench/view/component/dot.js";
-import { KEYS } from "../../workbench/view/component/keys.js";
-import { HIT_SIGN, Marks } from "../../workbench/view/component/marks.js";
-import { AFTER, Pane } from "../../workbench/view/component/pane.js";
-import { duration, megabytes, printable, thousands } from "../../workbench/view/component/text_metrics.js";
+import { colouringsOf, colourText, fillBy, legendOf } from "../../workbench/presentation/view/component/colouring.js";
+import { Comparison } from "../../workbench/presentation/view/component/comparison.js";
+import { dotOf } from "../../workbench/presentation/view/component/dot.js";
+import { KEYS } from "../../workbench/presentation/view/component/keys.js";
+import { HIT_SIGN, Marks } from "../../workbench/presentation/view/component/marks.js";
+import { AFTER, Pane } from "../../workbench/presentation/view/component/pane.js";
+import { duration, megabytes, printable, thousands } from "../../workbench/presentation/view/component/text_metrics.js";
 import { box, chain } from "./scenes.js";
 
 const THEME = { fills: ["#EEE8AA", "#FFDAB9", "#D3D3D3"], borders: [], palette: ["#111111", "#222222"], neutral: "#fff", fused: "#333333" };

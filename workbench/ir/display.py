@@ -1,4 +1,4 @@
-"""How a notebook displays graphs and histories. `workbench.view` draws them; this module does not import it."""
+"""How a notebook displays graphs and histories. `presentation/view` draws them; this module does not import it."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from functools import singledispatch
 
 @singledispatch
 def notebook_html(shown: object) -> str | None:
-    """HTML for a notebook, by functions that `workbench.api` registers. None: the object is shown as text."""
+    """HTML for a notebook, by functions that `interfaces/api.py` registers. None: the object is shown as text."""
     return None

@@ -3,8 +3,8 @@
     Pipeline([FoldConstants(), Fixpoint([CancelPairs(), RemoveNoops()], rounds=5), LayoutOptimal(weigh="time")])
 
 Its text, "fold_constants,fixpoint{rounds=5}(cancel_pairs,remove_noops),layout{strategy=optimal weigh=time}",
-is what the command line, links, recipes and presets contain. `workbench.registry.reading` parses it. The form is that
-of MLIR's textual pass pipelines (https://mlir.llvm.org/docs/PassManagement/).
+is what the command line, links, recipes and presets contain. `registry/reading.py` parses it. The form is that of
+MLIR's textual pass pipelines (https://mlir.llvm.org/docs/PassManagement/).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from workbench.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.pipeline.repeat import ROUNDS, Repeat
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite import Pass
 
 LAYOUT, FIXPOINT = "layout", "fixpoint"  # names in the text that are not passes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.ir import Graph
-from workbench.layout.infer import TENSOR, infer_layouts
+from workbench.planning.layout.infer import TENSOR, infer_layouts
 
 
 def with_layouts(graph: Graph) -> Graph:

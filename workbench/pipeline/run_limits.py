@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.errors import UserError
+from workbench.formats.opsets.written import Opset, opset_limit
 from workbench.ir import Graph
-from workbench.opsets.written import Opset, opset_limit
 from workbench.rewrite.core.exactness import DEFAULT_MODE, EXACT
 from workbench.rewrite.core.limits import GROW, RuleLimits, largest_constants
 

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from workbench.analysis.metrics import measurements_of
 from workbench.ir import Graph
-from workbench.layout.profile import Profile
-from workbench.metrics import measurements_of
 from workbench.pipeline.pipeline import Part, Pipeline, Planned
 from workbench.pipeline.repeat import Repeat
+from workbench.planning.layout.profile import Profile
 from workbench.rewrite.core.driver import run_pass
 from workbench.rewrite.core.exactness import DEFAULT_MODE
 from workbench.rewrite.core.history import History, LeftOut, Step

@@ -17,9 +17,9 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper
 
-from workbench.external.files import MAX_INSIDE
 from workbench.ir import DataType, TensorType
 from workbench.ir.to_proto import LARGE
+from workbench.rewrite.external.files import MAX_INSIDE
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _PREFIX = "workbench_stand_in"

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.backends.memory import available_bytes, in_gigabytes
+from workbench.backends.nontensor_inputs import (
+    tensors_of_inputs,
+    type_of_input,
+)
 from workbench.ir import DataType, Graph
 from workbench.ir.narrowed_io import INPUT_TYPE, OUTPUT_TYPE, type_between
 from workbench.ir.permuted_io import OUTPUT_ORDER, permutation_between
 from workbench.ir.types import MAX_AXES
 from workbench.run.input_kinds import INPUT_KINDS, Fill, noise
 from workbench.run.input_roles import Use, use_of
-from workbench.run.nontensor_inputs import (
-    tensors_of_inputs,
-    type_of_input,
-)
 from workbench.run.npz import InputError, read_arrays, required_tensors
-from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.support.files import replacing
 
 Tensors = dict[str, np.ndarray]

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from workbench.backends.profiling.progress import ProgressCallback
 from workbench.ir import Graph
-from workbench.precision.fitting import Fitted, fit
-from workbench.precision.int8.quantizer_rounding import INT8_TYPE, QuantizerRounding, quantized_graph
+from workbench.planning.precision.fitting import Fitted, fit
+from workbench.planning.precision.int8.quantizer_rounding import INT8_TYPE, QuantizerRounding, quantized_graph
 from workbench.run.inputs import seed_inputs
 from workbench.run.precision_effects import effects_of, ranges_for_int8
-from workbench.run.profiling.progress import ProgressCallback
 from workbench.run.value_recording import RunRecorder
 from workbench.run.worker.client import Worker
 

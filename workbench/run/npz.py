@@ -9,11 +9,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from workbench.backends.memory import available_bytes, in_gigabytes
+from workbench.backends.nontensor_inputs import OF_OPTIONAL, OF_SEQUENCE, container_type, sequence_items, type_of_input
 from workbench.errors import UserError, quoted, reading
 from workbench.ir import Graph
 from workbench.ir.types import Shape
-from workbench.run.nontensor_inputs import OF_OPTIONAL, OF_SEQUENCE, container_type, sequence_items, type_of_input
-from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.support.files import SPECIAL, is_special
 
 _NPY_MAGIC = b"\x93NUMPY"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.ir.function_calls import function_key
 from workbench.ops.channels_last import DOMAIN

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.memory import estimate_bytes, refuse_unless_fits, weight_bytes
+from workbench.backends.profiling.progress import ProgressCallback
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.precision.element_types import NARROW_TYPES
-from workbench.precision.emulation import ComparedResult, emulate
-from workbench.precision.int8.quantizer_rounding import INT8_TYPE, QuantizerRounding, Ranges, values_to_record
-from workbench.precision.rounding import CastRounding, Rounding
+from workbench.planning.precision.element_types import NARROW_TYPES
+from workbench.planning.precision.emulation import ComparedResult, emulate
+from workbench.planning.precision.int8.quantizer_rounding import INT8_TYPE, QuantizerRounding, Ranges, values_to_record
+from workbench.planning.precision.rounding import CastRounding, Rounding
 from workbench.run.inputs import Tensors, dims_of, seed_inputs
-from workbench.run.profiling.progress import ProgressCallback
 from workbench.run.recorded_ranges import recorded_ranges
 from workbench.run.running_in_parts import run_in_parts
 from workbench.run.verdict_words import relative_error_text
 from workbench.run.worker.client import Worker
-from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits, weight_bytes
 
 EFFECT_TYPES = (*NARROW_TYPES, INT8_TYPE)
 _RECORDING = 0.25  # the share of the run before: a quarter of all copies

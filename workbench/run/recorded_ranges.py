@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from workbench.backends.profiling.progress import ProgressCallback
 from workbench.ir import Graph, TensorType
-from workbench.precision.element_types import WIDE
-from workbench.precision.int8.quantizer_rounding import Ranges
-from workbench.precision.rounding import NewNodes
+from workbench.planning.precision.element_types import WIDE
+from workbench.planning.precision.int8.quantizer_rounding import Ranges
+from workbench.planning.precision.rounding import NewNodes
 from workbench.run.inputs import Tensors
-from workbench.run.profiling.progress import ProgressCallback
 from workbench.run.running_in_parts import run_in_parts
 from workbench.run.worker.client import Worker
 

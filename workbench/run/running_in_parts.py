@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from workbench.io.exporting import export_onnx
+from workbench.backends.profiling.progress import ProgressCallback
+from workbench.backends.randomness import is_random, with_seeds
+from workbench.backends.tensors import load_tensors, save_tensors
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.opsets.written import NEWEST
 from workbench.ir import Graph
-from workbench.opsets.written import NEWEST
 from workbench.run.inputs import Tensors
 from workbench.run.parts_in_order import GraphPart, parts_in_order
-from workbench.run.profiling.progress import ProgressCallback
-from workbench.run.randomness import is_random, with_seeds
 from workbench.run.worker.client import Worker
-from workbench.run.worker.tensors import load_tensors, save_tensors
 
 _PART = 1000  # nodes that run at once
 

@@ -9,25 +9,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from workbench.backends.failures import EVALUATOR
+from workbench.backends.memory import available_bytes, in_gigabytes
+from workbench.backends.randomness import is_random
+from workbench.backends.tensors import save_tensors
 from workbench.errors import UserError
-from workbench.external.quantizer_pass import CALIBRATION
-from workbench.external.tool_call import ToolCall, ToolError, ToolResult, ToolRun
-from workbench.io.checks import SHOWN_NOT_RUN
-from workbench.io.errors import LoadError
-from workbench.io.exporting import export_onnx
-from workbench.io.onnx_file import load_onnx
+from workbench.formats.io.checks import SHOWN_NOT_RUN
+from workbench.formats.io.errors import LoadError
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.io.onnx_file import load_onnx
+from workbench.formats.opsets.written import NEWEST
 from workbench.ir import Graph
 from workbench.ir.text import OPSET
-from workbench.opsets.written import NEWEST
+from workbench.rewrite.external.quantizer_pass import CALIBRATION
+from workbench.rewrite.external.tool_call import ToolCall, ToolError, ToolResult, ToolRun
 from workbench.run.calibration import RunInputs, write_calibration
 from workbench.run.inputs import seed_inputs
-from workbench.run.randomness import is_random
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.tolerances import tolerances_for
-from workbench.run.worker.failures import EVALUATOR
-from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.run.worker.process import CancelledError, Limits, RunError, WorkerProcess
-from workbench.run.worker.tensors import save_tensors
 
 COMPARE_LIMIT_S = 300.0
 

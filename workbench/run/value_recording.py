@@ -19,18 +19,18 @@ import onnx
 from onnx import TensorProto, helper
 
 from workbench.errors import UserError
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.opsets.written import NEWEST
 from workbench.ir import Graph
-from workbench.opsets.written import NEWEST
-from workbench.precision.element_types import NARROW_TYPES
-from workbench.precision.fitting import MAX_TRIALS
-from workbench.precision.recorded import Magnitudes, NotRecordedError, OutputError, ValueRecorder
-from workbench.precision.rounding_everywhere import rounded_everywhere
+from workbench.planning.precision.element_types import NARROW_TYPES
+from workbench.planning.precision.fitting import MAX_TRIALS
+from workbench.planning.precision.recorded import Magnitudes, NotRecordedError, OutputError, ValueRecorder
+from workbench.planning.precision.rounding_everywhere import rounded_everywhere
 from workbench.run.compare import compare
 
 if TYPE_CHECKING:
+    from workbench.backends.profiling.progress import ProgressCallback
     from workbench.run.inputs import Tensors
-    from workbench.run.profiling.progress import ProgressCallback
     from workbench.run.worker.client import Worker
 
 _RUN_AS_WRITTEN = ("float16",)  # types in which ONNX Runtime runs operators on a CPU, some of them in float32

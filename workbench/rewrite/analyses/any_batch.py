@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from onnx.shape_inference import InferenceError
 
+from workbench.analysis.inference.bound_sizes import bound_types, inferred_shapes
 from workbench.errors import UserError
-from workbench.inference.bound_sizes import bound_types, inferred_shapes
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.types import Shape
 from workbench.rewrite.analyses.batched import Batched, Sized, batched, element_sizes

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from workbench.analysis.inference.sizes import symbolic_value_of
 from workbench.errors import counted
-from workbench.inference.sizes import symbolic_value_of
 from workbench.ir import Constant, Graph, Node, TensorType, constant
 from workbench.rewrite.core.rule import NoMatch
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workbench.inference.open_sizes import types_with_open_sizes
-from workbench.inference.shapes import infer_types, is_generated_symbol
+from workbench.analysis.inference.open_sizes import types_with_open_sizes
+from workbench.analysis.inference.shapes import infer_types, is_generated_symbol
 from workbench.ir import Edit, Graph, Node, TensorType
 from workbench.ir.types import Dim
 from workbench.rewrite.core.bodies import closed_body, opened_body, with_body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from workbench.inference.shapes import infer_types
+from workbench.analysis.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.function_calls import in_place
 from workbench.rewrite.analyses.better_types import better_types

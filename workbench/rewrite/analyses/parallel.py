@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from workbench.inference.bound_shapes import bytes_of_value
+from workbench.analysis.inference.bound_shapes import bytes_of_value
 from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape, constant_type, lazy_constant
 from workbench.rewrite.core.rule import NoMatch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.inference.shapes import infer_types
+from workbench.analysis.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, Node
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from workbench.analysis.metrics import Measurements, measurements_of
 from workbench.errors import UserError
 from workbench.ir import Graph, check
-from workbench.metrics import Measurements, measurements_of
 from workbench.rewrite.core.history import PassFacts, Step
 from workbench.rewrite.core.identity import RewriteId
 from workbench.rewrite.core.leave_out import LeftOutRewrites

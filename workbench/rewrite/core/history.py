@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from workbench.analysis.metrics import Measurements
 from workbench.errors import counted
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
-from workbench.metrics import Measurements
 from workbench.rewrite.core.exactness import CHANGES_TYPES, DEFAULT_MODE, EXACT, Exactness
 from workbench.rewrite.core.identity import RewriteId
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.formats.opsets.lowering import newer_in_edit
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.versioned import fixed_opset
-from workbench.opsets.lowering import newer_in_edit
 from workbench.rewrite.core.runtime_kernels import without_kernel
 
 GROW = 1.1  # by default a file grows at most by a tenth

@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
+from workbench.formats.opsets.lowering import NotWritable, lowered_to, opset_of_edit
 from workbench.ir import Edit, Graph, Node, TensorType, constant_shape, constant_type
 from workbench.ir.function_calls import function_key
 from workbench.ir.to_proto import to_proto
 from workbench.ir.types import DataType, ValueType
 from workbench.ir.versioned import fixed_opset, opset_of_domain
 from workbench.ops.own_functions import with_own_functions
-from workbench.opsets.lowering import NotWritable, lowered_to, opset_of_edit
 
 # What ONNX Runtime 1.31 has no kernel for in float32, each since an opset; `tests/test_kernels_of_results.py` asks it.
 LACKING = {

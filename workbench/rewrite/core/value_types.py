@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from workbench.inference.shapes import infer_types
+from workbench.analysis.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, ValueType
 
 

@@ -9,7 +9,7 @@ equation may have a condition:
     for reals: (x * a) / b == x * (a / b) if b != 0
     x + a == a + x; x * a == a * x
 
-The same text is proved by z3 (workbench/verification/pass_files/proofs.py) and, where its sides are expressions of
+The same text is proved by z3 (`evidence/verification/pass_files/proofs.py`) and, where its sides are expressions of
 ONNX operators, matched and rewritten from left to right (`workbench.rewrite.patterns.algebra`).
 """
 

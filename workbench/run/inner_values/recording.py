@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from workbench.opsets.versions import NEWEST_IR
+from workbench.backends.onnxruntime.sessions import open_session, run_session
+from workbench.formats.opsets.versions import NEWEST_IR
 from workbench.run.inner_values.rounding import Values
-from workbench.run.onnxruntime.sessions import open_session, run_session
 
 _ROUNDING: Mapping[int, float] = {
     TensorProto.FLOAT: 2.0**-22,

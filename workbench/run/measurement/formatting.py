@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from workbench.backends.profiling.profile_result import Kernel
 from workbench.errors import counted
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant
 from workbench.run.measurement.statistics import Ratio, ratio
-from workbench.run.profiling.profile_result import Kernel
 from workbench.run.worker.machine import Machine
 from workbench.support.files import as_text_cell
 

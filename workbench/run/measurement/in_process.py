@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from workbench.backends.failures import BackendError, in_stage
+from workbench.backends.profiling.caches import flusher
+from workbench.backends.profiling.profile_result import DeviceKernel, Kernel, MeasuredStreams, Memory, OperatorRun
+from workbench.backends.profiling.progress import StageCallback
+from workbench.backends.tensors import load_tensors
 from workbench.run.compare import compare
 from workbench.run.inputs import in_forms
 from workbench.run.measurement.spinning import wait_for_sleep
-from workbench.run.profiling.caches import flusher
-from workbench.run.profiling.profile_result import DeviceKernel, Kernel, MeasuredStreams, Memory, OperatorRun
-from workbench.run.profiling.progress import StageCallback
 from workbench.run.tolerances import Tolerance
-from workbench.run.worker.failures import BackendError, in_stage
-from workbench.run.worker.tensors import load_tensors
 from workbench.support.optional_torch import need_torch
 
 
@@ -120,14 +120,14 @@ class LocalBackend:
         """A function that opens the model; its library is loaded before, and does not count for the first variant."""
         inputs = self._inputs[variant["inputs"]]
         if variant["backend"] == "onnxruntime":
-            from workbench.run.onnxruntime.session_run import SessionRun, warm_up_runtime
+            from workbench.backends.onnxruntime.session_run import SessionRun, warm_up_runtime
 
             warm_up_runtime(self._device)
             return lambda: SessionRun(variant["model"], inputs, self._device, self._limit)
         need_torch(f"The backend {variant['backend']} (unlike onnxruntime)", BackendError)
         import torch  # noqa: F401
 
-        from workbench.run.torch.torch_run import TorchRun
+        from workbench.backends.torch.torch_run import TorchRun
 
         return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"], on_stage)
 
@@ -145,7 +145,7 @@ class LocalBackend:
         """The outputs of a first run of the model with seeds, on the backend of the variant."""
         if variant["backend"] != "onnxruntime":
             return self._opener({**variant, "model": variant["seeded"]}, lambda fields: None)().outputs()
-        from workbench.run.onnxruntime.sessions import open_session, run_session
+        from workbench.backends.onnxruntime.sessions import open_session, run_session
 
         session = open_session(variant["seeded"], "all", device=self._device, memory_limit=self._limit)
         return run_session(session, self._inputs[variant["inputs"]])

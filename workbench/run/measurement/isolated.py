@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from workbench.backends.profiling.progress import StageCallback
 from workbench.run.measurement.in_process import LocalBackend
-from workbench.run.profiling.progress import StageCallback
 from workbench.run.worker.process import Limits, ProgressSink, RunError, WorkerProcess
 
 _ENDED = "The run's process was ended between two runs; check what ends processes on this machine, and measure again."

@@ -16,13 +16,25 @@ from typing import Any
 
 import numpy as np
 
+from workbench.analysis.inference.shapes import infer_types
+from workbench.backends.memory import estimate_bytes, refuse_unless_fits
+from workbench.backends.profiling.ceilings import Roofs
+from workbench.backends.profiling.profile_result import (
+    DeviceKernel,
+    OperatorRun,
+    kernel_from_json,
+    memory_from_json,
+    streams_from_json,
+)
+from workbench.backends.profiling.roofline import share_of_roof, with_work
+from workbench.backends.randomness import uses_random_numbers, with_seeds
+from workbench.backends.tensors import save_tensors
 from workbench.errors import quoted
-from workbench.fusion.groups_at_once import grouped
-from workbench.inference.shapes import infer_types
+from workbench.formats.opsets.written import IN_MEMORY
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.narrowed_io import INPUT_TYPE, loaded_type
 from workbench.ir.permuted_io import permutation_between
-from workbench.opsets.written import IN_MEMORY
+from workbench.planning.fusion.groups_at_once import grouped
 from workbench.run.inputs import Tensors, dims_of, fed_inputs, output_forms
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement, error_from_json
@@ -38,22 +50,10 @@ from workbench.run.measurement.variants import (
     validate_request,
 )
 from workbench.run.npz import shape_fits
-from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profile_result import (
-    DeviceKernel,
-    OperatorRun,
-    kernel_from_json,
-    memory_from_json,
-    streams_from_json,
-)
-from workbench.run.profiling.roofline import share_of_roof, with_work
-from workbench.run.randomness import uses_random_numbers, with_seeds
 from workbench.run.tolerances import Tolerance, tolerances_of_run
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
-from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import ProgressSink, RunError
-from workbench.run.worker.tensors import save_tensors
 
 _RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result without another reason
 _AS_WRITTEN = "onnxruntime"  # the backend that runs the file as exported for users
@@ -239,7 +239,7 @@ def _inputs_by_graph(variants: Mapping[str, Variant], inputs: Mapping[str, np.nd
 
 def _exported(graph: Graph, folder: Path, as_written: bool) -> Path:
     """The exported file. as_written: at the opset of the original file; our executor needs the graph as it is."""
-    from workbench.io.exporting import export_onnx
+    from workbench.formats.io.exporting import export_onnx
 
     model_folder = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
     export_onnx(graph, model_folder / "model.onnx", check=False, opset=None if as_written else IN_MEMORY)

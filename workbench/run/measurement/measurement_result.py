@@ -7,11 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any
 
-from workbench.run.compare import Comparison
-from workbench.run.measurement.other_processes import OtherProcesses, other_processes_from_json
-from workbench.run.measurement.statistics import Ratio, Spread
-from workbench.run.profiling.ceilings import Roofs
-from workbench.run.profiling.profile_result import (
+from workbench.backends.profiling.ceilings import Roofs
+from workbench.backends.profiling.profile_result import (
     DeviceKernel,
     Kernel,
     MeasuredStreams,
@@ -21,6 +18,9 @@ from workbench.run.profiling.profile_result import (
     memory_from_json,
     streams_from_json,
 )
+from workbench.run.compare import Comparison
+from workbench.run.measurement.other_processes import OtherProcesses, other_processes_from_json
+from workbench.run.measurement.statistics import Ratio, Spread
 from workbench.run.worker.machine import Machine
 
 _HEADINGS = ("variant", "median ms", "+- ms", "ratio", "ratio, 95 % interval", "peak MB", "largest error")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workbench.layout.problem.operator_benchmark import OperatorBenchmark, OperatorTimer, Times
-from workbench.run.profiling.progress import ProgressCallback
+from workbench.backends.profiling.progress import ProgressCallback
+from workbench.planning.layout.problem.operator_benchmark import OperatorBenchmark, OperatorTimer, Times
 from workbench.support.optional_torch import need_torch
 
 if TYPE_CHECKING:

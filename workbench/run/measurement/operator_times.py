@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.failures import TaskError
+from workbench.backends.profiling.profile import profile
+from workbench.backends.torch.executor.device_times import device_times_ms
+from workbench.backends.torch.executor.executor import MIXED
+from workbench.backends.torch.executor.opening import check_device, open_executor
 from workbench.run.inputs import seed_inputs
-from workbench.run.profiling.profile import profile
-from workbench.run.torch.executor.device_times import device_times_ms
-from workbench.run.torch.executor.executor import MIXED
-from workbench.run.torch.executor.opening import check_device, open_executor
-from workbench.run.worker.failures import TaskError
 
 _WARMUP = 2
 _MIN_ROUNDS, _MAX_ROUNDS = 9, 25
@@ -35,7 +35,7 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
     executor = open_executor(request["model"], request["device"], dtype)
     tensors = executor.upload(seed_inputs(executor.graph))
     if request["backend"] == "fused":
-        from workbench.run.torch.fused.select_kernels import choose_kernels
+        from workbench.backends.torch.fused.select_kernels import choose_kernels
 
         try:
             choose_kernels(executor, tensors, lambda stage: report({"done": 0, "total": 1}))

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from workbench.backends.profiling.profile_result import MeasuredStreams
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.variants import Variant
-from workbench.run.profiling.profile_result import MeasuredStreams
 
 STREAM_ROUNDS = 5  # runs of each variant; streams were already compared with sequential runs in preparation
 _ONE_BY_ONE, _STREAMS = "torch", "lanes"

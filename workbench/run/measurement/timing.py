@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from workbench.backends.failures import BackendError, TaskError, sentence_of, stage_of
+from workbench.backends.profiling.ceilings import ceilings
+from workbench.backends.torch.executor.opening import check_device
 from workbench.errors import UserError
 from workbench.run.measurement.in_process import LocalBackend
 from workbench.run.measurement.interleave import COLD_RUNS, Repetitions, interleaved
 from workbench.run.measurement.isolated import ProcessBackend, opened_backends
 from workbench.run.measurement.other_processes import Watch
-from workbench.run.profiling.ceilings import ceilings
-from workbench.run.torch.executor.opening import check_device
-from workbench.run.worker.failures import BackendError, TaskError, sentence_of, stage_of
 from workbench.run.worker.machine import Machine, machine
 
 _Report = Callable[[dict[str, Any]], None]

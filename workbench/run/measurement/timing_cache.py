@@ -15,12 +15,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from workbench.backends.profiling.progress import ProgressCallback
 from workbench.errors import UserError
-from workbench.fusion.group_calls import group_function, group_name
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
 from workbench.ir import Function, Graph
-from workbench.layout.problem.operator_benchmark import OperatorBenchmark, Time, Times
-from workbench.run.profiling.progress import ProgressCallback
+from workbench.planning.fusion.group_calls import group_function, group_name
+from workbench.planning.layout.problem.operator_benchmark import OperatorBenchmark, Time, Times
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import RunError
 from workbench.support.files import cache_folder

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from workbench.fusion.group_calls import group_function
+from workbench.backends.profiling.profile_result import Kernel, OperatorRun
 from workbench.ir import Graph, Node
+from workbench.planning.fusion.group_calls import group_function
 from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
-from workbench.run.profiling.profile_result import Kernel, OperatorRun
 
 _THREADS = ("kernels", "operators", "nodes")  # those without a slice are left out
 _Event = dict[str, Any]

@@ -18,12 +18,12 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.backends.failures import first_line
 from workbench.errors import UserError, printable, reading
-from workbench.io.exporting import to_bytes
+from workbench.formats.io.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.run.measurement.measurement_result import Measurement, measurement_from_json
 from workbench.run.measurement.timing_cache import cache_file
-from workbench.run.worker.failures import first_line
 from workbench.support.extras import adding
 
 if TYPE_CHECKING:

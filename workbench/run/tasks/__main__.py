@@ -21,9 +21,9 @@ from workbench.support.imports import import_onnx_ir
 
 import_onnx_ir()
 
+from workbench.backends.failures import sentence_of, stage_of  # noqa: E402
+from workbench.backends.torch.executor.opening import check_device  # noqa: E402
 from workbench.run.tasks.tasks import TASKS  # noqa: E402
-from workbench.run.torch.executor.opening import check_device  # noqa: E402
-from workbench.run.worker.failures import sentence_of, stage_of  # noqa: E402
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.nontensor_inputs import sequence_items
-from workbench.run.worker.failures import TaskError
+from workbench.backends.failures import TaskError
+from workbench.backends.nontensor_inputs import sequence_items
 
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)")
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.failures import EVALUATOR, BackendError, TaskError, in_stage, reason_of
+from workbench.backends.onnxruntime.placement import assigned_providers
+from workbench.backends.onnxruntime.sessions import fresh_session, run_session, session_of
+from workbench.backends.tensors import load_tensors, save_tensors
+from workbench.backends.torch.executor.opening import check_device, open_executor
+from workbench.backends.torch.packaging import write_package
 from workbench.run.measurement.isolated import isolated_task
 from workbench.run.measurement.operator_times import operator_times
 from workbench.run.measurement.timing import measure_variants
-from workbench.run.onnxruntime.placement import assigned_providers
-from workbench.run.onnxruntime.sessions import fresh_session, run_session, session_of
 from workbench.run.tasks.onnx_reference import reason_for_reference_evaluator, run_by_reference
 from workbench.run.tasks.tool_tasks import convert_by_tool, same_values
 from workbench.run.tasks.value_tasks import compare_values, record_values
-from workbench.run.torch.executor.opening import check_device, open_executor
-from workbench.run.torch.packaging import write_package
-from workbench.run.worker.failures import EVALUATOR, BackendError, TaskError, in_stage, reason_of
 from workbench.run.worker.machine import devices, versions
-from workbench.run.worker.tensors import load_tensors, save_tensors
 
 _Report = Callable[[dict[str, Any]], None]
 _Tensors = dict[str, np.ndarray]

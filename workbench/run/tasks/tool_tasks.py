@@ -14,13 +14,13 @@ import numpy as np
 import onnx
 from onnx import ValueInfoProto
 
+from workbench.backends.failures import TaskError, reason_of, shortened
+from workbench.backends.onnxruntime.sessions import open_session
+from workbench.backends.process_memory import peak
+from workbench.backends.tensors import load_tensors
 from workbench.errors import UserError
 from workbench.run.compare import compare
-from workbench.run.onnxruntime.sessions import open_session
 from workbench.run.tolerances import Tolerance
-from workbench.run.worker.failures import TaskError, reason_of, shortened
-from workbench.run.worker.process_memory import peak
-from workbench.run.worker.tensors import load_tensors
 
 _FEW = 16  # elements that are compared first
 _KILOBYTE = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss

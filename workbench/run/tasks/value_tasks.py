@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.failures import TaskError, in_stage
+from workbench.backends.onnxruntime.sessions import run_session
+from workbench.backends.tensors import load_tensors, save_tensors
 from workbench.run.inner_values.matching import ValueMatch, ValueMatcher, is_partly_equal
 from workbench.run.inner_values.recording import Movements, message_of, session_with_values
 from workbench.run.inner_values.rounding import Values, holds_floats
 from workbench.run.inner_values.structure import CommonNodes, ModelStructure
-from workbench.run.onnxruntime.sessions import run_session
 from workbench.run.tolerances import Tolerance
-from workbench.run.worker.failures import TaskError, in_stage
-from workbench.run.worker.tensors import load_tensors, save_tensors
 
 _Report = Callable[[dict[str, Any]], None]
 

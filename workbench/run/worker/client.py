@@ -17,9 +17,9 @@ from weakref import WeakSet
 
 import numpy as np
 
+from workbench.backends.tensors import load_tensors, save_tensors
 from workbench.run.worker.device_queue import queue_of_device, turn, waiting_text
 from workbench.run.worker.process import CancelledError, Limits, ProgressSink, RunError, WorkerProcess
-from workbench.run.worker.tensors import load_tensors, save_tensors
 
 RUN_LIMIT_S = 600.0
 _WITHOUT_TURN = frozenset({"devices"})  # requests that run no model and so do not queue

@@ -22,9 +22,9 @@ from typing import Any, BinaryIO
 
 import psutil
 
+from workbench.backends.failures import shortened
+from workbench.backends.memory import MEMORY_RESERVE, available_bytes, in_gigabytes, memory_kills
 from workbench.errors import UserError
-from workbench.run.worker.failures import shortened
-from workbench.run.worker.memory import MEMORY_RESERVE, available_bytes, in_gigabytes, memory_kills
 
 ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
 _LOOK_S = 0.1  # between two checks of the time and of cancellation

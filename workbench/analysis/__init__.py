@@ -1,0 +1,1 @@
+"""What follows from a graph: types, shapes and elements of values; metrics."""

@@ -1,0 +1,1 @@
+"""What runs a graph: ONNX Runtime and torch, and what they have in common."""

@@ -1,0 +1,1 @@
+"""Files: reading, writing, and forms of operators in other opsets."""

@@ -1,0 +1,1 @@
+"""Where users enter: the library, the command line, the app, lessons, studies of many runs."""

@@ -1,0 +1,38 @@
+"""The passes as the sidebar lists them: in groups, which are the folders of their files, and found by words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+
+from workbench.pipeline.registry.pass_registry import library
+from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.rewrite import Pass
+
+_OWN = "My passes"
+
+
+def group_of(cls: type[Pass]) -> str:
+    """The group of a pass with what it is for: the name of its folder, and the first line of the folder's docstring."""
+    folder = cls.__module__.rpartition(".")[0]
+    about = getattr(sys.modules.get(folder), "__doc__", None) or ""
+    if not about:
+        return _OWN
+    return f"{folder.rpartition('.')[2]}: {about.strip().splitlines()[0].removeprefix('Passes that ').rstrip('.')}"
+
+
+def is_found(cls: type[Pass], words: str) -> bool:
+    """Whether each of the words is in the pass's name, title, group or summary; capitals do not matter."""
+    name = cls.__module__.rpartition(".")[2]
+    text = " ".join((name, name.replace("_", " "), cls.title, group_of(cls), cls.summary())).lower()
+    return all(word in text for word in words.lower().split())
+
+
+def offered_strategies(chosen: Collection[str] = ()) -> dict[str, type[LayoutStrategy]]:
+    """The layout strategies to choose from, by name: none that is wrong on purpose, unless it is chosen already."""
+    return {name: cls for name, cls in library.strategies().items() if not cls.demonstration or name in chosen}
+
+
+def about_strategy(cls: type[Pass]) -> str:
+    """What a layout strategy does, in a line beside its name."""
+    return cls.title.removeprefix("Layout: ").removesuffix(" (demonstration)")

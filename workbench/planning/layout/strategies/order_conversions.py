@@ -1,0 +1,36 @@
+"""The rewrites that run operators on permuted operands, as chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation, permuted
+from workbench.planning.layout.conversion.convert import convert, why_there
+from workbench.planning.layout.infer import TENSOR, case_of, is_cnn
+from workbench.planning.layout.profile import Profile
+from workbench.rewrite.core.rule import Rewrite
+
+
+def order_conversions(
+    graph: Graph, perms: Mapping[str, Permutation], layouts: dict[str, str], target: Profile
+) -> Iterator[Rewrite]:
+    """One rewrite for each operator, by name; each must be applied before the next is asked for.
+
+    perms: how the operands are permuted. layouts: of the values of the graph before the first.
+    """
+    for name, perm in perms.items():
+        node = graph.node(name)
+        case = case_of(node, layouts)
+        layout = _layout_name(node, perm, layouts)
+        conversion = convert(graph, node, perm, layout or "".join(map(str, perm)), target)
+        where = f"on axes {list(perm)}" if layout is None else f"in {layout}"
+        sentence = f"{case}: {node} {why_there(node, where, target)}; {conversion.operands_text()}"
+        yield Rewrite(conversion.edit, sentence, (name,), case)
+
+
+def _layout_name(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:
+    """The layout of the permuted operands, "NHWC"; None if they are Tensors."""
+    operand_layouts = (layouts.get(value, TENSOR) for value in (*node.inputs, *node.outputs))
+    image_layout = next((layout for layout in operand_layouts if is_cnn(layout) and len(layout) == len(perm)), None)
+    return None if image_layout is None else "".join(permuted(image_layout, perm))

@@ -1,0 +1,33 @@
+"""A strategy that chooses again for its own result, until that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from workbench.planning.layout.layout_facts import LayoutFacts
+from workbench.rewrite.core.rule import Rewrite
+
+_MOST = 4  # rounds
+Round = Generator[Rewrite, None, LayoutFacts]
+
+
+def until_nothing_changes(run_round: Callable[[], Round]) -> Round:
+    """The rewrites of each round, up to the first that has none; the facts are of the last that has some.
+
+    Where a Transpose is gone, the views around it become one Reshape, through which other layouts may pass than before.
+    """
+    facts = yield from run_round()
+    for _ in range(_MOST - 1):
+        changed = False
+        rewrites = run_round()
+        while True:
+            try:
+                rewrite = next(rewrites)
+            except StopIteration as end:
+                if not changed:
+                    return facts
+                facts = end.value
+                break
+            changed = True
+            yield rewrite
+    return facts

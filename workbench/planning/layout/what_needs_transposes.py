@@ -1,0 +1,100 @@
+"""What needs a Transpose: the nearest operator or border above it, and below it, whose order of axes is fixed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from workbench.analysis.metrics.transpose_cost import elements, moved_by_node
+from workbench.ir import Graph, Node
+from workbench.ops.channels_last import plain_op
+from workbench.ops.contract import layout_of
+from workbench.planning.layout.infer import TENSOR, is_cnn, values_of_same_axes
+from workbench.planning.layout.profile import Profile
+
+_FOLLOW = ("agnostic", "remapped")  # kinds of operators that run in the order of their operands
+
+
+def what_needs_transpose(graph: Graph, transpose: Node, layouts: Mapping[str, str], target: Profile) -> str:
+    """Clauses on what is above and below, on what removing it would cost, and on what it moves in a run, as a sentence.
+
+    layouts: of the graph's values. target: whose operators demand layouts.
+    """
+    above = _nearest(transpose.inputs[0], lambda value: _sources(graph, value, layouts, target))
+    below = _nearest(transpose.outputs[0], lambda value: _readers(graph, value, layouts, target))
+    clauses = [f"{where} it, {fixed.what}" for where, fixed in (("above", above), ("below", below)) if fixed]
+    if above is not None and below is not None and above.is_hard and below.is_hard:
+        clauses.append("neither changes its order, so that without it another Transpose is needed between the two")
+    text = "; ".join([*clauses, f"it moves {elements(moved_by_node(graph, transpose))}"])
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+class _Fixed(NamedTuple):
+    """What fixes the order of a value, as a clause. is_hard: whether it can have no other order."""
+
+    what: str
+    is_hard: bool
+
+
+_Found = tuple[_Fixed | None, Iterable[str]]  # what fixes the order of a value, or else the values to look at next
+
+
+def _nearest(value: str, look: Callable[[str], _Found]) -> _Fixed | None:
+    """What fixes the order of the value, by breadth-first search over values of that order; None if nothing does."""
+    seen, queue = {value}, deque([value])
+    while queue:
+        fixed, others = look(queue.popleft())
+        if fixed is not None:
+            return fixed
+        for other in others:
+            if other and other not in seen:
+                seen.add(other)
+                queue.append(other)
+    return None
+
+
+def _sources(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> _Found:
+    if graph.is_input(value):
+        return _Fixed(f"'{value}' is an input of the model{_in_layout(layouts, value)}", True), ()
+    producer = graph.producer(value)
+    if producer is None:  # a constant, which is stored in any order
+        return None, ()
+    fixed = _fixed_by(producer, layouts, value, target)
+    return fixed, () if fixed is not None else _tied(graph, producer, value, producer.inputs)
+
+
+def _readers(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> _Found:
+    if graph.is_output(value):
+        return _Fixed(f"'{value}' is an output of the model{_in_layout(layouts, value)}", True), ()
+    users = graph.users(value)
+    fixed = next((one for user in users if (one := _fixed_by(user, layouts, value, target)) is not None), None)
+    if fixed is not None:
+        return fixed, ()
+    return None, [output for user in users for output in _tied(graph, user, value, user.outputs)]
+
+
+def _tied(graph: Graph, node: Node, value: str, ends: Sequence[str]) -> list[str]:
+    """Those of the node's operands or results that have the axes of the value, in its order."""
+    tied = values_of_same_axes(graph, node)
+    return [end for end in ends if end in tied] if value in tied else []
+
+
+def _fixed_by(node: Node, layouts: Mapping[str, str], value: str, target: Profile) -> _Fixed | None:
+    """Why the node has the value in its order; None if it follows its operands."""
+    demanded = target.required_layouts.get(plain_op(node))
+    if demanded is not None and is_cnn(layouts.get(value, TENSOR)):  # not of its weights
+        return _Fixed(f"{node} must run in {demanded} on '{target.name}'", True)
+    if node.op == "Transpose":
+        return _Fixed(f"{node} permutes again", False)
+    kind = layout_of(node).kind
+    if kind in _FOLLOW:
+        return None
+    if kind == "sensitive":
+        return _Fixed(f"{node} runs{_in_layout(layouts, value) or ' as the model has it'}", False)
+    return _Fixed(f"{node} needs the axes in the model's order", True)
+
+
+def _in_layout(layouts: Mapping[str, str], value: str) -> str:
+    layout = layouts.get(value, TENSOR)
+    return "" if layout == TENSOR else f" in {layout}"

@@ -1,0 +1,1 @@
+"""A graph and its history for people: the view, charts, explanations."""
