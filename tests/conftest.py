@@ -43,13 +43,10 @@ if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of t
 
 def pytest_addoption(parser):
     parser.addoption("--run-slow", action="store_true", help="run the slow tests too")
-    parser.addoption(
-        "--run-thorough",
-        type=int,
-        default=0,
-        metavar="N",
-        help="and one in N of the thorough ones, others for each commit: 10 in .ci/run, 1 in make test-all",
-    )
+    less = "of the slow tests one in N, others for each commit: 2 in .ci/run"
+    parser.addoption("--slow-one-in", type=int, default=1, metavar="N", help=less)
+    thorough = "and one in N of the thorough ones: 10 in .ci/run, 1 in make test-all"
+    parser.addoption("--run-thorough", type=int, default=0, metavar="N", help=thorough)
 
 
 def _commit() -> str:
@@ -66,21 +63,22 @@ def _leave_out(config, items, is_left_out) -> None:
 
 
 def pytest_collection_modifyitems(config, items):
-    one_in = config.getoption("--run-thorough")
-    commit = _commit() if one_in > 1 else ""
-    _leave_out(
-        config,
-        items,
-        lambda item: "thorough" in item.keywords and (not one_in or crc32(f"{commit} {item.nodeid}".encode()) % one_in),
-    )
-    if config.getoption("--run-slow"):  # files with slow tests first, so that no process is left with one of them alone
-        slow = {item.path for item in items if {"slow", "thorough"} & set(item.keywords)}
-        items.sort(key=lambda item: item.path not in slow)
-        for item in items:
-            if "browser" in item.keywords:
-                item.add_marker(pytest.mark.flaky(reruns=1))
+    slow = config.getoption("--slow-one-in") if config.getoption("--run-slow") else 0
+    one_in = {"thorough": config.getoption("--run-thorough"), "slow": slow}
+    commit = _commit() if max(one_in.values()) > 1 else ""
+
+    def is_left_out(item):
+        number = next((number for mark, number in one_in.items() if mark in item.keywords), 1)
+        return not number or crc32(f"{commit} {item.nodeid}".encode()) % number
+
+    _leave_out(config, items, is_left_out)
+    if not slow:
         return
-    _leave_out(config, items, lambda item: "slow" in item.keywords)
+    first = {item.path for item in items if {"slow", "thorough"} & set(item.keywords)}
+    items.sort(key=lambda item: item.path not in first)  # so that no process is left with one of them alone
+    for item in items:
+        if "browser" in item.keywords:
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish(session):

@@ -9,8 +9,9 @@ import workbench as wb
 from benchmarks.sound import sound_model
 from tests.loading import saved
 from tests.running import typed
+from workbench.evidence.verification.verifier import Verifier
+from workbench.ir.text import from_text
 from workbench.rewrite.core.amplified_rounding import amplifier_of, magnitude_of
-from workbench.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -92,6 +93,35 @@ def test_sizes_follow_from_constants():
     sizes = {value: round(magnitude_of(graph, value), 4) for value in "frmcpquy"}
     assert sizes == {"f": 1, "r": 0.0123, "m": 0.0123, "c": 0.1968, "p": 1.2365, "q": 370.9593, "u": 1, "y": 300}
     assert amplifier_of(graph, "q") is None  # nothing steps behind it
+
+
+MOVED = [
+    "Concat",
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Identity",
+    "Pad",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+]
+BOUNDED = "Atan Cos Erf HardSigmoid Sigmoid Sign Sin Softmax Softsign Tanh".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("op", [*MOVED, *BOUNDED])
+def test_what_moves_elements_keeps_their_size_and_what_is_bounded_by_one_has_it(op):
+    graph = from_text(f"g (float[4] x) => (y) <float k = {{300}}> {{ a = Mul(x, k) y = {op}(a) }}")
+    assert magnitude_of(graph, "y") == (300 if op in MOVED else 1)
 
 
 def test_the_larger_of_two_paths_counts():

@@ -14,11 +14,12 @@ import workbench as wb
 from tests.loading import saved
 from tests.slow import thorough_unless
 from workbench.errors import UserError
-from workbench.io.exporting import export_onnx
+from workbench.formats.io.exporting import export_onnx
+from workbench.ir import Edit, Node
 from workbench.ir.text import from_text
 from workbench.ir.types import DataType
 from workbench.rewrite.core.passes import with_options
-from workbench.rewrite.core.runtime_kernels import MOVES, has_long_been_run
+from workbench.rewrite.core.runtime_kernels import MOVES, has_long_been_run, without_kernel
 
 DTYPES = ("float", "double", "float16", "bfloat16")
 NEWEST = 26  # the newest opset that ONNX Runtime 1.31 opens
@@ -67,6 +68,7 @@ def call_of(op, opset, dtype):
     return model, [DataType(info.type.tensor_type.elem_type) for info in operands]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -124,6 +126,23 @@ def test_the_refusal_is_one_sentence(tmp_path):
     edit = rule.match(graph, graph.node("Mul_y"), library.find_pass("recompose_activations")()).edit
     said = limits_of(graph).refusal(graph, edit)
     assert said == "ONNX Runtime has no kernel for Swish of opset 25, and runs what that would replace"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_refused"),
+    [
+        pytest.param("Neg", "Swish", True, id="only the new one lacks a kernel"),
+        pytest.param("Neg", "Relu", False, id="both run"),
+        pytest.param("Swish", "Mish", False, id="neither runs"),
+        pytest.param("Swish", "Neg", False, id="only the old one lacks a kernel"),
+    ],
+)
+def test_refused_is_what_ran_and_would_not(before, after, is_refused):
+    """In double, for which ONNX Runtime is asked."""
+    graph = from_text(f"g (double[4] x) => (double[4] y) {{ y = {before}(x) }}")
+    graph.opset_imports[""] = NEWEST
+    edit = Edit(remove=(graph.producer("y").name,), insert=(Node(after, ("x",), ("y",), name="new"),))
+    assert bool(without_kernel(graph, edit)) is is_refused
 
 
 EXAMPLES = [

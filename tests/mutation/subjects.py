@@ -23,14 +23,14 @@ SUBJECTS = {
             "kernels_of_results",
         ),
     ),
-    "solvers": Subject(("workbench/solvers/*.py",), ("cut", "ilp", "binary_program", "path_cover")),
-    "metrics": Subject(("workbench/metrics/*.py",), ("metrics", "useless_transposes")),
+    "solvers": Subject(("workbench/planning/solvers/*.py",), ("cut", "ilp", "binary_program", "path_cover")),
+    "metrics": Subject(("workbench/analysis/metrics/*.py",), ("metrics", "useless_transposes")),
     "cuts": Subject(
         (
-            "workbench/layout/problem/two_layouts.py",
-            "workbench/layout/strategies/cut_conversions.py",
-            "workbench/precision/problem.py",
-            "workbench/precision/joint/orders_and_types.py",
+            "workbench/planning/layout/problem/two_layouts.py",
+            "workbench/planning/layout/strategies/cut_conversions.py",
+            "workbench/planning/precision/problem.py",
+            "workbench/planning/precision/joint/orders_and_types.py",
         ),
         ("cut_problems", "layout_optimal", "precision_with_layout"),
     ),
@@ -38,7 +38,8 @@ SUBJECTS = {
         ("workbench/checker/*.py",),
         (
             *("checker_memory", "checker_numbers", "checker_bounds", "checker_certificates", "checker_runs"),
-            *("certificate_operators", "certificate_run"),
+            *("certificate_operators", "certificate_run", "certificate_false_bounds", "certificate_forged"),
+            *("certificate_hidden", "certificate_refused", "certificate_versions"),
         ),
     ),
 }
