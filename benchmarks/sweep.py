@@ -33,8 +33,8 @@ import passes  # noqa: E402
 from workbench.interfaces.study.cluster import on_ray  # noqa: E402
 from workbench.interfaces.study.cluster.choose_executor import OWN_RAY, executor_on  # noqa: E402
 from workbench.interfaces.study.cluster.device_actor import Answer  # noqa: E402
+from workbench.interfaces.study.cluster.file_transfer import manifest_of  # noqa: E402
 from workbench.interfaces.study.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site  # noqa: E402
-from workbench.interfaces.study.cluster.travelling_files import manifest_of  # noqa: E402
 from workbench.interfaces.study.sweep.blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
 from workbench.interfaces.study.sweep.model_variants import model_with_passes  # noqa: E402
 from workbench.interfaces.study.sweep.record import record_at  # noqa: E402

@@ -62,7 +62,7 @@ def _in_nhwc(graph: Graph, node: Node, images: set[str], constants: dict[str, Co
                 inputs += [""] * (index + 1 - len(inputs))
                 inputs[index] = f"{node.name}_{index}_nhwc"
                 constants[inputs[index]] = tensor
-            keeps_operator = carried.op_type is None and not carried.lined_up
+            keeps_operator = carried.op_type is None and not carried.aligned_inputs
             if keeps_operator and all(perm in (None, TO_LAST) for perm in carried.outputs):
                 attributes = node.attributes if carried.attributes is None else carried.attributes
                 return (node.replace(inputs=tuple(inputs), attributes=attributes),)

@@ -134,17 +134,17 @@ def fragments() -> list[Fragment]:
 @contextmanager
 def counting(fired: Counter) -> Iterator[None]:
     """Count every match of every rule, under "pass.rule"."""
-    follow = running.follow_rules
+    follow = running.apply_rules
 
     def counted(rules: Sequence[Rule], graph: Graph, pass_: Pass, *more: object) -> Iterator[Rewrite]:
         noted = [replace(rule, match=_noted(rule, f"{pass_.name}.{rule.name}", fired)) for rule in rules]
         return follow(noted, graph, pass_, *more)
 
-    running.follow_rules = counted
+    running.apply_rules = counted
     try:
         yield
     finally:
-        running.follow_rules = follow
+        running.apply_rules = follow
 
 
 def _noted(rule: Rule, key: str, fired: Counter) -> FindRewrite:

@@ -313,7 +313,7 @@ def test_what_groups_read_and_write_at_least(nodes, outputs, least):
             output.opened.nodes, outputs.split(), output.inferred.types, output.fixed, 17, {}, rules
         )
         apart = list(range(len(problem.results)))
-        found = grouping_bound(problem, apart, rules.several_outputs)
+        found = grouping_bound(problem, apart, rules.multi_output)
         assert found.finished and found.least == 64 * expected, name
         assert found.least <= bytes_of_groups(problem, apart)
 
@@ -323,7 +323,7 @@ def test_what_reductions_allow():
     for name, least in (("same", 64 + 3 * 16), ("wider", 64 + 16)):
         output, rules = read(text), GROUPING_RULES[name]
         problem = grouping_problem(output.opened.nodes, ("y",), output.inferred.types, (), 17, {}, rules)
-        assert grouping_bound(problem, [0, 1], rules.several_outputs).least == least
+        assert grouping_bound(problem, [0, 1], rules.multi_output).least == least
         assert ("operators follow a reduction" in str(rules)) == (name == "wider")
 
 

@@ -18,9 +18,9 @@ from tests.conftest import ROOT
 from workbench.errors import UserError
 from workbench.formats.io import LoadError, load_model
 from workbench.formats.io.model_files import files_of
-from workbench.interfaces.study.cluster import travelling_files
+from workbench.interfaces.study.cluster import file_transfer
+from workbench.interfaces.study.cluster.file_transfer import ReceivedFiles, check_size, manifest_of, pieces_of
 from workbench.interfaces.study.cluster.jobs import JobsProgress, OnThisMachine
-from workbench.interfaces.study.cluster.travelling_files import ReceivedFiles, check_size, manifest_of, pieces_of
 from workbench.interfaces.study.sweep.blocks import Matrix
 from workbench.interfaces.study.sweep.matrix import run_matrix
 from workbench.interfaces.study.sweep.model_variants import model_with_passes
@@ -75,7 +75,7 @@ def test_weights_outside_of_the_models_folder_are_not_sent(outside):
 
 
 def test_files_arrive_as_they_were_sent_and_are_sent_once(outside, tmp_path, monkeypatch):
-    monkeypatch.setattr(travelling_files, "PIECE", 100)
+    monkeypatch.setattr(file_transfer, "PIECE", 100)
     manifest = manifest_of(str(outside))
     (tmp_path / "node").mkdir()
     node = ReceivedFiles(tmp_path / "node")
@@ -103,7 +103,7 @@ def test_another_file_at_the_same_path_is_not_taken_for_it(outside, tmp_path):
 
 
 def test_a_model_that_is_too_large_is_not_sent(monkeypatch):
-    monkeypatch.setattr(travelling_files, "MAX_BYTES", 1000)
+    monkeypatch.setattr(file_transfer, "MAX_BYTES", 1000)
     with pytest.raises(UserError, match="copy it to the same path on each machine"):
         check_size(manifest_of(str(SMALL)))
 

@@ -9,7 +9,7 @@ from workbench.evidence.verification.pass_files.exactness_runs import at_sizes, 
 from workbench.planning.layout.strategies.layout_strategy import example_context
 from workbench.presentation.explanations.explanation import explain_pass
 from workbench.rewrite import Exactness, run_pass, with_options
-from workbench.rewrite.core.greedy_driver import follow_rules
+from workbench.rewrite.core.greedy_driver import apply_rules
 
 RULES = [
     pytest.param(cls, rule, id=f"{name}-{rule.name}")
@@ -54,7 +54,7 @@ def test_a_rule_for_the_mode_fast_alone_says_why_with_numbers_that_show_it(cls, 
         return
     example = rule.example
     before, after = typed(shown.graph or example.before), typed(shown.graph or example.before)
-    for found in follow_rules([rule], after, with_options(cls, example.options)):
+    for found in apply_rules([rule], after, with_options(cls, example.options)):
         after.apply(found.edit)
     given = {}
     for name in before.inputs:

@@ -70,7 +70,7 @@ def is_allowed(operators, rules, group, most):
         ]
         if len(members) == 1:
             continue
-        if len(members) > most or (len(leaving) != 1 and not rules.several_outputs):
+        if len(members) > most or (len(leaving) != 1 and not rules.multi_output):
             return False
         if sum(operators[i].kind == FUSABLE for i in members) > 1:
             return False

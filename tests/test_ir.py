@@ -38,7 +38,7 @@ from workbench.ir.permutation import (
     permuted_constant,
 )
 from workbench.ir.permuted_io import INPUT_ORDER, OUTPUT_ORDER, input_order, output_order, permutation_between
-from workbench.ir.preserved_metadata import Kept, annotated, kept_fields, metadata_of, write_metadata_of
+from workbench.ir.preserved_metadata import PassthroughFields, annotated, kept_fields, metadata_of, write_metadata_of
 from workbench.ir.provenance import MAX_ORIGINS, Provenance, of_metadata, without_provenance
 from workbench.ir.retyping import retyped, retyped_node
 from workbench.ir.signature_changes import is_valid_unchanged
@@ -384,7 +384,7 @@ def test_the_lowest_version_of_the_format():
     assert version(nodes=[Node("If", (), ("y",), {"then_branch": body}, "n")]) == 10
     model = onnx.ModelProto()
     model.configuration.add(name="devices", num_devices=1)
-    assert version(kept=Kept(model=model)) == 11
+    assert version(kept=PassthroughFields(model=model)) == 11
 
 
 def test_provenance_as_metadata():

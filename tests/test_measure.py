@@ -28,9 +28,9 @@ from workbench.ir.types import constant
 from workbench.run.measurement.interleave import Repetitions, interleaved, repetitions
 from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.notes import notes_of
-from workbench.run.measurement.spinning import wait_for_sleep
-from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
+from workbench.run.measurement.statistics import LatencyStats, Ratio, is_busy, is_stable, ratio, spread
 from workbench.run.measurement.variants import MeasureError, Variant, combined
+from workbench.run.measurement.wait_idle import wait_for_sleep
 from workbench.run.worker.client import Worker
 
 SMALL_MODEL = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
@@ -119,7 +119,7 @@ def test_statistics():
     times = [float(t) for t in range(1, 102)]
     found = spread(times)
     assert found.median_error_ms == pytest.approx(1.57 * 50 / 101**0.5)
-    assert found == Spread(1.0, 51.0, found.median_error_ms, p90_ms=91.0, p99_ms=100.0, iqr_ms=50.0)
+    assert found == LatencyStats(1.0, 51.0, found.median_error_ms, p90_ms=91.0, p99_ms=100.0, iqr_ms=50.0)
     half = ratio([t / 2 for t in times], times)
     assert half == Ratio(0.5, ratio_low=0.5, ratio_high=0.5, ratio_busy=True)
     assert not ratio([1.0, 1.01, 1.02], [2.0, 2.0, 2.0]).ratio_busy
@@ -154,7 +154,7 @@ def test_what_a_run_takes_of_the_process_is_seen():
 def test_the_next_run_waits_until_the_threads_of_this_one_sleep(tells_states, monkeypatch, tmp_path):
     """Even in a time in which the system's clock does not tick, so that a running thread takes no CPU time."""
     if not tells_states:
-        monkeypatch.setattr("workbench.run.measurement.spinning._TASKS", tmp_path / "none")
+        monkeypatch.setattr("workbench.run.measurement.wait_idle._TASKS", tmp_path / "none")
     for _ in range(5):
         spinning = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"a", b"b", 100_000))  # without the GIL
         spinning.start()

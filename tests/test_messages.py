@@ -116,10 +116,10 @@ def everything() -> ModelProto:
 
 
 def kept(model: ModelProto) -> Graph:
-    from workbench.ir.preserved_metadata import Kept, kept_fields
+    from workbench.ir.preserved_metadata import PassthroughFields, kept_fields
 
     graph = from_proto(model)
-    graph.kept = Kept(model=kept_fields(model))
+    graph.kept = PassthroughFields(model=kept_fields(model))
     graph.metadata.pop("producer")
     return graph
 
@@ -378,13 +378,13 @@ def test_a_graph_of_networkx_says_what_it_is_of():
 
 
 def test_fields_that_are_not_set_and_those_of_inputs_with_defaults():
-    from workbench.ir.preserved_metadata import Kept
+    from workbench.ir.preserved_metadata import PassthroughFields
 
     relu = Node("Relu", ("x",), ("y",), name="n")
     model = to_proto(Graph(inputs=["x"], outputs=["y"], nodes=[relu], metadata={"producer": "other", "note": "kept"}))
     assert not model.HasField("model_version") and [entry.key for entry in model.metadata_props] == ["note"]
     defaults = {"x": constant(np.float32([7])), "gone": constant(np.float32([8]))}
-    graph = Graph(inputs=["x"], outputs=["y"], nodes=[relu], kept=Kept(defaults=defaults))
+    graph = Graph(inputs=["x"], outputs=["y"], nodes=[relu], kept=PassthroughFields(defaults=defaults))
     assert [(t.name, numpy_helper.to_array(t).tolist()) for t in to_proto(graph).graph.initializer] == [("x", [7])]
     noted = onnx_ir.Tensor(np.zeros(300, np.float32), doc_string="of the weight")
     add = Node("Add", ("x", "k"), ("y",), name="add")

@@ -8,7 +8,16 @@ from workbench.ir import Graph, check
 from workbench.rewrite import Exactness, Example, NoMatch
 from workbench.rewrite.patterns.graph_patterns import read_before
 from workbench.rewrite.patterns.graph_rules import graph_rule
-from workbench.rewrite.patterns.terms import Absent, Datum, Either, Number, Operation, Product, Result, Variable
+from workbench.rewrite.patterns.terms import (
+    Absent,
+    AttributeVariable,
+    Number,
+    OneOf,
+    Operation,
+    Product,
+    Result,
+    Variable,
+)
 
 GIVEN = "float[2,3] x, float[2,3] z, float[2,3] w"
 
@@ -48,8 +57,11 @@ def refused(rule, graph: Graph, at: str = "y") -> str:
 def test_lines_are_read_as_terms_that_share_what_has_a_name():
     x, d = Variable("x"), Operation("Exp", (Variable("x"),))
     read = read_before("d = Exp(x)\ny = Div(d, ReduceSum(d, axes=axes))", ())
-    assert read.names == {"d": d, "y": Operation("Div", (d, Operation("ReduceSum", (d,), (("axes", Datum("axes")),))))}
-    assert read_before("y = Mul(x, x) | Pow(x, 2) | None", ()).names["y"] == Either(
+    assert read.names == {
+        "d": d,
+        "y": Operation("Div", (d, Operation("ReduceSum", (d,), (("axes", AttributeVariable("axes")),)))),
+    }
+    assert read_before("y = Mul(x, x) | Pow(x, 2) | None", ()).names["y"] == OneOf(
         (Operation("Mul", (x, x)), Operation("Pow", (x, Number(2))), Absent())
     )
     split = Operation("Split", (x,), (("axis", -1),), "others")
@@ -61,7 +73,7 @@ def test_numbers_multiply_into_one():
         Number(0.5), (Operation("Erf", (Variable("x"),)), Variable("x"))
     )
     assert read_before("y = k * Erf(x)", ("k",)).names["y"] == Product(
-        Datum("k"), (Operation("Erf", (Variable("x"),)),)
+        AttributeVariable("k"), (Operation("Erf", (Variable("x"),)),)
     )
 
 

@@ -23,7 +23,7 @@ from workbench.interfaces import api
 from workbench.ir import Constant, Graph, Node
 from workbench.planning.precision.element_types import NARROW_TYPES
 from workbench.run.inputs import seed_inputs
-from workbench.run.parts_in_order import parts_in_order
+from workbench.run.partitions import partitions
 from workbench.run.precision_effects import Effect, precision_effects
 
 CONVOLUTIONS = SAMPLES / "conv_relu_conv_relu.onnx"
@@ -298,7 +298,7 @@ def test_a_part_ends_only_where_numpy_has_the_values():
         c = Cast<to = 1>(b)
         y = Add(a, c)
     }"""
-    parts = list(parts_in_order(typed(text), 1))
+    parts = list(partitions(typed(text), 1))
     operators = [[node.op for node in part.graph.nodes] for part in parts]
     assert operators == [["Neg"], ["SplitToSequence", "SequenceAt"], ["Cast", "Cast"], ["Add"]], (
         "no sequence, no bfloat16"

@@ -45,7 +45,7 @@ IN_PROCESS = {
 WRITE_ELSEWHERE = {
     "interfaces/study/cluster/device_actor.py",
     "interfaces/study/cluster/on_ray.py",
-    "interfaces/study/cluster/travelling_files.py",
+    "interfaces/study/cluster/file_transfer.py",
     "formats/io/__init__.py",
     "formats/io/encodings.py",
     "formats/io/program_data.py",

@@ -11,7 +11,7 @@ from passes import find_pass
 from tests.running import typed
 from workbench.errors import UserError
 from workbench.ir import Edit, Graph, IllFormedError, Node, TensorType, constant, from_text, to_text
-from workbench.ir.preserved_metadata import Kept
+from workbench.ir.preserved_metadata import PassthroughFields
 from workbench.ir.types import DataType, MissingConstant
 from workbench.ir.versioned import versioned_domain
 from workbench.planning.layout.profile import load_profile
@@ -30,7 +30,7 @@ from workbench.rewrite.core.dead_code import dead_chain_removal, dead_node_remov
 from workbench.rewrite.core.driver import BrokenPassError, run_pass
 from workbench.rewrite.core.equal_constants import shared_constants
 from workbench.rewrite.core.exactness import Exactness
-from workbench.rewrite.core.greedy_driver import RunawayError, follow_rules
+from workbench.rewrite.core.greedy_driver import RunawayError, apply_rules
 from workbench.rewrite.core.guards import (
     broadcasts_into,
     is_same_axis,
@@ -357,7 +357,7 @@ TWO_NEGS = rule_of("double", ("Neg",), undo_neg)
 def run_rules(rules, text, is_allowed=lambda *_: True):
     graph = typed(text)
     found = []
-    for rewrite in follow_rules(rules, graph, SimpleNamespace(name="tested"), is_allowed):
+    for rewrite in apply_rules(rules, graph, SimpleNamespace(name="tested"), is_allowed):
         graph.apply(rewrite.edit)
         found.append(rewrite)
     return graph, found
@@ -396,7 +396,7 @@ def test_a_pass_without_end_is_stopped():
     limit = greedy_driver._MAX_REWRITES_PER_NODE * 5 + 100
     graph, found = typed(NEGS), 0
     with pytest.raises(RunawayError):
-        for rewrite in follow_rules(rules, graph, SimpleNamespace(name="tested")):
+        for rewrite in apply_rules(rules, graph, SimpleNamespace(name="tested")):
             graph.apply(rewrite.edit)
             found += 1
     assert found == limit
@@ -965,7 +965,7 @@ def test_what_a_body_no_longer_captures_is_tried_again():
 def test_a_closed_body_keeps_what_it_had():
     graph = typed(BODIES)
     body = graph.node("If_y").bodies["then_branch"]
-    body.metadata, body.kept = {"note": "kept"}, Kept(defaults={"a": constant(np.float32([1]))})
+    body.metadata, body.kept = {"note": "kept"}, PassthroughFields(defaults={"a": constant(np.float32([1]))})
     closed = closed_body(opened_body(graph, body), body, graph)
     assert closed.metadata == body.metadata and closed.kept is body.kept and closed.functions == body.functions
 

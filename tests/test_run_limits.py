@@ -67,15 +67,15 @@ def test_the_memory_of_its_children_counts_and_they_end_with_it(tmp_path, monkey
 def test_the_memory_is_looked_at_less_often_than_the_clock_and_cancel(tmp_path, monkeypatch):
     memory_looks, resident_bytes = [], process._resident_bytes
     monkeypatch.setattr(process, "_resident_bytes", lambda pid: memory_looks.append(pid) or resident_bytes(pid))
-    assert process.MEMORY_LOOK_S >= 1
-    monkeypatch.setattr(process, "MEMORY_LOOK_S", 1e9)
+    assert process.MEMORY_POLL_S >= 1
+    monkeypatch.setattr(process, "MEMORY_POLL_S", 1e9)
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     at, looks = gate(tmp_path, "gate"), itertools.count(1)
     held = process.WorkerProcess(tmp_path / "worker.log")
     answer = held.ask(
         {"kind": "hold", "device": "cpu", "gate": str(at), "memory_limit_bytes": None},
         limits=process.Limits(timeout_s=LIMIT_S, memory_bytes=10**15),
-        heed_cancel=lambda: next(looks) > 5 and is_opened(at),
+        check_cancelled=lambda: next(looks) > 5 and is_opened(at),
     )
     held.kill()
     assert memory_looks == [answer["result"]["pid"]]

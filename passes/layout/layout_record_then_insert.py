@@ -23,10 +23,10 @@ from workbench.planning.layout.profile import Profile
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.layout.strategies.npu_strategy import (
     conversion_sentence,
+    preferred_layout,
     reshapes,
     restored_operands,
     restored_outputs,
-    wanted_layout,
     wanted_operand_layout,
     why_kept,
 )
@@ -133,12 +133,12 @@ def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tu
 
 def _is_to_insert(graph: Graph, value: str, layouts: dict[str, str], target: Profile) -> bool:
     """Whether the value is read, and in no layout but its own: it is neither transposed to the target's nor from it."""
-    wanted = wanted_layout(layouts.get(value, ""), target)
+    wanted = preferred_layout(layouts.get(value, ""), target)
     return wanted is not None and bool(graph.users(value)) and existing_permuted(graph, value, wanted[1], None) is None
 
 
 def _inserted(graph: Graph, value: str, reason: str, layouts: dict[str, str], target: Profile) -> Rewrite:
-    wanted = wanted_layout(layouts[value], target)
+    wanted = preferred_layout(layouts[value], target)
     assert wanted is not None
     layout, perm = wanted
     edit = insert_pair(graph, value, perm, layout)

@@ -107,12 +107,12 @@ class PrecisionOptimal(PrecisionStrategy):
     )
 
     def considered(self, choices: TypeChoices) -> TypeChoices:
-        """If the cost is time, nobody's wish for the narrower type counts."""
+        """If the cost is time, a preference for the narrower type is ignored."""
         if self.weigh != TIME:
             return choices
         fixed = {name: side for name, side in choices.fixed.items() if side == FIRST_SIDE}
-        wished = choices.fixed.keys() - fixed.keys()
-        reasons = {name: reason for name, reason in choices.reasons.items() if name not in wished}
+        preferred = choices.fixed.keys() - fixed.keys()
+        reasons = {name: reason for name, reason in choices.reasons.items() if name not in preferred}
         return replace(choices, fixed=fixed, reasons=reasons)
 
     def why_chosen(self, dtype: DataType) -> str:

@@ -243,7 +243,7 @@ def _groups(record: Fields, output: Output) -> Callable[[], BoundChecked]:
             return _unproven(f"{what}, without values of unknown size")
         if any(any(bodies_of(node)) for node in nodes):
             return _unproven(f"{what}, without what bodies read and write")
-        bound = grouping_bound(problem, group, rules.several_outputs)
+        bound = grouping_bound(problem, group, rules.multi_output)
         if cost < bound.least:
             return _unproven(f"{what}, which is less than {rules} allow: other operators are in one group")
         stopped = "" if bound.finished else " (the search was stopped)"

@@ -45,11 +45,11 @@ def bytes_of_groups(problem: GroupingProblem, group: Sequence[int]) -> int:
     return total
 
 
-def grouping_bound(problem: GroupingProblem, group: Sequence[int], several_outputs: bool) -> GroupingBound:
+def grouping_bound(problem: GroupingProblem, group: Sequence[int], multi_output: bool) -> GroupingBound:
     """The bound.
 
     group: by operator, a number, as in `bytes_of_groups`; a part in which no grouping can be cheaper than this one is
-    searched no further. several_outputs: whether results of any operator of a group may leave it. Raises NotFinished.
+    searched no further. multi_output: whether results of any operator of a group may leave it. Raises NotFinished.
     """
     if len(problem.users) > _MAX_OPERATORS:
         raise NotFinished(f"it has more than {_MAX_OPERATORS:,} operators")
@@ -60,7 +60,7 @@ def grouping_bound(problem: GroupingProblem, group: Sequence[int], several_outpu
     together = _pairs_in_one_group(problem)
     left, least, finished = _MAX_VISITS, 0, True
     for part in sorted(_parts(problem), key=len):
-        search = _Search(problem, part, reached, several_outputs)
+        search = _Search(problem, part, reached, multi_output)
         most = left // search.size
         cost, states = search.least(most, together, search.cost_of(group))
         finished = finished and states <= most
@@ -135,8 +135,8 @@ def _pairs_in_one_group(problem: GroupingProblem) -> frozenset[_Pair]:
 class _Search:
     """The search in one part."""
 
-    def __init__(self, problem: GroupingProblem, part: list[int], reached: list[int], several_outputs: bool) -> None:
-        self.problem, self.part, self.reached, self.several_outputs = problem, part, reached, several_outputs
+    def __init__(self, problem: GroupingProblem, part: list[int], reached: list[int], multi_output: bool) -> None:
+        self.problem, self.part, self.reached, self.multi_output = problem, part, reached, multi_output
         self.inside = set(part)
         self.neighbours: dict[int, list[int]] = defaultdict(list)
         for a, b in sorted(problem.joined):
@@ -261,7 +261,7 @@ class _Search:
             yield from ((i, user) for user in self.problem.users[i] & own if (i, user) not in self.problem.joined)
             if outside or self.problem.leaves[i] or not self.problem.users[i]:
                 last.append(i)
-        if not self.several_outputs:
+        if not self.multi_output:
             yield from ((last[0], other) for other in last[1:])
 
     def _path(self, start: int, end: int, apart: Collection[_Pair]) -> list[_Pair]:

@@ -60,17 +60,17 @@ _ON_HOST = {  # operands whose numbers decide shapes and places, and are no traf
 @dataclass(frozen=True)
 class GroupingRules:
     """after_reductions: whether operators may follow a reduction. after_products: whether those that broadcast or
-    select elements may directly follow a product. several_outputs: whether results of any operator may leave a group,
+    select elements may directly follow a product. multi_output: whether results of any operator may leave a group,
     or only those of one."""
 
     after_reductions: bool = False
     after_products: bool = False
-    several_outputs: bool = False
+    multi_output: bool = False
 
     def __str__(self) -> str:
         others = ", or broadcast or select elements" if self.after_products else ""
         reductions = "operators follow" if self.after_reductions else "nothing follows"
-        leaving = "any operator" if self.several_outputs else "one operator"
+        leaving = "any operator" if self.multi_output else "one operator"
         return (
             "a group begins with its only product, which operators follow directly that work element by element"
             f"{others}, {reductions} a reduction, and results of {leaving} leave it"
@@ -80,7 +80,7 @@ class GroupingRules:
 GROUPING_RULES = {
     "same": GroupingRules(),
     "wider": GroupingRules(after_reductions=True, after_products=True),
-    "several": GroupingRules(after_reductions=True, after_products=True, several_outputs=True),
+    "several": GroupingRules(after_reductions=True, after_products=True, multi_output=True),
 }
 
 
@@ -139,7 +139,7 @@ def grouping_problem(
                 forbidden.add((producer, number))
     leaves = [any(value in outputs for value in node.output if value) for node in nodes]
     joined = edges - forbidden
-    if not rules.several_outputs:  # whoever is not last in its group has all users in it
+    if not rules.multi_output:  # whoever is not last in its group has all users in it
         apart = {producer for producer, _ in forbidden} | {i for i, is_output in enumerate(leaves) if is_output}
         joined = {(producer, user) for producer, user in joined if producer not in apart}
     products = [kind == _PRODUCT for kind in kinds]

@@ -14,7 +14,7 @@ from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, check_values, restoring, update
 from workbench.ir.node import Body, Function, Node
 from workbench.ir.order import check_order, rank_between, rank_bounds, sorted_among, topological
-from workbench.ir.preserved_metadata import Kept
+from workbench.ir.preserved_metadata import PassthroughFields
 from workbench.ir.provenance import Provenance
 from workbench.ir.types import Constant, Dim, TensorType, ValueType, constant_type
 
@@ -40,7 +40,7 @@ class Graph(Body):
         provenance: Mapping[str, Provenance] | None = None,
         source: str | None = None,
         file_opset: int | None = None,
-        kept: Kept | None = None,
+        kept: PassthroughFields | None = None,
         dims: Mapping[str, int] | None = None,
         bound_types: Mapping[str, TensorType] | None = None,
         warnings: Sequence[str] = (),
@@ -52,7 +52,7 @@ class Graph(Body):
         self.name, self.inputs, self.outputs = name, inputs, outputs
         self.opset_imports, self.functions = dict(opset_imports or {}), dict(functions or {})
         self.metadata, self.provenance = dict(metadata or {}), dict(provenance or {})
-        self.source, self.file_opset, self.kept = source, file_opset, kept or Kept()
+        self.source, self.file_opset, self.kept = source, file_opset, kept or PassthroughFields()
         self.dims, self.bound_types = dict(dims or {}), dict(bound_types or {})
         self.warnings, self.reserved = tuple(warnings), reserved
         self._constants: dict[str, Constant] = dict(constants or {})

@@ -18,7 +18,7 @@ DOCUMENTATION, DEVICE_NOTES = "doc_string", "device_configurations"  # keys of a
 
 
 @dataclass(frozen=True)
-class Kept:
+class PassthroughFields:
     """model: a message with these fields only. defaults: default values, by input.
 
     outputs: the types that the file declares for its outputs; they are written on export and not used otherwise.

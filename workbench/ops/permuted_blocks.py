@@ -31,8 +31,8 @@ class BlockedForm:
     inputs:    indices of the operands that must be blocked.
     outputs:   whether each result is blocked.
     constants: constants that replace operands, by index.
-    lined_up:  how each broadcast operand is aligned with blocked images, by index: Reshape or Unsqueeze, its shape or
-               axes, and the resulting shape. The elements keep their order.
+    aligned_inputs: how each broadcast operand is aligned with blocked images, by index: Reshape or Unsqueeze, its shape
+               or axes, and the resulting shape. The elements keep their order.
     note:      what is not blocked, and why, for the sentence of the rewrite.
     """
 
@@ -43,10 +43,10 @@ class BlockedForm:
     op_type: str | None = None
     domain: str | None = None
     note: str = ""
-    lined_up: Mapping[int, LinedUp] = field(default_factory=dict)
+    aligned_inputs: Mapping[int, Alignment] = field(default_factory=dict)
 
 
-LinedUp = tuple[str, tuple[int, ...], tuple[int | str | None, ...]]
+Alignment = tuple[str, tuple[int, ...], tuple[int | str | None, ...]]
 
 
 def may_be_blocked(op: str) -> bool:
@@ -145,10 +145,12 @@ def _elementwise(graph: Graph, node: Node, layout: str, block: int) -> BlockedFo
         assert tensor is not None
         constants[index] = _blocked_constant(node.inputs[index], tensor, layout, block)
     broadcast = [i for i in permuted_call.inputs if _has_one_channel(graph, node.inputs[i], layout)]
-    lined_up = {i: _lined_up(graph, node.inputs[i], layout, block) for i in (*permuted_call.lined_up, *broadcast)}
-    inputs = tuple(index for index in permuted_call.inputs if index not in lined_up)
+    aligned_inputs = {
+        i: _aligned_input(graph, node.inputs[i], layout, block) for i in (*permuted_call.aligned_inputs, *broadcast)
+    }
+    inputs = tuple(index for index in permuted_call.inputs if index not in aligned_inputs)
     results = tuple(perm is not None for perm in permuted_call.outputs)
-    return BlockedForm(inputs, results, None, constants, lined_up=lined_up)
+    return BlockedForm(inputs, results, None, constants, aligned_inputs=aligned_inputs)
 
 
 def _has_one_channel(graph: Graph, value: str, layout: str) -> bool:
@@ -157,7 +159,7 @@ def _has_one_channel(graph: Graph, value: str, layout: str) -> bool:
     return len(shape) == len(layout) and shape[layout.index("C")] == 1
 
 
-def _lined_up(graph: Graph, value: str, layout: str, block: int) -> LinedUp:
+def _aligned_input(graph: Graph, value: str, layout: str, block: int) -> Alignment:
     """How to align a broadcast operand with blocks: one number for all channels stays, numbers per channel are split.
 
     Raises NotPermutable for an operand with other axes, whose elements would have to move.

@@ -16,7 +16,7 @@ from workbench.formats.io.exporting import export_onnx
 from workbench.formats.opsets.written import NEWEST
 from workbench.ir import Graph
 from workbench.run.inputs import Tensors
-from workbench.run.parts_in_order import GraphPart, parts_in_order
+from workbench.run.partitions import GraphPart, partitions
 from workbench.run.worker.client import Worker
 
 _PART = 1000  # nodes that run at once
@@ -33,7 +33,7 @@ def run_in_parts(
     defaults = {value: constant.numpy() for value, constant in graph.kept.defaults.items()}
     with tempfile.TemporaryDirectory(dir=worker.folder, prefix="parts-") as folder:
         parts = []
-        for number, part in enumerate(parts_in_order(graph, _PART)):
+        for number, part in enumerate(partitions(graph, _PART)):
             report(f"writing part {number + 1:,}", 0.0)
             parts.append(_written(part, Path(folder) / str(number)))
         source, target = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"

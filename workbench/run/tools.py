@@ -33,13 +33,14 @@ COMPARE_LIMIT_S = 300.0
 
 
 def run_tool(
-    graph: Graph, call: ToolCall, heed_cancel: Callable[[], None], run_inputs: RunInputs | None = None
+    graph: Graph, call: ToolCall, check_cancelled: Callable[[], None], run_inputs: RunInputs | None = None
 ) -> ToolResult:
     """Run the tool on the graph's export, in a separate process. Raises ToolError.
 
-    heed_cancel: is called ten times a second, and may raise to stop. run_inputs: for calibration; None: seeded ones.
+    check_cancelled: is called ten times a second, and may raise to stop.
+    run_inputs: for calibration; None: seeded ones.
     """
-    with _own_process(heed_cancel) as (ask, folder):
+    with _own_process(check_cancelled) as (ask, folder):
         source, target = folder / "model.onnx", folder / "result" / "model.onnx"
         target.parent.mkdir()
         export_onnx(graph, source, check=False, opset=NEWEST)
@@ -57,9 +58,9 @@ def run_tool(
     return ToolResult(after, tool_run, equal_values, reason)
 
 
-def convert_file(source: Path, target: Path, call: ToolCall, heed_cancel: Callable[[], None]) -> ToolRun:
+def convert_file(source: Path, target: Path, call: ToolCall, check_cancelled: Callable[[], None]) -> ToolRun:
     """Run the tool on a file, in a separate process. Raises ToolError."""
-    with _own_process(heed_cancel) as (ask, _):
+    with _own_process(check_cancelled) as (ask, _):
         return ask.to_convert(call, source, target)
 
 
@@ -72,12 +73,12 @@ def _opened(target: Path, newest: int) -> Graph:
 
 
 @contextmanager
-def _own_process(heed_cancel: Callable[[], None]) -> Iterator[tuple[_Client, Path]]:
+def _own_process(check_cancelled: Callable[[], None]) -> Iterator[tuple[_Client, Path]]:
     """A process that ends with the block, and a folder. A UserError of the block becomes a ToolError."""
     with tempfile.TemporaryDirectory(prefix="workbench-tool-") as folder:
         process = WorkerProcess(Path(folder) / "tool.log")
         try:
-            yield _Client(process, heed_cancel), Path(folder)
+            yield _Client(process, check_cancelled), Path(folder)
         except CancelledError:
             raise
         except UserError as error:
@@ -100,11 +101,11 @@ class _Client:
     """Sends requests to the process. Raises RunError if it answers with an error."""
 
     process: WorkerProcess
-    heed_cancel: Callable[[], None]
+    check_cancelled: Callable[[], None]
 
     def __call__(self, limits: Limits, **message: Any) -> dict[str, Any]:
         request = {"device": "cpu", "memory_limit_bytes": limits.memory_bytes, **message}
-        answer = self.process.ask(request, limits=limits, heed_cancel=self.heed_cancel)
+        answer = self.process.ask(request, limits=limits, check_cancelled=self.check_cancelled)
         if "error" in answer:
             raise RunError(answer["error"], answer.get("stage", "run"))
         result: dict[str, Any] = answer["result"]

@@ -10,9 +10,9 @@ from pathlib import Path
 from workbench.errors import UserError
 from workbench.evidence.reduction.candidates import Candidate
 from workbench.evidence.reduction.extract import region_between
-from workbench.evidence.reduction.putting_back import with_part
 from workbench.evidence.reduction.recorded import recorded_whole
 from workbench.evidence.reduction.regions import Region, Whole
+from workbench.evidence.reduction.splice import with_part
 from workbench.formats.io.proto_file import open_proto, write_proto
 from workbench.run.worker.client import Worker
 from workbench.support.files import not_written

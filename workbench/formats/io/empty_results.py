@@ -16,7 +16,7 @@ from workbench.formats.io.checks import every_node
 from workbench.ir import Edit, Graph, TensorType, ValueType
 from workbench.ir.from_proto import bodies, value_type
 from workbench.ir.function_calls import graphs_within
-from workbench.ir.preserved_metadata import Kept
+from workbench.ir.preserved_metadata import PassthroughFields
 from workbench.ir.types import Dim, Shape
 
 _BEFORE_STATES = 2  # operands of a Loop, and inputs of its body: the trip count and the condition
@@ -93,7 +93,7 @@ def keep_collected(graph: Graph, collected: Collected) -> None:
         for node in part.nodes:
             body = node.bodies.get("body") if node.op == "Loop" else None
             if body is not None and (*node.outputs, *body.outputs) in collected:
-                body.kept = Kept(outputs=collected[*node.outputs, *body.outputs])
+                body.kept = PassthroughFields(outputs=collected[*node.outputs, *body.outputs])
 
 
 def give_collected(graph: Graph) -> None:

@@ -40,7 +40,7 @@ from workbench.formats.io.written_types import in_own_order, untrue_outputs
 from workbench.formats.opsets.lowering import newer_than
 from workbench.ir import DataType, Edit, Graph, constant_shape
 from workbench.ir.from_proto import NodeMetadata, from_proto, value_type
-from workbench.ir.preserved_metadata import Kept, kept_fields
+from workbench.ir.preserved_metadata import PassthroughFields, kept_fields
 from workbench.ir.text import OPSET, parser_message
 from workbench.ir.to_proto import LARGE
 from workbench.ir.types import MAX_AXES, MissingConstant, Shape
@@ -152,7 +152,7 @@ def _load(
         {value: type_ for value in values if (type_ := graph.type(value)) is not None}
         for values in (graph.inputs, graph.outputs)
     )
-    graph.kept = Kept(
+    graph.kept = PassthroughFields(
         kept,
         {tensor.name: files.read(tensor) for tensor in defaults},
         {value: in_own_order(graph, value, type_) for value, type_ in declared.items()},

@@ -33,7 +33,7 @@ class PermutedCall:
     """The equivalent node on permuted operands.
 
     inputs:     indices of the operands that must be permuted by the given permutation.
-    lined_up:   indices of broadcast operands of lower rank, which must get all axes, permuted (`alignment_of`).
+    aligned_inputs: indices of broadcast operands of lower rank, which must get all axes, permuted (`alignment_of`).
     outputs:    the permutation of each result; None if it is unchanged.
     constants:  constants that replace operands, or are added for omitted ones, by index.
     picks:      indices of the elements to gather from the node's result; None: it is right as it is.
@@ -45,7 +45,7 @@ class PermutedCall:
     constants: Mapping[int, Constant] = field(default_factory=dict)
     op_type: str | None = None
     domain: str | None = None
-    lined_up: tuple[int, ...] = ()
+    aligned_inputs: tuple[int, ...] = ()
     picks: tuple[int, ...] | None = None
 
 
@@ -162,7 +162,7 @@ LAYOUT_BARRIER = Layout("barrier", _refuse, NO_OPERAND)
 def _propagate_elementwise(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     """Any permutation is possible. Constants are aligned here, other operands of lower rank by the caller."""
     rank = len(perm)
-    inputs, lined_up, constants = [], [], {}
+    inputs, aligned_inputs, constants = [], [], {}
     for index, value in enumerate(node.inputs):
         if not value:
             continue
@@ -182,10 +182,12 @@ def _propagate_elementwise(graph: Graph, node: Node, perm: Permutation) -> Permu
         if operand_rank == rank:
             inputs.append(index)
         elif not _stays(graph, value, perm):
-            lined_up.append(index)
+            aligned_inputs.append(index)
     if not inputs:
         raise NotPermutable(f"no operand of {node} has {rank} axes")
-    return PermutedCall(tuple(inputs), (perm,) * len(node.outputs), constants=constants, lined_up=tuple(lined_up))
+    return PermutedCall(
+        tuple(inputs), (perm,) * len(node.outputs), constants=constants, aligned_inputs=tuple(aligned_inputs)
+    )
 
 
 def _stays(graph: Graph, value: str, perm: Permutation) -> bool:

@@ -82,7 +82,7 @@ def _propagate_batches(
     if rank < 3 or perm[-2:] != (rank - 2, rank - 1):
         raise NotPermutable(f"{node} multiplies matrices of the last two axes, which would not be the last")
     inputs: list[int] = []
-    lined_up: list[int] = []
+    aligned_inputs: list[int] = []
     constants: dict[int, Constant] = {}
     for index, operand_rank in zip((0, second), ranks, strict=True):
         value = node.inputs[index]
@@ -96,12 +96,12 @@ def _propagate_batches(
                 f"operand '{value}' of {node} has rank {operand_rank}, and its batch axes cannot be aligned"
             )
         elif tensor is None:
-            lined_up.append(index)
+            aligned_inputs.append(index)
         elif (aligned_tensor := aligned(tensor, perm)) is not None:
             constants[index] = aligned_tensor
     if not inputs:
         raise NotPermutable(f"no operand of {node} has {rank} axes")
-    return PermutedCall(tuple(inputs), (perm,), constants=constants, lined_up=tuple(lined_up))
+    return PermutedCall(tuple(inputs), (perm,), constants=constants, aligned_inputs=tuple(aligned_inputs))
 
 
 def _propagate_gemm(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from workbench.planning.fusion.joining import join_groups
+from workbench.planning.fusion.multi_output import least_traffic_of_multi_output
 from workbench.planning.fusion.one_output import MinimumGrouping, least_traffic_of_one_output
 from workbench.planning.fusion.problem import Operator
 from workbench.planning.fusion.rules import FusionRules
-from workbench.planning.fusion.several_outputs import least_traffic_of_several_outputs
 from workbench.planning.fusion.traffic import StoredValue
 
 
@@ -29,8 +29,8 @@ def least_traffic(
     """
     began = time.monotonic()
     minimum_grouping = least_traffic_of_one_output(operators, values, rules, max_operators, start, seconds)
-    if not rules.several_outputs:
+    if not rules.multi_output:
         return minimum_grouping
     remaining = max(0.0, seconds - (time.monotonic() - began))
     joined = join_groups(operators, values, rules, max_operators, minimum_grouping.group)
-    return least_traffic_of_several_outputs(operators, values, rules, max_operators, joined, remaining)
+    return least_traffic_of_multi_output(operators, values, rules, max_operators, joined, remaining)

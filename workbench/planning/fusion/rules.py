@@ -16,7 +16,7 @@ class FusionRules:
     """A group contains all paths between its operators and at most one out-elementwise-fusable operator. Each edge in
     it is allowed, and the results of one operator leave it.
 
-    several_outputs:  whether results of any operator may leave it; edges connect its operators.
+    multi_output:  whether results of any operator may leave it; edges connect its operators.
     after_reductions: whether operators may follow a reduction.
     after_products:   whether an operator that selects elements may directly follow an out-elementwise-fusable one.
     """
@@ -24,7 +24,7 @@ class FusionRules:
     name: str
     after_reductions: bool = False
     after_products: bool = False
-    several_outputs: bool = False
+    multi_output: bool = False
 
     def allow(self, source: FusionKind, edge: FusionKind, user: FusionKind) -> bool:
         """Whether an operator of kind `source` may be in a group with a user of its result."""
@@ -40,7 +40,7 @@ class FusionRules:
 RULES = {
     SAME: FusionRules(SAME),
     WIDER: FusionRules(WIDER, after_reductions=True, after_products=True),
-    SEVERAL: FusionRules(SEVERAL, after_reductions=True, after_products=True, several_outputs=True),
+    SEVERAL: FusionRules(SEVERAL, after_reductions=True, after_products=True, multi_output=True),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.ir import Graph
 from workbench.planning.memory.blocks.packing import OverlapError, check_offsets
 from workbench.planning.memory.planning import MemoryPlan, plan_memory, sharing_of
-from workbench.planning.streams.in_use_together import sharing_on_streams
+from workbench.planning.streams.interference import sharing_on_streams
 from workbench.planning.streams.problem import GPU_MODEL, ParallelProblem, parallel_problem
 from workbench.planning.streams.scheduling import Schedule, schedule
 

@@ -154,7 +154,7 @@ def latency_figure(before: MeasuredVariant, after: MeasuredVariant) -> Figure:
 
 
 def memory_figure(before: MeasuredVariant, after: MeasuredVariant) -> Figure:
-    """The two peaks. Of a process it is one number without an interval, which varies by megabytes: no gain is told."""
+    """The two peaks. Of a process it is one number without an interval, which varies by megabytes: no gain is given."""
     first, last = before.memory.peak_bytes, after.memory.peak_bytes
     is_of_process = after.memory.counted == "process"
     return Figure(

@@ -30,7 +30,7 @@ class RunawayError(UserError):
     """A pass rewrites without end, which is a bug of the pass."""
 
 
-def follow_rules(
+def apply_rules(
     rules: Sequence[Rule], graph: Graph, pass_: PassLike, is_allowed: IsAllowed = lambda *_: True
 ) -> Iterator[Rewrite]:
     """Try the rules on every node in topological order, and again around each change; then in bodies."""
@@ -87,7 +87,7 @@ def _in_bodies(
         def is_allowed_inside(graph: Graph, inner: Rewrite) -> bool:
             return is_allowed(graph, as_outer(inner))
 
-        for inner in follow_rules(rules, inside, pass_, is_allowed_inside):
+        for inner in apply_rules(rules, inside, pass_, is_allowed_inside):
             inside.apply(inner.edit)
             node = graph.node(name)
             changed = with_body(node, key, closed_body(inside, body, graph))

@@ -22,7 +22,7 @@ from workbench.ir import Graph
 from workbench.rewrite.core.dead_code import dead_node_removals
 from workbench.rewrite.core.equal_constants import shared_constants
 from workbench.rewrite.core.exactness import Exactness
-from workbench.rewrite.core.greedy_driver import follow_rules
+from workbench.rewrite.core.greedy_driver import apply_rules
 from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.permission import why_not_allowed
@@ -140,7 +140,7 @@ class Pass:
             return proposed not in leave_out and not why_not_allowed(graph, proposed, context, self.grows_freely)
 
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
-        return follow_rules(rules, graph, self, is_allowed)
+        return apply_rules(rules, graph, self, is_allowed)
 
     def cleaned(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, object]:
         """The rewrites of a pass that `cleans_up`, and returns its facts."""

@@ -19,7 +19,7 @@ from workbench.rewrite.core.rule import Example, NoMatch, Refusal, Rule
 from workbench.rewrite.patterns.building import Constraint, any_may_match, element_operand, rewrite_by_first_match
 from workbench.rewrite.patterns.laws import Law, read_laws, read_term
 from workbench.rewrite.patterns.matching import Match, Pattern
-from workbench.rewrite.patterns.terms import Either, Number, Operation, Term, Variable, terms_of
+from workbench.rewrite.patterns.terms import Number, OneOf, Operation, Term, Variable, terms_of
 
 _SIGNED = ("Neg", "Relu")  # operators that take signed integers only
 
@@ -113,7 +113,7 @@ def _squares_in_both_forms(term: Term) -> Term:
             pass
         case _:
             return Operation(term.operator, operands)
-    return Either((Operation("Mul", (base, base)), Operation("Pow", (base, Number(2)))))
+    return OneOf((Operation("Mul", (base, base)), Operation("Pow", (base, Number(2)))))
 
 
 # ---- conditions ----------------------------------------------------------------------

@@ -14,10 +14,10 @@ from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.core.guards import replace_with_operand
 from workbench.rewrite.core.rule import MayMatch, NoMatch, Rewrite
 from workbench.rewrite.patterns.matching import Match, Pattern, matches
-from workbench.rewrite.patterns.outlines import Outline
+from workbench.rewrite.patterns.prefilters import Prefilter
 from workbench.rewrite.patterns.schemas import later_opset
-from workbench.rewrite.patterns.searching import Misses
-from workbench.rewrite.patterns.terms import Absent, Datum, Operation, Result, Term, Variable
+from workbench.rewrite.patterns.searching import MatchDiagnostics
+from workbench.rewrite.patterns.terms import Absent, AttributeVariable, Operation, Result, Term, Variable
 
 _CONSTRAINT_DEPTH = 1e6  # more than the depth of any partial match
 
@@ -34,7 +34,7 @@ def rewrite_by_first_match(
     by_operator = _by_operator(patterns)
 
     def match(graph: Graph, node: Node, pass_: Any) -> Rewrite:
-        misses = Misses()
+        misses = MatchDiagnostics()
         producers = [producer.op for value in node.inputs if (producer := graph.producer(value)) is not None]
         for pattern in by_operator[node.op]:
             missing = pattern.missing(node, producers)
@@ -60,11 +60,11 @@ def any_may_match(patterns: Sequence[Pattern]) -> MayMatch:
     by_operator = _by_operator(patterns)
 
     @cache
-    def outlines(operator: str) -> list[Outline]:
-        return [outline for pattern in by_operator[operator] for outline in pattern.outlines[operator]]
+    def prefilters(operator: str) -> list[Prefilter]:
+        return [prefilter for pattern in by_operator[operator] for prefilter in pattern.prefilters[operator]]
 
     def may_match(graph: Graph, node: Node) -> bool:
-        return any(outline.fits(graph, node) for outline in outlines(node.op))
+        return any(prefilter.fits(graph, node) for prefilter in prefilters(node.op))
 
     return may_match
 
@@ -87,7 +87,7 @@ def _rewritten(match: Match, sentence: str) -> Rewrite:
         return replace_with_operand(match.graph, match.root, match.values[pattern.right], message, match.nodes[:-1])
     removed = match.removed
     match = replace(match, data={**match.data, **{name: of(match) for name, of in pattern.computed.items()}})
-    build = _Builder(match, donors=list(removed[::-1]))
+    build = _Builder(match, replaced_nodes=list(removed[::-1]))
     build.results()
     edit = Edit(tuple(node.name for node in removed), tuple(build.nodes), constants=build.constants)
     fewer = len(removed) - len(build.nodes)
@@ -114,10 +114,10 @@ def element_operand(node: Node) -> str:
 
 @dataclass
 class _Builder:
-    """Builds the right side. donors: removed nodes, whose names and metadata new nodes take, same operator first."""
+    """Builds the right side. replaced_nodes: new nodes take their names and metadata, of the same operator first."""
 
     match: Match
-    donors: list[Node]
+    replaced_nodes: list[Node]
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Constant] = field(default_factory=dict)
     built: dict[Term, str] = field(default_factory=dict)
@@ -160,15 +160,15 @@ class _Builder:
             raise NoMatch(f"{operator} came with opset {needs}; this model has opset {has}")
 
     def _donor(self, operator: str) -> Node:
-        if not self.donors:
+        if not self.replaced_nodes:
             return self.match.root.replace(name=self._fresh(f"{self.match.root.name}_{operator}"))
-        donor = next((node for node in self.donors if node.op == operator), self.donors[0])
-        self.donors.remove(donor)
+        donor = next((node for node in self.replaced_nodes if node.op == operator), self.replaced_nodes[0])
+        self.replaced_nodes.remove(donor)
         return donor
 
     def _attribute(self, value: Any) -> Any:
         """The value of an attribute: a literal, a named datum, or computed from numbers."""
-        if isinstance(value, Datum):
+        if isinstance(value, AttributeVariable):
             return self.match.data[value.name]
         return float(np.asarray(self.match.array(value))) if isinstance(value, Operation) else value
 
@@ -176,10 +176,10 @@ class _Builder:
         """The name of the value of a term, built if needed; "" for an omitted operand."""
         if term in self.match.values:
             return self.match.values[term]
-        datum = self.match.data[term.name] if isinstance(term, Datum) else None
+        datum = self.match.data[term.name] if isinstance(term, AttributeVariable) else None
         if isinstance(datum, str):
             return datum
-        if isinstance(term, Variable | Absent) or (isinstance(term, Datum) and datum is None):
+        if isinstance(term, Variable | Absent) or (isinstance(term, AttributeVariable) and datum is None):
             return ""
         if term not in self.built:
             self.built[term] = self._fresh(f"{self.match.root.outputs[0]}_{_suffix(term)}")
@@ -188,7 +188,7 @@ class _Builder:
 
     def _build_operand(self, term: Term, name: str) -> None:
         array = self.match.array(term)
-        if isinstance(term, Datum) and isinstance(array, np.ndarray):
+        if isinstance(term, AttributeVariable) and isinstance(array, np.ndarray):
             self.constants[name] = constant(array, name)
         elif array is not None:
             self.constants[name] = constant(np.asarray(array).astype(self._element_type()), name)
@@ -214,4 +214,4 @@ def _suffix(term: Term) -> str:
     if isinstance(term, Operation | Result):
         call = term.call if isinstance(term, Result) else term
         return call.operator.rpartition(".")[2].lower()
-    return term.name if isinstance(term, Datum) else "number"
+    return term.name if isinstance(term, AttributeVariable) else "number"

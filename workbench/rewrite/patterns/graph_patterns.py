@@ -24,9 +24,9 @@ from typing import Any
 
 from workbench.rewrite.patterns.terms import (
     Absent,
-    Datum,
-    Either,
+    AttributeVariable,
     Number,
+    OneOf,
     Operation,
     Product,
     Result,
@@ -59,13 +59,13 @@ class GraphText:
     @cached_property
     def data(self) -> set[str]:
         """Names of numbers and attributes."""
-        results = {part.name for part in self.parts if isinstance(part, Datum)}
+        results = {part.name for part in self.parts if isinstance(part, AttributeVariable)}
         products = (part.number for part in self.parts if isinstance(part, Product))
-        results |= {number.name for number in products if isinstance(number, Datum)}
+        results |= {number.name for number in products if isinstance(number, AttributeVariable)}
         for call in (part for part in self.parts if isinstance(part, Operation)):
             results |= {call.rest} - {""}
             for _, value in call.attributes:
-                results |= {part.name for part in terms_of(value) if isinstance(part, Datum)}
+                results |= {part.name for part in terms_of(value) if isinstance(part, AttributeVariable)}
         return results
 
 
@@ -133,14 +133,14 @@ class _Reader:
         match tree:
             case ast.Name(name):
                 if name in self.data:
-                    return Datum(name)
+                    return AttributeVariable(name)
                 return names.get(name) or self.known.get(name) or Variable(name)
             case ast.Constant(None):
                 return Absent()
             case ast.BinOp(left, ast.BitOr(), right):
                 first = self._term(left, names)
-                others = first.terms if isinstance(first, Either) and isinstance(left, ast.BinOp) else (first,)
-                return Either((*others, self._term(right, names)))
+                others = first.terms if isinstance(first, OneOf) and isinstance(left, ast.BinOp) else (first,)
+                return OneOf((*others, self._term(right, names)))
             case ast.BinOp(_, ast.Mult() | ast.Div(), _) if self.products:
                 return self._product(tree, names)
             case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
@@ -170,10 +170,10 @@ class _Reader:
             case ast.List(items) | ast.Tuple(items):
                 return tuple(self._attribute(item) for item in items)
             case ast.Name(name) if number is None:
-                return Datum(name)
+                return AttributeVariable(name)
             case ast.BinOp(left, operator, right) if number is None and type(operator) in _ARITHMETIC:
                 sides = (self._attribute(side) for side in (left, right))
-                terms = (side if isinstance(side, Datum | Operation) else Number(side) for side in sides)
+                terms = (side if isinstance(side, AttributeVariable | Operation) else Number(side) for side in sides)
                 return Operation(_ARITHMETIC[type(operator)], tuple(terms))
         if number is None:
             raise ValueError(f"'{ast.unparse(tree)}' is not an attribute, which is a number, a text, a list or a name")
@@ -198,7 +198,7 @@ class _Reader:
         term = self._term(tree, names)
         if isinstance(term, Product):
             return term
-        if isinstance(term, Number | Datum):
+        if isinstance(term, Number | AttributeVariable):
             return Product(Number(term.value) if isinstance(term, Number) else term, ())
         return Product(Number(1), (term,))
 
@@ -207,7 +207,7 @@ def _multiplied(first: Product, second: Product, tree: ast.expr) -> Product:
     factors = (*first.factors, *second.factors)
     if isinstance(first.number, Number) and isinstance(second.number, Number):
         return Product(Number(first.number.value * second.number.value), factors)
-    named = [number for number in (first.number, second.number) if isinstance(number, Datum)]
+    named = [number for number in (first.number, second.number) if isinstance(number, AttributeVariable)]
     if len(named) == 2 or Number(1) not in (first.number, second.number):
         raise ValueError(f"'{ast.unparse(tree)}' multiplies a named number by another number")
     return Product(named[0], factors)

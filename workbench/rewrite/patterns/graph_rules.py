@@ -12,7 +12,7 @@ from workbench.rewrite.core.rule import Example, FindRewrite, NoMatch, Refusal, 
 from workbench.rewrite.patterns.building import Constraint, any_may_match, rewrite_by_first_match
 from workbench.rewrite.patterns.graph_patterns import GraphText, read_after, read_before
 from workbench.rewrite.patterns.matching import Match, Pattern
-from workbench.rewrite.patterns.terms import Either, Operation, Result, Term, operators_of, terms_of
+from workbench.rewrite.patterns.terms import OneOf, Operation, Result, Term, operators_of, terms_of
 
 
 def graph_rule(
@@ -58,7 +58,7 @@ def graph_rule(
     ]
     operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
     match = rewrite_by_first_match(patterns, tuple(where), sentence)
-    if any(isinstance(end, Operation | Either) for pattern in patterns for end in _ends(pattern.left)):
+    if any(isinstance(end, Operation | OneOf) for pattern in patterns for end in _ends(pattern.left)):
         match = _longest(match, frozenset(operators))
     return Rule(
         name,
@@ -124,7 +124,7 @@ def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]
 
 def _ends(term: Term) -> tuple[Term, ...]:
     """The alternatives of the last node that are operands of other alternatives, and so possible last nodes."""
-    if not isinstance(term, Either):
+    if not isinstance(term, OneOf):
         return ()
     return tuple(one for one in term.terms if any(one in terms_of(other) for other in term.terms if other != one))
 

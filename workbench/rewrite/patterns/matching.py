@@ -21,12 +21,12 @@ import numpy as np
 from workbench.ir import Graph, Node
 from workbench.rewrite.core.guards import require_no_other_users
 from workbench.rewrite.core.rule import NoMatch
-from workbench.rewrite.patterns.outlines import Outline, outlines_of
-from workbench.rewrite.patterns.searching import Misses, Search
+from workbench.rewrite.patterns.prefilters import Prefilter, prefilters_of
+from workbench.rewrite.patterns.searching import MatchDiagnostics, Search
 from workbench.rewrite.patterns.terms import (
-    Datum,
-    Either,
+    AttributeVariable,
     Number,
+    OneOf,
     Operation,
     Term,
     Variable,
@@ -102,7 +102,7 @@ class Pattern:
         waiting = [self.left]
         while waiting:
             form = waiting.pop(0)
-            if isinstance(form, Either):
+            if isinstance(form, OneOf):
                 waiting += form.terms
             else:
                 yield form
@@ -128,15 +128,15 @@ class Pattern:
         return missing
 
     @cached_property
-    def outlines(self) -> Mapping[str, list[Outline]]:
-        """For each operator: outlines, of which one fits every node at which the pattern matches."""
-        outlines: dict[str, list[Outline]] = {operator: [] for operator in self.operators}
+    def prefilters(self) -> Mapping[str, list[Prefilter]]:
+        """For each operator: prefilters, of which one fits every node at which the pattern matches."""
+        prefilters: dict[str, list[Prefilter]] = {operator: [] for operator in self.operators}
         for form in self.forms:
-            anything = Outline(operators_of(form), False, ())
-            for outline in outlines_of(form, self.constants) or (anything,):
-                for operator in outline.operators:
-                    outlines[operator].append(outline)
-        return outlines
+            anything = Prefilter(operators_of(form), False, ())
+            for prefilter in prefilters_of(form, self.constants) or (anything,):
+                for operator in prefilter.operators:
+                    prefilters[operator].append(prefilter)
+        return prefilters
 
     @cached_property
     def kept(self) -> frozenset[Term]:
@@ -260,7 +260,7 @@ class Match:
         """The value of a term that depends on constants only, floats as float64; None otherwise."""
         if isinstance(term, Number):
             return term.value
-        if isinstance(term, Datum):
+        if isinstance(term, AttributeVariable):
             result: np.ndarray | float = self.data[term.name]
             return result
         if term in self.values:
@@ -293,7 +293,7 @@ class Match:
         return next((array for array in result if array is not None), None)
 
 
-def matches(pattern: Pattern, graph: Graph, root: Node, misses: Misses) -> Iterator[Match]:
+def matches(pattern: Pattern, graph: Graph, root: Node, misses: MatchDiagnostics) -> Iterator[Match]:
     """Each match of the pattern at `root`; failed attempts are noted in `misses`."""
     search = Search(graph, pattern.constants, pattern.text, misses)
     for state in search.all_of([left for left, _ in pattern.results], root):

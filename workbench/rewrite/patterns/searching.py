@@ -16,9 +16,9 @@ from workbench.rewrite.patterns.schemas import operand_names, opset_of_node
 from workbench.rewrite.patterns.terms import (
     COMMUTATIVE,
     Absent,
-    Datum,
-    Either,
+    AttributeVariable,
     Number,
+    OneOf,
     Operation,
     Product,
     Result,
@@ -28,7 +28,7 @@ from workbench.rewrite.patterns.terms import (
     parts_of,
 )
 
-_COMPOUND = (Operation, Result, Either, Product)  # terms that operators compute
+_COMPOUND = (Operation, Result, OneOf, Product)  # terms that operators compute
 _MAX_USERS = 64  # the most users of a value that are tried for a further result
 
 
@@ -58,7 +58,7 @@ class State(NamedTuple):
 
 
 @dataclass
-class Misses:
+class MatchDiagnostics:
     """Why a pattern does not match: the reason of the attempt that matched most."""
 
     reason: str = ""
@@ -93,7 +93,7 @@ class Search:
     graph: Graph
     constants: frozenset[str]
     text: str
-    misses: Misses
+    misses: MatchDiagnostics
 
     def all_of(self, results: Sequence[Term], root: Node) -> Iterator[State]:
         """Each way to match the first term at the root, and the others near it."""
@@ -131,7 +131,7 @@ class Search:
 
     def _at_node(self, term: Term, node: Node, state: State) -> Iterator[State]:
         """Each way to match the term with a result of the node."""
-        if isinstance(term, Either):
+        if isinstance(term, OneOf):
             for alternative in term.terms:
                 if node.op in operators_of(alternative):
                     for result in self._at_node(alternative, node, state):
@@ -181,9 +181,9 @@ class Search:
         return self._operands((term,), (value,), reader, state)
 
     def _compound(
-        self, term: Operation | Result | Either | Product, value: str, reader: Node, state: State
+        self, term: Operation | Result | OneOf | Product, value: str, reader: Node, state: State
     ) -> Iterator[State]:
-        if isinstance(term, Either):
+        if isinstance(term, OneOf):
             results = (result for one in term.terms for result in self._term(one, value, reader, state))
             return (result.with_value(term, value) for result in results)
         if isinstance(term, Product):
@@ -220,7 +220,7 @@ class Search:
         if reason:
             self.misses.note(state.depth, reason)
             return None
-        if isinstance(term, Datum):
+        if isinstance(term, AttributeVariable):
             return state.with_datum(term.name, number_of(self.graph, value))
         if isinstance(term, Number):
             return state  # several constants may hold one number
@@ -238,7 +238,7 @@ class Search:
             return "" if constant else f"'{value}', an operand of {reader}, is not a constant"
         if tensor is None:
             return f"'{value}', an operand of {reader}, is not a constant"
-        if isinstance(term, Datum):
+        if isinstance(term, AttributeVariable):
             number = number_of(self.graph, value)
             fits = number is not None and state.data.get(term.name, number) == number
             return "" if fits else f"'{value}' of {reader} is not the one number {term}"
@@ -267,10 +267,12 @@ class Search:
             if has is None:
                 self.misses.note(state.depth, f"{node} has no {key} that is known")
                 return None
-            if isinstance(value, Datum) and value.name not in state.data:
+            if isinstance(value, AttributeVariable) and value.name not in state.data:
                 state = state.with_datum(value.name, has)
                 continue
-            value = state.data[value.name] if isinstance(value, Datum) else self._normalized(node, key, value)
+            value = (
+                state.data[value.name] if isinstance(value, AttributeVariable) else self._normalized(node, key, value)
+            )
             if not _is_same(has, value):
                 self.misses.note(state.depth, f"{node} has {key}={_formatted(has)}, not {_formatted(value)}")
                 return None
@@ -341,7 +343,7 @@ class Search:
             self.misses.note_operators(state.depth, reader, ("Mul", "Div"))
 
     def _with_number(self, product: Product, reading: Reading, reader: Node, state: State) -> State | None:
-        if isinstance(product.number, Datum):
+        if isinstance(product.number, AttributeVariable):
             if is_near(reading.number, state.data.get(product.number.name, reading.number)):
                 return state.with_datum(product.number.name, reading.number)
         elif is_near(reading.number, product.number.value):

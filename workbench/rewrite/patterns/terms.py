@@ -37,7 +37,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Datum:
+class AttributeVariable:
     """Named data of a match: the number of a constant, an attribute, or the result of a function."""
 
     name: str
@@ -103,7 +103,7 @@ class Result(_Compound):
 class Product(_Compound):
     """A number times values, by Mul and Div in any order and grouping."""
 
-    number: Number | Datum
+    number: Number | AttributeVariable
     factors: tuple[Term, ...]
 
     __hash__ = _Compound.__hash__
@@ -114,7 +114,7 @@ class Product(_Compound):
 
 
 @dataclass(frozen=True)
-class Either(_Compound):
+class OneOf(_Compound):
     """The first of several terms that matches."""
 
     terms: tuple[Term, ...]
@@ -125,7 +125,7 @@ class Either(_Compound):
         return f"({' | '.join(map(str, self.terms))})"
 
 
-Term = Variable | Number | Datum | Absent | Operation | Result | Product | Either
+Term = Variable | Number | AttributeVariable | Absent | Operation | Result | Product | OneOf
 
 
 def parts_of(term: Term) -> tuple[Term, ...]:
@@ -137,7 +137,7 @@ def parts_of(term: Term) -> tuple[Term, ...]:
             return (call,)
         case Product(_, factors):
             return factors
-        case Either(terms):
+        case OneOf(terms):
             return terms
     return ()
 
@@ -168,7 +168,7 @@ def operators_of(term: Term) -> tuple[str, ...]:
             results = [call.operator]
         case Product(_, factors):
             results = ["Mul", "Div", *(operators_of(factors[0]) if len(factors) == 1 else ())]
-        case Either(terms):
+        case OneOf(terms):
             results = [operator for one in terms for operator in operators_of(one)]
         case _:
             results = []
@@ -177,7 +177,7 @@ def operators_of(term: Term) -> tuple[str, ...]:
 
 def required_producers(term: Term) -> tuple[str, ...]:
     """Operators, one of which must produce the term; empty if a value without producer may match."""
-    if isinstance(term, Either) and not all(map(required_producers, term.terms)):
+    if isinstance(term, OneOf) and not all(map(required_producers, term.terms)):
         return ()
     if isinstance(term, Product) and len(term.factors) == 1 and not required_producers(term.factors[0]):
         return ()

@@ -17,7 +17,7 @@ from workbench.backends.profiling.progress import StageCallback
 from workbench.backends.tensors import load_tensors
 from workbench.run.compare import compare
 from workbench.run.inputs import in_forms
-from workbench.run.measurement.spinning import wait_for_sleep
+from workbench.run.measurement.wait_idle import wait_for_sleep
 from workbench.run.tolerances import Tolerance
 from workbench.support.optional_torch import need_torch
 

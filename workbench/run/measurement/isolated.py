@@ -50,7 +50,7 @@ class ProcessBackend:
         message = {"kind": "apart", "act": act, **self._common_fields, **fields}
         try:  # time, memory and cancelling are handled by the worker's client, which ends both
             answer = self._process.ask(
-                message, limits=Limits(math.inf), heed_cancel=lambda: None, on_progress=on_progress
+                message, limits=Limits(math.inf), check_cancelled=lambda: None, on_progress=on_progress
             )
         except RunError as error:
             self._failure = error

@@ -36,10 +36,10 @@ from workbench.ir.narrowed_io import INPUT_TYPE, loaded_type
 from workbench.ir.permuted_io import permutation_between
 from workbench.planning.fusion.groups_at_once import grouped
 from workbench.run.inputs import Tensors, dims_of, fed_inputs, output_forms
+from workbench.run.measurement.background_load import background_load_from_json
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement, error_from_json
 from workbench.run.measurement.notes import ended_early, launching_ms, notes_of, why_sums_differ
-from workbench.run.measurement.other_processes import other_processes_from_json
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread, spread_shows_load
 from workbench.run.measurement.variants import (
     ORT_MODEL_TYPES,
@@ -291,7 +291,7 @@ def summarize_variants(
             continue
         first = firsts.setdefault((variant.backend, variant.dtype), label)
         times, cold = answer["times_ms"], answer.get("cold_times_ms")
-        others = other_processes_from_json(answer.get("others"))
+        others = background_load_from_json(answer.get("others"))
         busy = busy_labels[label]
         profiled = [OperatorRun(**operator) for operator in answer["operators"]]
         operators = with_work(profiled, variant.graph, types[id(variant.graph)])
@@ -328,7 +328,7 @@ def _is_busy_variant(answer: Mapping[str, Any], backend: str, device: str) -> bo
     """Whether other processes disturbed a variant's runs, by their use of the CPU or the spread of the times."""
     if "failed" in answer:
         return False
-    others = other_processes_from_json(answer.get("others"))
+    others = background_load_from_json(answer.get("others"))
     mode = "torch" if backend in answer["fallbacks"] else backend
     spreads = spread_shows_load(device, mode) and is_busy(answer["times_ms"])
     return spreads or (others is not None and others.is_contended)

@@ -19,8 +19,8 @@ from workbench.backends.profiling.profile_result import (
     streams_from_json,
 )
 from workbench.run.compare import Comparison
-from workbench.run.measurement.other_processes import OtherProcesses, other_processes_from_json
-from workbench.run.measurement.statistics import Ratio, Spread
+from workbench.run.measurement.background_load import BackgroundLoad, background_load_from_json
+from workbench.run.measurement.statistics import LatencyStats, Ratio
 from workbench.run.worker.machine import Machine
 
 _HEADINGS = ("variant", "median ms", "+- ms", "ratio", "ratio, 95 % interval", "peak MB", "largest error")
@@ -48,7 +48,7 @@ class MeasuredVariant:
     backend: str
     dtype: str
     times_ms: Sequence[float]
-    latency: Spread
+    latency: LatencyStats
     busy: bool
     stable: bool
     ratio_to: str
@@ -64,7 +64,7 @@ class MeasuredVariant:
     error: Comparison | None
     kernels: Sequence[Kernel] = ()
     lanes: MeasuredStreams | None = None
-    others: OtherProcesses | None = None
+    others: BackgroundLoad | None = None
     launching_ms: float = 0.0
     device_kernels: Sequence[DeviceKernel] = ()
 
@@ -187,7 +187,7 @@ def _variant_from_json(results: Mapping[str, Any]) -> MeasuredVariant | FailedVa
     )
     return MeasuredVariant(
         **{name: results[name] for name in (*unchanged, "sum_ms", "difference", "fallbacks")},
-        latency=Spread(**{field.name: results[field.name] for field in fields(Spread)}),
+        latency=LatencyStats(**{field.name: results[field.name] for field in fields(LatencyStats)}),
         ratio=Ratio(**{field.name: results[field.name] for field in fields(Ratio)}),
         cold_times_ms=results.get("cold_times_ms"),
         memory=memory_from_json(results["memory"]),
@@ -195,7 +195,7 @@ def _variant_from_json(results: Mapping[str, Any]) -> MeasuredVariant | FailedVa
         error=error_from_json(results["error"]),
         kernels=tuple(kernel_from_json(kernel) for kernel in results.get("kernels", ())),
         lanes=streams_from_json(results.get("lanes")),
-        others=other_processes_from_json(results.get("others")),
+        others=background_load_from_json(results.get("others")),
         launching_ms=results.get("launching_ms", 0.0),
         device_kernels=tuple(DeviceKernel(**kernel) for kernel in results.get("device_kernels", ())),
     )

@@ -22,7 +22,7 @@ _NOTCH = 1.57  # McGill, Tukey, Larsen 1978: the median's 95 % interval is about
 
 
 @dataclass(frozen=True)
-class Spread:
+class LatencyStats:
     """Statistics in milliseconds; the median is known to +- `median_error_ms` (95 %)."""
 
     min_ms: float
@@ -47,10 +47,10 @@ class Ratio:
     ratio_busy: bool
 
 
-def spread(times_ms: Sequence[float]) -> Spread:
+def spread(times_ms: Sequence[float]) -> LatencyStats:
     """Minimum, median, percentiles and interquartile range of times in milliseconds."""
     low, median, high, p90, p99 = np.percentile(times_ms, [25, 50, 75, 90, 99])
-    return Spread(
+    return LatencyStats(
         min_ms=min(times_ms),
         median_ms=float(median),
         median_error_ms=float(_NOTCH * (high - low) / len(times_ms) ** 0.5),

@@ -12,10 +12,10 @@ from workbench.backends.failures import BackendError, TaskError, sentence_of, st
 from workbench.backends.profiling.ceilings import ceilings
 from workbench.backends.torch.executor.opening import check_device
 from workbench.errors import UserError
+from workbench.run.measurement.background_load import Watch
 from workbench.run.measurement.in_process import LocalBackend
 from workbench.run.measurement.interleave import COLD_RUNS, Repetitions, interleaved
 from workbench.run.measurement.isolated import ProcessBackend, opened_backends
-from workbench.run.measurement.other_processes import Watch
 from workbench.run.worker.machine import Machine, machine
 
 _Report = Callable[[dict[str, Any]], None]

@@ -150,7 +150,7 @@ class Worker:
             answer = process.ask(
                 message,
                 limits=Limits(timeout_s, memory_limit_bytes if on_cpu else None),
-                heed_cancel=lambda: self._heed_cancel(client),
+                check_cancelled=lambda: self._heed_cancel(client),
                 on_progress=on_progress,
                 need_bytes=need_bytes,
             )

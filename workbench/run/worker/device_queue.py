@@ -27,7 +27,7 @@ from workbench.support.file_lock import is_locked, lock
 from workbench.support.files import cache_folder
 from workbench.support.owned_folders import is_private
 
-_LOOK_S = 0.05  # between two checks of the queue
+_POLL_S = 0.05  # between two checks of the queue
 _MAX_TITLES = 3  # the most jobs ahead that are named
 _NUMBERING = "numbering"  # the file that is locked while a ticket gets its number
 
@@ -66,7 +66,7 @@ def turn(queue: str, on_wait: Callable[[Sequence[str]], None], title: str = "") 
         try:
             while ahead := _ahead_of(ticket):
                 on_wait(ahead)
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
             yield
         finally:
             ticket.path.unlink(missing_ok=True)

@@ -27,8 +27,8 @@ from workbench.backends.memory import MEMORY_RESERVE, available_bytes, in_gigaby
 from workbench.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
-_LOOK_S = 0.1  # between two checks of the time and of cancellation
-MEMORY_LOOK_S = 1.0  # between two checks of memory, each of which reads all of /proc during a measurement
+_POLL_S = 0.1  # between two checks of the time and of cancellation
+MEMORY_POLL_S = 1.0  # between two checks of memory, each of which reads all of /proc during a measurement
 ProgressSink = Callable[[dict[str, Any]], None]
 # How often a thread of libgomp, which torch uses, looks for work before it sleeps. The default is 300,000, during which
 # it occupies a core that another thread may need; docs/results.md has the costs of both.
@@ -66,7 +66,7 @@ class Limits:
     timeout_s:    wall time of the job; the start of the process, where it has to start first, may take as long again.
     memory_bytes: resident memory of the process and its children, including
                   libraries (0.1 to 0.4 GB); None for no limit. It is checked
-                  once a second (MEMORY_LOOK_S), so that a shorter peak may be
+                  once a second (MEMORY_POLL_S), so that a shorter peak may be
                   missed.
     """
 
@@ -97,13 +97,13 @@ class WorkerProcess:
         message: dict[str, Any],
         *,
         limits: Limits,
-        heed_cancel: Callable[[], None],
+        check_cancelled: Callable[[], None],
         on_progress: ProgressSink | None = None,
         need_bytes: int | None = None,
     ) -> dict[str, Any]:
         """Send the message and wait for the answer.
 
-        heed_cancel: called every _LOOK_S; raises to stop the run, as
+        check_cancelled: called every _POLL_S; raises to stop the run, as
                      `on_progress` may, which gets each event as it comes.
         Raises RunError if there is no answer; the process has then ended.
         """
@@ -113,7 +113,7 @@ class WorkerProcess:
             process = self._running_process()
             try:
                 _send(process, message)
-                return self._answer(process, limits, deadline, heed_cancel, on_progress)
+                return self._answer(process, limits, deadline, check_cancelled, on_progress)
             except _EndedError:
                 error = self._exit_error(process, need_bytes or 0, free, memory_kills() > kills)
                 self.kill()
@@ -166,19 +166,19 @@ class WorkerProcess:
         process: subprocess.Popen[bytes],
         limits: Limits,
         deadline: float,
-        heed_cancel: Callable[[], None],
+        check_cancelled: Callable[[], None],
         on_progress: ProgressSink | None,
     ) -> dict[str, Any]:
         look_at = memory_look_at = 0.0
         while True:
             now = time.monotonic()
             if now >= look_at:
-                heed_cancel()
+                check_cancelled()
                 _refuse_more_time(limits, deadline)
-                look_at = now + _LOOK_S
+                look_at = now + _POLL_S
             if now >= memory_look_at:
                 _refuse_more_memory(process, limits)
-                memory_look_at = now + MEMORY_LOOK_S
+                memory_look_at = now + MEMORY_POLL_S
             try:
                 line = self._answers.get(timeout=max(0.0, look_at - now))
             except queue.Empty:

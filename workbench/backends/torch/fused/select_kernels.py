@@ -172,7 +172,7 @@ class _Chooser:
             if lowering.by in LIBRARIES:  # it contains the weights of the other group
                 lowering = self._as_calls(group, values)
             elif lowering.by == "torch":
-                lowering = _one_by_one(body)
+                lowering = _sequential(body)
             return replace(first, group=group.step.node.name, operators=names, same_as=first.group, source=""), lowering
         lowering, torch_ms, time_ms = self._fastest(group, operands, values)
         fields = {name: getattr(lowering, name) for name in ("by", "how", "kernels", "bytes", "compile_s", "source")}
@@ -184,17 +184,17 @@ class _Chooser:
         self, group: _Group, operands: Sequence[Any], values: Mapping[str, Any]
     ) -> tuple[Lowering, float, float]:
         """The fastest lowering, and the milliseconds of the operators one by one and of that lowering."""
-        one_by_one = _one_by_one(group.body)
+        sequential = _sequential(group.body)
         try:
             alternative = self._alternative(group, operands, values)
         except NoLowering as reason:
-            (torch_ms,) = self._milliseconds([one_by_one], operands)
-            return replace(one_by_one, how=f"{one_by_one.how}: {reason}"), torch_ms, torch_ms
-        torch_ms, alternative_ms = self._milliseconds([one_by_one, alternative], operands)
+            (torch_ms,) = self._milliseconds([sequential], operands)
+            return replace(sequential, how=f"{sequential.how}: {reason}"), torch_ms, torch_ms
+        torch_ms, alternative_ms = self._milliseconds([sequential, alternative], operands)
         if alternative_ms < torch_ms * _MAX_RELATIVE_TIME[alternative.by]:
             return alternative, torch_ms, alternative_ms
-        slower = f"{one_by_one.how}: {alternative.by} takes {alternative_ms:,.3f} ms"
-        return replace(one_by_one, how=slower, compile_s=alternative.compile_s), torch_ms, torch_ms
+        slower = f"{sequential.how}: {alternative.by} takes {alternative_ms:,.3f} ms"
+        return replace(sequential, how=slower, compile_s=alternative.compile_s), torch_ms, torch_ms
 
     def _alternative(self, group: _Group, operands: Sequence[Any], values: Mapping[str, Any]) -> Lowering:
         """A lowering other than operator by operator. Raises NoLowering."""
@@ -242,5 +242,5 @@ def _ort_operators(body: Program) -> set[str]:
     return {step.node.op for step in body.steps if step.one_node is not None}
 
 
-def _one_by_one(body: Program) -> Lowering:
+def _sequential(body: Program) -> Lowering:
     return Lowering("torch", "operator by operator", body.call, tuple(range(len(body.inputs))))

@@ -15,7 +15,7 @@ from workbench.backends.torch.arena.run_plan import graph_of_run
 from workbench.backends.torch.executor.operator_errors import OperatorError
 from workbench.ir import Graph, Node
 from workbench.planning.memory.planning import plan_memory
-from workbench.planning.streams.in_use_together import sharing_on_streams
+from workbench.planning.streams.interference import sharing_on_streams
 from workbench.planning.streams.problem import ParallelProblem, parallel_problem
 from workbench.planning.streams.scheduling import Schedule, schedule
 

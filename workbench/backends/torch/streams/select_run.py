@@ -60,17 +60,17 @@ def threaded_runs(launches: Launches, cores: int) -> list[ThreadedRun]:
 
 
 def fastest(
-    launches: Launches, one_by_one: _Run, candidates: Sequence[StreamsRun], synchronize: Callable[[], None]
+    launches: Launches, sequential: _Run, candidates: Sequence[StreamsRun], synchronize: Callable[[], None]
 ) -> ChosenRun:
-    """The fastest run whose results equal those of `one_by_one` to the last bit; `one_by_one` if none is faster.
+    """The fastest run whose results equal those of `sequential` to the last bit; `sequential` if none is faster.
 
     synchronize: returns when the device is idle.
     """
     if not candidates:
-        return ChosenRun(one_by_one, _ONE_STREAM)
-    expected = [copied(value) for value in one_by_one().values()]
+        return ChosenRun(sequential, _ONE_STREAM)
+    expected = [copied(value) for value in sequential().values()]
     exact = [candidate for candidate in candidates if all(map(has_same_bits, candidate.run().values(), expected))]
-    exact.append(StreamsRun(one_by_one, is_concurrent=False))
+    exact.append(StreamsRun(sequential, is_concurrent=False))
     times = _times_ms([candidate.run for candidate in exact], synchronize)
 
     def time_of(candidate: StreamsRun) -> float:

@@ -32,7 +32,7 @@ from workbench.formats.io.onnx_file import load_proto
 from workbench.ir import Graph, from_text, graph_text, to_text
 from workbench.planning.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule, Step, refused_by, run_pass, with_options
-from workbench.rewrite.core.greedy_driver import follow_rules
+from workbench.rewrite.core.greedy_driver import apply_rules
 from workbench.rewrite.core.own_passes import fault_sentence
 from workbench.run.inputs import fed_inputs, in_forms, output_forms
 
@@ -281,7 +281,7 @@ def _counterexample(cls: type[Pass], rule: Rule) -> tuple[bool, str, tuple[str, 
     assert shown is not None
     text = shown.graph or rule.example.before
     before, after = typed(text), typed(text)
-    for found in follow_rules([rule], after, with_options(cls, rule.example.options)):
+    for found in apply_rules([rule], after, with_options(cls, rule.example.options)):
         after.apply(found.edit)
     given = {}
     for name, zeros in random_inputs(before).items():

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.interfaces.study.cluster.file_transfer import Manifest, ReceivedFiles
 from workbench.interfaces.study.cluster.jobs import Device, DeviceJob, Site, device_in
-from workbench.interfaces.study.cluster.travelling_files import Manifest, ReceivedFiles
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError
 from workbench.support.owned_folders import owned_folder

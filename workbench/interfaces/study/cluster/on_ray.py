@@ -15,15 +15,15 @@ from typing import Any
 from workbench.backends.failures import first_line, shortened
 from workbench.errors import UserError
 from workbench.interfaces.study.cluster.device_actor import Answer, DeviceActor
+from workbench.interfaces.study.cluster.file_transfer import Manifest, check_size, manifest_of, pieces_of
 from workbench.interfaces.study.cluster.jobs import Device, DeviceKind, JobRequest, JobsProgress, OnJobs, Outcome
-from workbench.interfaces.study.cluster.travelling_files import Manifest, check_size, manifest_of, pieces_of
 from workbench.support.files import not_written
 
 START_LIMIT_S = 120.0  # the time that the first device has to answer
 _OTHERS_S = 30.0  # the time that the other devices then have
 WAIT_LIMIT_S = 600.0  # the time to wait for a new device of a kind, after the last one was lost
 MAX_TRIES = 3  # the most tries of a job whose device was lost
-_LOOK_S, _NODES_S, _PROGRESS_S, _CLOSE_S = 0.5, 3.0, 1.0, 5.0
+_POLL_S, _NODES_S, _PROGRESS_S, _CLOSE_S = 0.5, 3.0, 1.0, 5.0
 _THREADS = 3  # threads of an actor, for `run`, `progress` and `close`
 
 
@@ -76,7 +76,7 @@ class OnRay:
         self._type, ends, has_device = device, time.monotonic() + START_LIMIT_S, False
         self._look_for_nodes()
         while time.monotonic() < ends and any(actor.device is None for actor in self._actors):
-            self._wait(_LOOK_S)
+            self._wait(_POLL_S)
             self._receive_descriptions()
             if not has_device and any(actor.device is not None for actor in self._actors):
                 has_device, ends = True, time.monotonic() + _OTHERS_S
@@ -101,7 +101,7 @@ class OnRay:
                 self._look_for_nodes()
                 looked = now
             outcomes = list(self._start_waiting(jobs, waiting))
-            self._wait(_LOOK_S)
+            self._wait(_POLL_S)
             self._receive_descriptions()
             outcomes += self._finished(jobs, waiting, tries)
             self._receive_progress(jobs)

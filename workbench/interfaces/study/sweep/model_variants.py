@@ -12,7 +12,7 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.formats.io import load_model
 from workbench.interfaces.api import optimize
-from workbench.interfaces.study.cluster.travelling_files import digest_of, manifest_of
+from workbench.interfaces.study.cluster.file_transfer import digest_of, manifest_of
 from workbench.ir import Graph
 from workbench.pipeline.command_text import optimize_text
 from workbench.pipeline.registry.pass_choice import DEFAULT_PRESET, choose

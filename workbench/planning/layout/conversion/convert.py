@@ -44,14 +44,14 @@ class Conversion:
     moved:    operands that a new Transpose permutes, with the number of elements; None if unknown.
     reused:   operands of which the permuted value exists already.
     weight:   what is done with the weight; "" if nothing.
-    lined_up: operands of lower rank that are reshaped, with their new shape in words.
+    aligned_inputs: operands of lower rank that are reshaped, with their new shape in words.
     """
 
     edit: Edit
     moved: dict[str, int | None] = field(default_factory=dict)
     reused: tuple[str, ...] = ()
     weight: str = ""
-    lined_up: dict[str, str] = field(default_factory=dict)
+    aligned_inputs: dict[str, str] = field(default_factory=dict)
 
     def operands_text(self) -> str:
         """Which operands move, and what is done with the others, as clauses of a sentence."""
@@ -60,7 +60,7 @@ class Conversion:
 
     def other_operands_text(self) -> str:
         """What is done with operands of lower rank and with the weight, each with "; " before it."""
-        reshaped = "".join(f"; '{value}' is reshaped to {shape}" for value, shape in self.lined_up.items())
+        reshaped = "".join(f"; '{value}' is reshaped to {shape}" for value, shape in self.aligned_inputs.items())
         return f"{reshaped}; {self.weight}" if self.weight else reshaped
 
 
@@ -113,7 +113,7 @@ def convert(
     inputs = list(node.inputs)
     for index in call.inputs:
         inputs[index] = additions.permuted_operand(node.inputs[index], perm)
-    for index in call.lined_up:
+    for index in call.aligned_inputs:
         inputs[index] = additions.lined_up_operand(node.inputs[index], perm)
     op_type = call.op_type or node.op_type
     domain = node.domain if call.domain is None else call.domain
@@ -158,7 +158,7 @@ def convert(
         constants=additions.constants,
         types=additions.types,
     )
-    return Conversion(edit, additions.moved, tuple(additions.reused), weight, additions.lined_up)
+    return Conversion(edit, additions.moved, tuple(additions.reused), weight, additions.aligned_inputs)
 
 
 def permuted_call(graph: Graph, node: Node, perm: Permutation, target: Profile) -> PermutedCall:
@@ -259,7 +259,7 @@ class _Additions:
         self.types: dict[str, ValueType] = {}
         self.moved: dict[str, int | None] = {}
         self.reused: dict[str, None] = {}
-        self.lined_up: dict[str, str] = {}
+        self.aligned_inputs: dict[str, str] = {}
         self.permuted_operands: dict[str, Permutation] = {}  # computed operand -> its permutation
         self._taken: set[str] = set()
         self._converted: dict[str, str] = {}
@@ -309,10 +309,10 @@ class _Additions:
 
     def lined_up_operand(self, value: str, perm: Permutation) -> str:
         """Give an operand of lower rank all axes, by a Reshape if no element moves, else by Transpose and Unsqueeze."""
-        if value in self.lined_up:
+        if value in self.aligned_inputs:
             return self._converted[value]
         type_ = self.graph.tensor_type(value)
-        assert type_ is not None and type_.shape is not None  # otherwise it is not among `lined_up`
+        assert type_ is not None and type_.shape is not None  # otherwise it is not among `aligned_inputs`
         order, new_axes = alignment_of(perm, len(type_.shape))
         dims = iter(permuted(type_.shape, order))
         shape = tuple(1 if axis in new_axes else next(dims) for axis in range(len(perm)))
@@ -324,7 +324,7 @@ class _Additions:
         self.constants[operand] = constant(numbers)
         self.before.append(Node(op, (source, operand), (result,), name=self.name(f"{op.lower()}_{result}")))
         self.types[result] = type_.with_shape(shape)
-        self.lined_up[value] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
+        self.aligned_inputs[value] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
         self._converted[value] = result
         return result
 

@@ -144,7 +144,7 @@ class _Builder:
         if any(value and order is not None and self.graph.rank_of(value) != len(order) for value, order in orders):
             return {}  # a result of unknown rank cannot be permuted
         inputs: dict[int, Permutation] = dict.fromkeys(call.inputs, perm)
-        inputs |= {i: alignment_of(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in call.lined_up}
+        inputs |= {i: alignment_of(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in call.aligned_inputs}
         if plain_op(node) in KERNELS:
             stored, order = stored_weights(node), order_of_weight(node, call, self.target)
             if order != stored:

@@ -61,10 +61,10 @@ def convert_to_blocks(
             moves = additions.convert(value, graph.tensor_type(value), joined(layout), BLOCKED, blocked[value])
             moved[value] = _element_count(graph, value) if moves else 0
         inputs[index] = blocked[value]
-    lined_up = {}
-    for index, (op, numbers, shape) in form.lined_up.items():
-        inputs[index] = additions.lined_up(node.inputs[index], op, numbers, shape)
-        lined_up[node.inputs[index]] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
+    aligned_inputs = {}
+    for index, (op, numbers, shape) in form.aligned_inputs.items():
+        inputs[index] = additions.aligned(node.inputs[index], op, numbers, shape)
+        aligned_inputs[node.inputs[index]] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
     for index, tensor in form.constants.items():
         inputs[index] = additions.name(f"{node.inputs[index]}_nchw{block}c")
         additions.constants[inputs[index]] = tensor
@@ -99,7 +99,7 @@ def convert_to_blocks(
         constants=additions.constants,
         types=additions.types,
     )
-    return Conversion(edit, moved, tuple(existing), lined_up=lined_up), form.note
+    return Conversion(edit, moved, tuple(existing), aligned_inputs=aligned_inputs), form.note
 
 
 def _element_count(graph: Graph, value: str) -> int | None:
@@ -144,7 +144,7 @@ class _Additions:
         self._taken.add(fresh)
         return fresh
 
-    def lined_up(self, value: str, op: str, numbers: tuple[int, ...], shape: tuple[Dim, ...]) -> str:
+    def aligned(self, value: str, op: str, numbers: tuple[int, ...], shape: tuple[Dim, ...]) -> str:
         """Reshape a broadcast operand so that it has an axis for the block; no element moves."""
         result = self.name(f"{value}_nchw{self.block}c")
         type_ = self.graph.tensor_type(value)

@@ -179,7 +179,7 @@ class OperatorOrders:
             self._needed(value, perm if index in permuted_operands else None) for index, value in enumerate(node.inputs)
         ]
         if call is not None and perm is not None:
-            for index in call.lined_up:
+            for index in call.aligned_inputs:
                 value = node.inputs[index]
                 needs[index] = self._needed(value, alignment_of(perm, self.graph.rank_of(value) or 0)[0])
         needs += [self._needed(value) for value in node.operands if value not in node.inputs]

@@ -133,7 +133,7 @@ class _Builder:
             tuple[str, str], int
         ] = {}  # by node and value: the choice on which the value's layout depends
         self.also_as_written: set[tuple[str, str]] = set()  # by node and value: an operand that keeps its axes
-        self.lined_up: dict[
+        self.aligned_inputs: dict[
             tuple[str, Permutation, int], list[int]
         ] = {}  # by value, permutation and side: choices that may read it permuted
         self.inexact = ""
@@ -153,7 +153,7 @@ class _Builder:
                 continue
             readers.setdefault(self._root(value), []).extend(self._readers(value))
         values = [self._shared(root, tuple(result)) for root, result in readers.items()]
-        values += [self._lined_up(*key, tuple(result)) for key, result in self.lined_up.items()]
+        values += [self._aligned_input(*key, tuple(result)) for key, result in self.aligned_inputs.items()]
         problem = CutProblem(tuple(self.choices), tuple(values))
         inexact = self.inexact or ("" if self.prices.complete else "not every operator could be timed")
         return LayoutProblem(problem, tuple(self.nodes), tuple(self.written_sides), always, inexact)
@@ -188,9 +188,9 @@ class _Builder:
         self.choice_of.update({(node.name, value): index for value in following})
         unpermuted = [v for i, v in enumerate(node.inputs) if i not in call.inputs]
         self.also_as_written.update((node.name, value) for value in unpermuted)
-        for value in {node.inputs[i] for i in call.lined_up}:
+        for value in {node.inputs[i] for i in call.aligned_inputs}:
             order, _ = alignment_of(perm, self.graph.rank_of(value) or 0)
-            self.lined_up.setdefault((value, order, side), []).append(index)
+            self.aligned_inputs.setdefault((value, order, side), []).append(index)
         return True
 
     def _follows(self, result: str, perm: Permutation | None) -> bool:
@@ -272,7 +272,7 @@ class _Builder:
         weights = (to_other, from_other) if side == FIRST_SIDE else (from_other, to_other)
         return SharedValue(self.fixed[side] if producer is None else producer, readers, *weights)
 
-    def _lined_up(self, value: str, order: Permutation, side: int, readers: tuple[int, ...]) -> SharedValue:
+    def _aligned_input(self, value: str, order: Permutation, side: int, readers: tuple[int, ...]) -> SharedValue:
         """A broadcast operand of lower rank, as read by choices on the side opposite to `side`."""
         weight = self.prices.transpose(value, order)
         if without_reshapes(weight) and self._side(value) is not None:  # a choice may also permute it

@@ -14,7 +14,7 @@ from workbench.planning.layout.infer import is_cnn, perm_between
 from workbench.planning.layout.profile import Profile
 
 
-def wanted_layout(layout: str, target: Profile, op: str | None = None) -> tuple[str, Permutation] | None:
+def preferred_layout(layout: str, target: Profile, op: str | None = None) -> tuple[str, Permutation] | None:
     """The layout that the target wants for a CNN value, or for an operand of `op`, and the permutation to it.
 
     None if the value has that layout already, or is a Tensor.
@@ -29,7 +29,7 @@ def wanted_layout(layout: str, target: Profile, op: str | None = None) -> tuple[
 
 def wanted_operand_layout(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
     """The layout wanted for the node's image operands, and the permutation to it; None if they have it already."""
-    wanted = (wanted_layout(layouts.get(value, ""), target, plain_op(node)) for value in node.inputs if value)
+    wanted = (preferred_layout(layouts.get(value, ""), target, plain_op(node)) for value in node.inputs if value)
     return next((operand_layout for operand_layout in wanted if operand_layout is not None), None)
 
 

@@ -29,8 +29,8 @@ from workbench.planning.precision.element_types import (
 )
 from workbench.planning.precision.fitting import Fitted, fit
 from workbench.planning.precision.kernel_types import KERNEL_RUNTIMES, KernelLists, RuntimeKernels
-from workbench.planning.precision.must_stay import reason_to_stay
 from workbench.planning.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL, free_border, narrow_io
+from workbench.planning.precision.pinned import pinning_constraint
 from workbench.planning.precision.precision_facts import TRAFFIC, KeptWide, PrecisionFacts
 from workbench.planning.precision.problem import type_side
 from workbench.planning.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
@@ -262,7 +262,7 @@ def type_choices(
             reasons[node.name] = str(error)
             continue
         calls[node.name] = call
-        why = reason_to_stay(graph, node, call, narrow, target, patterns, recorded, kernels)
+        why = pinning_constraint(graph, node, call, narrow, target, patterns, recorded, kernels)
         if not why and limits.opset is not None and call.dtype == WIDE:
             why = limits.opset_refusal(graph, change_type(graph, node, narrow, narrow).edit)
         wanted, by = wanted_type(node, target)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.ir.preserved_metadata import Kept
+from workbench.ir.preserved_metadata import PassthroughFields
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class GraphPart:
     spent: tuple[str, ...]
 
 
-def parts_in_order(graph: Graph, size: int) -> Iterator[GraphPart]:
+def partitions(graph: Graph, size: int) -> Iterator[GraphPart]:
     """The parts in order, each of at least `size` nodes but the last.
 
     A part ends only where all values that later nodes read are tensors of a known element type that numpy has.
@@ -62,7 +62,7 @@ def _part(graph: Graph, nodes: Sequence[Node], known: set[str], ends: Sequence[s
             "nodes": nodes,
             "constants": {value: graph.constants[value] for value in read if value in graph.constants},
             "types": {value: graph.types[value] for value in (*read, *made) if value in graph.types},
-            "kept": Kept(),  # an input with a default is given to the part that reads it
+            "kept": PassthroughFields(),  # an input with a default is given to the part that reads it
             "metadata": {},
             "provenance": {},
         }

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.running import typed
 from workbench.run.measurement import notes
-from workbench.run.measurement.other_processes import OtherProcesses, Watch
+from workbench.run.measurement.background_load import BackgroundLoad, Watch
 from workbench.run.measurement.statistics import ratio
 from workbench.run.worker.process import Limits, WorkerProcess
 
@@ -63,7 +63,7 @@ def test_too_short_a_time_says_nothing():
     (1.2, 0.5, 4, 3, False), (0.5, 1.0, 2, 4, True), (1.0, 0.0, 2, 1, True), (1.0, 0.9, 2, 1, False),
 ])  # fmt: skip
 def test_a_crowd_leaves_fewer_cores_than_threads(cores, idle, of, threads, crowd):
-    assert OtherProcesses(cores, idle, of, threads).is_contended is crowd
+    assert BackgroundLoad(cores, idle, of, threads).is_contended is crowd
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_threads_of_torch_do_not_keep_a_core_for_long(tmp_path):
         held.ask(
             {"kind": "devices", "device": "cpu", "memory_limit_bytes": None},
             limits=Limits(60),
-            heed_cancel=lambda: None,
+            check_cancelled=lambda: None,
         )
         assert psutil.Process(held.pid).environ()["GOMP_SPINCOUNT"] == "10000"
     finally:

@@ -37,7 +37,7 @@ _NONZERO = {"Div": 1, "QuantizeLinear": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
 _KEEPS_ZERO = (MOVERS - {"Max"}) | {"Sqrt"}  # where an operand is 0, so may be a result
 
 
-def reason_to_stay(
+def pinning_constraint(
     graph: Graph,
     node: Node,
     call: FloatCall,

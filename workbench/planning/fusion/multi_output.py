@@ -24,7 +24,7 @@ from workbench.planning.solvers.binary_program import Row, minimize
 _Pair = tuple[int, int]  # two operators, the earlier first
 
 
-def least_traffic_of_several_outputs(
+def least_traffic_of_multi_output(
     operators: Sequence[Operator],
     values: Sequence[StoredValue],
     rules: FusionRules,

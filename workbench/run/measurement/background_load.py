@@ -16,7 +16,7 @@ _MIN_CPU_S = 0.1  # over all cores; the counters tick every 10 ms and are too co
 
 
 @dataclass(frozen=True)
-class OtherProcesses:
+class BackgroundLoad:
     """The mean number of cores that other processes used during a measurement.
 
     cores:   used by other processes.
@@ -47,7 +47,7 @@ class Watch:
         self._cores = _usable_cores()
         self._start = self._cpu_seconds()
 
-    def result(self, threads: int) -> OtherProcesses | None:
+    def result(self, threads: int) -> BackgroundLoad | None:
         """The mean use of cores since the creation; None if the time is too short, or the system counts nothing."""
         spent, idle, own_seconds = (
             after - before for after, before in zip(self._cpu_seconds(), self._start, strict=True)
@@ -56,7 +56,7 @@ class Watch:
             return None
         count = len(self._cores)
         share = count / (spent + idle)
-        return OtherProcesses(max(0.0, spent - own_seconds) * share, idle * share, count, threads)
+        return BackgroundLoad(max(0.0, spent - own_seconds) * share, idle * share, count, threads)
 
     def _cpu_seconds(self) -> tuple[float, float, float]:
         """Seconds since the system's start: of used cores, of idle cores, and of our processes."""
@@ -67,8 +67,8 @@ class Watch:
         return spent, idle, _own_seconds()
 
 
-def other_processes_from_json(results: Mapping[str, Any] | None) -> OtherProcesses | None:
-    return None if results is None else OtherProcesses(**results)
+def background_load_from_json(results: Mapping[str, Any] | None) -> BackgroundLoad | None:
+    return None if results is None else BackgroundLoad(**results)
 
 
 def _usable_cores() -> list[int]:
