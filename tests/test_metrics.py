@@ -160,12 +160,13 @@ def test_what_bodies_and_the_graph_move_is_added():
     nodes = [
         Node("Scan", ("x",), ("b",), {"body": unknown}, "unknown"),
         Node("Scan", ("x",), ("a",), {"body": body}, "known"),
+        Node("Scan", ("x",), ("c",), {"body": body}, "known too"),
         Node("Transpose", ("x",), ("y",), {"perm": (1, 0)}, "outer"),
         Node("Transpose", ("z",), ("w",), {"perm": (1, 0)}, "untyped"),
     ]
     types = {"x": TensorType(DataType.FLOAT, (2, 3))}
-    graph = Graph(inputs=["x", "z"], outputs=["a", "b", "y", "w"], nodes=nodes, types=types)
-    assert count_transposes(graph) == Counts(4, 35 + 6, 8 * 35 + 4 * 6, unknown=2)
+    graph = Graph(inputs=["x", "z"], outputs=["a", "b", "c", "y", "w"], nodes=nodes, types=types)
+    assert count_transposes(graph) == Counts(5, 2 * 35 + 6, 2 * 8 * 35 + 4 * 6, unknown=2)
 
 
 def test_numbers_of_elements_in_words():

@@ -60,17 +60,17 @@ def threaded_runs(launches: Launches, cores: int) -> list[ThreadedRun]:
 
 
 def fastest(
-    launches: Launches, sequential: _Run, candidates: Sequence[StreamsRun], synchronize: Callable[[], None]
+    launches: Launches, plain: _Run, candidates: Sequence[StreamsRun], synchronize: Callable[[], None]
 ) -> ChosenRun:
-    """The fastest run whose results equal those of `sequential` to the last bit; `sequential` if none is faster.
+    """The fastest run whose results equal those of `plain` to the last bit; `plain` if none is faster.
 
     synchronize: returns when the device is idle.
     """
     if not candidates:
-        return ChosenRun(sequential, _ONE_STREAM)
-    expected = [copied(value) for value in sequential().values()]
+        return ChosenRun(plain, _ONE_STREAM)
+    expected = [copied(value) for value in plain().values()]
     exact = [candidate for candidate in candidates if all(map(has_same_bits, candidate.run().values(), expected))]
-    exact.append(StreamsRun(sequential, is_concurrent=False))
+    exact.append(StreamsRun(plain, is_concurrent=False))
     times = _times_ms([candidate.run for candidate in exact], synchronize)
 
     def time_of(candidate: StreamsRun) -> float:
