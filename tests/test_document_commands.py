@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -340,6 +341,17 @@ def is_a_declaration(text: str, place: Place) -> None:
     assert "declared in 'mine.toml'" in graph.warnings[0]
 
 
+def is_a_job(text: str, place: Place) -> None:
+    """Its last step, on a folder with a model, as the shell of GitHub Actions runs it."""
+    (place.folder / "models").mkdir()
+    (place.folder / "models" / "small.onnx").symlink_to(SAMPLES / "conv_relu_conv_relu.onnx")
+    summary = place.folder / "github.md"
+    script = textwrap.dedent(text.rpartition("- run: |\n")[2])
+    env = {**os.environ, "GITHUB_STEP_SUMMARY": str(summary)}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=place.folder, env=env, check=True)
+    assert (place.folder / "out.onnx").exists() and "nodes" in summary.read_text(encoding="utf-8")
+
+
 # By its first line. None: what a run of another day or machine said.
 SNIPPETS: dict[str, Callable[[str, Place], None] | None] = {
     "for latency on Intel(R) Xeon(R) Processor, error at most 0.001": None,
@@ -353,6 +365,7 @@ SNIPPETS: dict[str, Callable[[str, Place], None] | None] = {
     "---": is_a_lesson,
     "mine.md, line ": is_said_of_a_wrong_name,
     '["my.Upsample2"]': is_a_declaration,
+    "jobs:": is_a_job,
 }
 
 
