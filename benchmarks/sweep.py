@@ -98,7 +98,7 @@ def _isolated() -> Iterator[Path]:
     """Separate queues, caches and runs for this benchmark; one thread, since waiting threads would use the cores."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
-        os.environ["WORKBENCH_TURNS"], os.environ["WORKBENCH_CACHE"] = f"{folder}/turns", f"{folder}/cache"
+        os.environ["WORKBENCH_QUEUE"], os.environ["WORKBENCH_CACHE"] = f"{folder}/turns", f"{folder}/cache"
         os.environ["WORKBENCH_RUNS_URL"] = f"sqlite:///{folder}/runs.sqlite"
         yield Path(folder)
 

@@ -36,7 +36,7 @@ def _own_folder() -> str:
     return folder
 
 
-os.environ["WORKBENCH_TURNS"] = _own_folder()  # nobody else's runs are waited for
+os.environ["WORKBENCH_QUEUE"] = _own_folder()  # nobody else's runs are waited for
 if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of this run
     os.environ["WORKBENCH_CACHE"] = _own_folder()
 

@@ -40,7 +40,7 @@ class Nodes:
         own = self.folder / name
         (own / "tmp").mkdir(parents=True)
         variables = {
-            "WORKBENCH_TURNS": str(own / "turns"),
+            "WORKBENCH_QUEUE": str(own / "turns"),
             "WORKBENCH_CACHE": str(own / "cache"),
             "TMPDIR": str(own / "tmp"),
             "OMP_NUM_THREADS": "1",

@@ -186,7 +186,7 @@ def test_who_measures_on_a_node_otherwise_is_waited_for(executor, nodes, monkeyp
     heard: list[str] = []
     with contextlib.ExitStack() as others:
         for name in nodes.nodes:
-            monkeypatch.setenv("WORKBENCH_TURNS", str(nodes.turns(name)))
+            monkeypatch.setenv("WORKBENCH_QUEUE", str(nodes.turns(name)))
             others.enter_context(turn("cpu", lambda ahead: None, "another's job"))
 
         def hear(words: str, share: float) -> None:
@@ -287,7 +287,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_a_ray_of_ones_own(tmp_path):
     runs = f"sqlite:///{tmp_path}/runs.sqlite"
     words = ["matrix", MODELS[0], str(SAMPLES / "resnet50_narrow.onnx"), "--on", "ray", "--repeat", "300"]
     with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as short:
-        places = {"TMPDIR": short, "WORKBENCH_TURNS": f"{tmp_path}/turns", "WORKBENCH_RUNS_URL": runs}
+        places = {"TMPDIR": short, "WORKBENCH_QUEUE": f"{tmp_path}/turns", "WORKBENCH_RUNS_URL": runs}
         command = [sys.executable, "-m", "workbench", *words]
         with subprocess.Popen(
             command,

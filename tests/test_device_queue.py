@@ -29,7 +29,7 @@ NOBODY = pytest.fail  # who would be heard of, were anybody before
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
     """Queues and jobs of this test alone."""
-    monkeypatch.setenv("WORKBENCH_TURNS", str(tmp_path / "turns"))
+    monkeypatch.setenv("WORKBENCH_QUEUE", str(tmp_path / "turns"))
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     return tmp_path
 
@@ -182,8 +182,8 @@ def test_a_device_has_one_name():
 
 def test_a_folder_that_cannot_be_used_is_a_sentence(folder, worker, monkeypatch):
     (folder / "file").touch()
-    monkeypatch.setenv("WORKBENCH_TURNS", str(folder / "file"))
-    with pytest.raises(RunError, match=r"file cannot be used .*; set WORKBENCH_TURNS to a folder that") as caught:
+    monkeypatch.setenv("WORKBENCH_QUEUE", str(folder / "file"))
+    with pytest.raises(RunError, match=r"file cannot be used .*; set WORKBENCH_QUEUE to a folder that") as caught:
         worker.request("hold", gate="never reached")
     assert caught.value.stage == "process"
 
@@ -231,7 +231,7 @@ def test_no_link_in_a_queue_is_followed(folder, name):
 
 
 def test_the_queue_is_in_the_users_own_folders(folder, monkeypatch):
-    monkeypatch.delenv("WORKBENCH_TURNS")
+    monkeypatch.delenv("WORKBENCH_QUEUE")
     folder.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.setenv("WORKBENCH_CACHE", str(folder / "cache"))
@@ -242,6 +242,9 @@ def test_the_queue_is_in_the_users_own_folders(folder, monkeypatch):
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / other))
         with turn("cpu", NOBODY):
             assert len(list((folder / "cache").glob("turns-*/cpu/1"))) == 1
+    monkeypatch.setenv("WORKBENCH_TURNS", str(folder / "named as before"))
+    with turn("cpu", NOBODY):
+        assert (folder / "named as before" / "cpu" / "1").is_file()
 
 
 # ---- between processes -------------------------------------------------------------------

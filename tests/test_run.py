@@ -35,7 +35,7 @@ WRONG_RESHAPE = "g (float[2,3] x, int64[2] shape) => (float[A,B] y) { y = Reshap
 @pytest.fixture(autouse=True)
 def own_turns(tmp_path, monkeypatch):
     """Whatever else runs on this machine is not waited for."""
-    monkeypatch.setenv("WORKBENCH_TURNS", str(tmp_path / "turns"))
+    monkeypatch.setenv("WORKBENCH_QUEUE", str(tmp_path / "turns"))
 
 
 @pytest.fixture

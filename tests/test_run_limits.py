@@ -28,7 +28,7 @@ GROWING = """g (int64[1] n) => (float[M] y)
 @pytest.fixture(autouse=True)
 def own_turns(tmp_path, monkeypatch):
     """Whatever else runs on this machine is not waited for."""
-    monkeypatch.setenv("WORKBENCH_TURNS", str(tmp_path / "turns"))
+    monkeypatch.setenv("WORKBENCH_QUEUE", str(tmp_path / "turns"))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ A queue is a folder with a file, a ticket, for each running or waiting job.
 Tickets are numbered, and their holders keep the files locked (`file_lock.py`), so
 that the turn of a process that dies ends with it. The folder is in the user's
 runtime folder (XDG_RUNTIME_DIR), else in the cache, with the name of the machine, since
-machines may share a home; WORKBENCH_TURNS names another one. It must belong to
+machines may share a home; WORKBENCH_QUEUE names another one. It must belong to
 the user alone, and no link in it is followed: others could otherwise replace a file by
 a link, through which any file of the user would be overwritten. Jobs of other
 users are not waited for. A GPU is identified by its index: if CUDA_VISIBLE_DEVICES
@@ -91,7 +91,8 @@ class _Ticket:
 
 
 def _root() -> Path:
-    override, runtime = os.environ.get("WORKBENCH_TURNS"), os.environ.get("XDG_RUNTIME_DIR")
+    override = os.environ.get("WORKBENCH_QUEUE") or os.environ.get("WORKBENCH_TURNS")  # its name in version 0.2
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
     if override:
         return Path(override)
     if runtime and Path(runtime).is_dir() and is_private(Path(runtime)):  # after sudo it may belong to another user
@@ -108,7 +109,7 @@ def _make_private(folder: Path) -> None:
             return
     raise RunError(
         f"The run cannot wait for its turn: the folder {folder} is a link, or other users may write or read it; "
-        "remove it, or set WORKBENCH_TURNS to a folder of your own with the mode 700.",
+        "remove it, or set WORKBENCH_QUEUE to a folder of your own with the mode 700.",
         "process",
     )
 
@@ -120,7 +121,7 @@ def _usable(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"The run cannot wait for its turn: the folder {folder} cannot be used ({error.strerror or error}); "
-            "set WORKBENCH_TURNS to a folder that can be written.",
+            "set WORKBENCH_QUEUE to a folder that can be written.",
             "process",
         ) from None
 
