@@ -16,7 +16,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
-from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
+from tests.pages import STRATEGIES, compared, fine, opened_sample, page, through_optimize, words
 from workbench.evidence.verification.verifier import Verifier
 from workbench.interfaces.ui.screens import export_page, run_page
 from workbench.interfaces.ui.state import session
@@ -209,8 +209,7 @@ def test_export_without_optimizing_says_so():
 def test_what_failed_verification_is_exported_only_when_that_is_confirmed_and_under_a_name_that_tells():
     at = page("optimize", opened_sample("npu_reshape_add"))
     at.session_state["strategy"] = "wrong-on-purpose"
-    at.run()
-    wrong = at.session_state["opened"]
+    wrong = compared(at.run()).session_state["opened"]
     assert wrong.history.failed is not None
     at = page("export", wrong).run()
     assert not at.exception
