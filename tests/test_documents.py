@@ -81,6 +81,23 @@ def test_every_link_to_a_file_leads_to_one(document):
     assert not missing
 
 
+def test_every_module_that_is_named_exists():
+    """In pages, and in what is written in the code: `run/inputs.py`, or the name of the file alone."""
+    files = [
+        path for top in ("workbench", "passes", "benchmarks", "docs", "tests") for path in (ROOT / top).rglob("*.*")
+    ]
+    known = {"/".join(path.parts[-count:]) for path in files for count in range(1, 6)}
+    users = {"halve.py", "passes/drop_second_relu.py"}  # files that users have
+    texts = [page for page in HAND_WRITTEN if page.name != "CHANGELOG.md"]
+    texts += [path for path in files if path.suffix == ".py" and path.is_relative_to(ROOT / "workbench")]
+    named = {
+        (path_of(text), name)
+        for text in texts
+        for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.(?:py|js|css|cpp))`", text.read_text(encoding="utf-8"))
+    }
+    assert sorted((text, name) for text, name in named if name not in known | users) == []
+
+
 @pytest.mark.parametrize("document", [page for page in PAGES if page.name not in MADE_FOR_THE_SITE], ids=path_of)
 def test_no_line_is_over_400_characters(document):
     """A line is a paragraph, an item of a list or a row of a table: what is longer is too dense to read."""

@@ -2,7 +2,7 @@
 
 It needs the standard library, numpy and onnx. `messages.py` and `certificate_fields.py` refuse fields that no check
 reads; `files.py` reads models, `records.py` the certificate and `certificate_nodes.py` the nodes in it; `replay.py`
-follows the log; `inference.py` infers sizes; `flow.py`, `linear_program_bound.py`, `transpose_traffic.py`, `groups.py`,
-`order.py` and `arena.py` check bounds; `running.py` runs both models, for which it imports onnxruntime; `checking.py`
-puts them together.
+follows the log; `inference.py` infers sizes; `bounds.py` checks what is said to be the least, by `minimum_cut.py`,
+`transpose_bound.py`, `cast_bound.py`, `grouping_bound.py`, `order.py` and `arena.py`; `running.py` runs both models,
+for which it imports onnxruntime; `checking.py` puts them together.
 """
