@@ -70,7 +70,7 @@ def test_the_goal_float16_is_found_by_its_name_and_leads_to_the_page_precision(t
     tab.keyboard.type("goal float16")
     tab.keyboard.press("Enter")
     tab.get_by_text("Largest relative error of an output").wait_for()
-    view.wait("hook => hook.legend().includes('float16, narrower than float32')")
+    view.wait("hook => hook.legend().includes('float16, narrower than float32')", limit_s=300)  # 60 runs of the model
     assert "max_error%3D0.001" in tab.url
     assert tab.locator(".st-key-part_links a p").all_inner_texts() == ["Layouts", "Extract", "Workshop"]
     tab.get_by_role("link", name="Where accuracy is lost").click()
