@@ -158,6 +158,25 @@ def test_arithmetic_is_computed_by_whichever_name_of_the_domain():
     assert [node.op_type for node in model.graph.node] == ["Constant", "Constant"]
 
 
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"value": numpy_helper.from_array(np.array([2], np.int64))},
+        {"value_int": 2},
+        {"value_ints": [2]},
+    ],
+    ids=lambda attribute: next(iter(attribute)),
+)
+def test_constants_of_every_form_are_known(attribute, domain):
+    two = helper.make_node("Constant", [], ["two"], domain=domain, **attribute)
+    graph = helper.make_graph([two, helper.make_node("Neg", ["two"], ["y"])], "g", [], [])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    assert small_constants(model.graph) == {"two": [2]}
+    assert fold_arithmetic(model, {})
+    assert np.ravel(numpy_helper.to_array(model.graph.node[1].attribute[0].t)).tolist() == [-2]
+
+
 def test_a_transpose_stays_and_what_reads_it_is_computed():
     found = folded("{ s = Shape(x) t = Transpose(s) y = Neg(t) }")
     assert found == {"s": [2, 3, 4], "y": [-2, -3, -4]}

@@ -183,6 +183,14 @@ def test_declared_sizes_are_confirmed_by_nodes_or_named_or_refused():
             declared(text, "a", type_)
     with pytest.raises(DoesNotHold, match=r"'a' to be float\[3, 3\]; it is float\[2, 3\] with N=2"):
         declared(text, "a", (FLOAT, [3, 3]), dims={"N": 2})
+    with_body = """(float[2] x, bool c) => (float[2] y) { y = If (c) <
+        then_branch = t () => (float[2] p) { n = Neg(x) p = Exp(n) },
+        else_branch = e () => (float[2] q) { q = If (c) <
+            then_branch = u () => (float[2] r) { m = Neg(x) r = Abs(m) },
+            else_branch = v () => (float[3] s) { s = Abs(x) }> }> }"""
+    with pytest.raises(DoesNotHold, match=r"'s' in q.else_branch to be float\[3\]; it is float\[2\]"):
+        declared(with_body, "y", (FLOAT, [2]))
+    assert declared(with_body.replace("float[3] s", "float[2] s"), "y", (FLOAT, [2])) == []
     unknown = "(float[4] x) => (int64[M,K] y) { i = NonZero(x) y = Neg(i) }"
     said = "that 'i' have the sizes that the output declares does not follow from its nodes"
     assert declared(unknown, "i", (TensorProto.INT64, [1, 2])) == [said]
