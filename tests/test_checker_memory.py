@@ -122,6 +122,9 @@ def test_the_parts_of_a_split_lie_one_after_the_other():
     )
     assert list(sharing.pieces(node)) == [("p", 0), ("q", 4), ("r", 16)]
     assert not list(sharing.parts(node))
+    text = "(float[4, 2] x) => (float[2, 2] p, float[2, 2] q) { p, q = Split <num_outputs = 2> (x) }"
+    sharing, node = sharing_of(text, "p", opset=18)
+    assert list(sharing.pieces(node)) == [("p", 0), ("q", 16)], "along the first axis where none is given"
 
 
 @pytest.mark.parametrize(("shape", "axis", "lie"), [("1, 6", 1, True), ("1, 6", -1, True), ("2, 6", 1, False)])
@@ -305,6 +308,11 @@ def test_a_value_outside_of_needs_is_left_out_of_the_bound():
 def test_the_peak_of_an_order_and_what_one_operator_needs():
     peak = order_peak(read(CHAIN))
     assert (peak.bytes, peak.lower_bound, peak.values, peak.unknown) == (32, 32, 3, 0)
+
+
+def test_of_a_value_of_unknown_size_nothing_is_counted():
+    peak = order_peak(read("(float[4] x) => (int64[a, b] y) { i = NonZero(x) y = Neg(i) }"))
+    assert (peak.bytes, peak.values, peak.unknown) == (0, 2, 2)
 
 
 def test_an_operand_that_is_read_later_is_not_overwritten():

@@ -551,6 +551,7 @@ def test_without_noise_rounding_is_a_thousandth_of_the_size():
     rms = 4.0
     assert allowed == pytest.approx([1e-3 * rms, 1e-3 * rms, 1e-3 * rms, 8e-3])
     assert largest_rounding(np.float32([]), []).size == 0
+    assert largest_rounding(np.float32([]), [np.float32([])]).size == 0
     assert largest_rounding(np.float64([3, -3]), []) == pytest.approx([3e-9, 3e-9])
 
 

@@ -39,7 +39,7 @@ SUBJECTS = {
         (
             *("checker_memory", "checker_numbers", "checker_bounds", "checker_certificates", "checker_runs"),
             *("certificate_operators", "certificate_run", "certificate_false_bounds", "certificate_forged"),
-            *("certificate_hidden", "certificate_refused", "certificate_versions"),
+            *("certificate_hidden", "certificate_refused", "certificate_versions", "certificate_words"),
         ),
     ),
 }
