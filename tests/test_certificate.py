@@ -1,6 +1,7 @@
 """A result carries its evidence as a file, and a checker without the engine follows it."""
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -386,3 +387,17 @@ def test_it_is_json_that_any_reader_reads(tmp_path):
     content = json.loads(found.path.read_text(), parse_constant=refuse)
     assert content["format"] == "graph-workbench certificate" and content["version"] == 3
     assert bound(certified(NHWC, tmp_path, layout="optimal").content)["kind"] == "transposes"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", ["ppocr_cls_v2", "silero_vad"])
+def test_each_process_writes_the_same_bytes(sample, tmp_path):
+    """Whatever the order of its sets, which Python draws anew at each start."""
+    written = []
+    for seed in ("1", "2"):
+        model, evidence = tmp_path / f"{seed}.onnx", tmp_path / f"{seed}.json"
+        words = [sys.executable, "-m", "workbench", "optimize", SAMPLES / f"{sample}.onnx", "-o", model]
+        words += ["--layout", "optimal", "--target", "cuda", "--no-verify", "--certificate", evidence]
+        subprocess.run(words, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True)
+        written.append((model.read_bytes(), evidence.read_bytes()))
+    assert written[0] == written[1]

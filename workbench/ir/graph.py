@@ -238,8 +238,9 @@ class Graph(Body):
         """
         removed, inserted = self._lowered(edit)
         check_values(edit, removed, inserted, self)
-        touched = {v for n in (*removed.values(), *inserted.values()) for v in (*n.operands, *n.outputs) if v}
-        touched |= {*edit.constants, *edit.types}
+        # In an order that does not depend on hashes, so that the inverse is the same in each process.
+        of_nodes = (v for n in (*removed.values(), *inserted.values()) for v in (*n.operands, *n.outputs) if v)
+        touched = dict.fromkeys((*of_nodes, *edit.constants, *edit.types))
         constants_before = {v: self._constants.get(v) for v in touched}
         unused_before = frozenset(v for v in touched if v in self._constants and self._is_unused(v))
         types_before = {v: self._types.get(v) for v in touched}
@@ -259,7 +260,7 @@ class Graph(Body):
         update(self._constants, edit.constants)
         update(self._types, edit.types)
         metadata, functions = update(self.metadata, edit.metadata), update(self.functions, edit.functions)
-        self._drop_unused(touched - edit.unused)
+        self._drop_unused(value for value in touched if value not in edit.unused)
         return Edit(
             remove=tuple(inserted),
             insert=tuple(removed.values()),
