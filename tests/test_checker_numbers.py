@@ -19,7 +19,7 @@ from workbench.checker.outcome import DoesNotHold, NotFinished, Unreadable, esca
 from workbench.checker.rounding import largest_rounding, moved_array, with_noise
 from workbench.checker.sessions import cpu_session
 from workbench.checker.tensors import as_tensor, plain_constant
-from workbench.checker.transpose_traffic import axis_order, moves, stored_bytes, transposed_bytes
+from workbench.checker.transpose_traffic import axis_order, moves, stored_bytes, transpose_perm, transposed_bytes
 from workbench.checker.types import (
     contradiction,
     differ_in_width,
@@ -308,6 +308,7 @@ def test_a_transpose_moves_elements_if_long_axes_change_places():
     assert not moves([1, 0], (1, 3)) and not moves([0, 2, 1], (5, 1, 4)) and not moves([0, 1], (2, 3))
     assert axis_order(None, 3) == [2, 1, 0] and axis_order([1, 0], 2) == [1, 0]
     assert axis_order([0, 0], 2) is None and axis_order([1, 0], 3) is None
+    assert transpose_perm(helper.make_node("Transpose", ["x"], ["y"], axes=[0, 1], perm=[1, 0]), 2) == [1, 0]
 
 
 def test_the_bytes_of_tensors_and_transposes():

@@ -121,6 +121,12 @@ def test_types_to_which_something_is_cast():
     assert narrower_types(wide, given, "y") == {HALF}
 
 
+def test_what_a_value_depends_on_is_looked_at_once_on_however_many_ways():
+    rungs = "".join(f"a{i + 1} = Add(a{i}, b{i}) b{i + 1} = Mul(a{i}, b{i}) " for i in range(60))
+    graph = f"(float[4] x) => (float[4] y) {{ a0 = Neg(x) b0 = Abs(x) {rungs} y = Add(a60, b60) }}"
+    assert narrower_types(plain(graph), plain(graph), "y") == set()
+
+
 # ---- kernels -----------------------------------------------------------------------------------
 
 NHWC = "x1 = Transpose <perm = [0, 3, 1, 2]> (x) r = Conv(x1, w) y = Transpose <perm = [0, 2, 3, 1]> (r)"

@@ -46,7 +46,8 @@ def test_no_cover_has_fewer_chains_and_of_so_many_none_has_fewer_skips():
 
 
 def large_graphs():
-    for seed in (*range(120), 167, 175, 252, 565):  # 120 and 378 are those of the first 600 with a skip too many
+    # 120 and 378 are those of the first 600 with a skip too many; 40383 is one of few that take a unit of a skip back
+    for seed in (*range(120), 167, 175, 252, 565, 40383):
         draw = random.Random(seed)
         size, width = draw.randint(20, 80), draw.choice([4, 6, 8, 12, 80])
         counts = draw.choice([[1, 1, 1, 2, 3], [1, 1, 2], [1, 2, 2, 3], [0, 1, 1, 2]])
