@@ -37,6 +37,75 @@ ROOMS: dict[str, set[str]] = {
 EVERYWHERE = {"errors", "support"}
 ROOMS["interfaces"] = {*ROOMS} - {"passes", *EVERYWHERE}
 ENTRANCES = {"__init__", "__main__"}
+# Within that, what the folders of a room may import: rooms, and folders of rooms. Those below come first.
+_RULES = {"rewrite/__init__", "rewrite/core", "rewrite/patterns", "rewrite/analyses"}
+_PLANS = {f"planning/{name}" for name in ("layout", "precision", "fusion", "memory", "streams")}
+_RUNNING = {"ir", "ops", "analysis/inference", "formats", "rewrite/external", *_PLANS, "backends", "run"}
+FOLDERS: dict[str, set[str]] = {
+    "analysis/inference": {"ir", "ops"},
+    "analysis/metrics": {"ir", "ops", "analysis/inference"},
+    "formats/opsets": {"ir"},
+    "formats/io": {"ir", "ops", "analysis/inference", "formats/opsets"},
+    "rewrite": {"ir", "ops", "analysis", "formats/opsets", *_RULES},
+    "rewrite/external": {"ir", *_RULES},
+    "planning/solvers": set(),  # they know no graph of ours
+    "planning/layout": {"ir", "ops", "analysis", "planning/solvers", *_RULES},
+    "planning/precision": {"ir", "ops", "analysis", "planning/solvers", "planning/layout", *_RULES},
+    "planning/fusion": {"ir", "ops", "analysis", "planning/solvers", "planning/layout"},
+    "planning/memory": {"ir", "ops", "analysis/inference", "planning/solvers", "planning/fusion"},
+    "planning/streams": {
+        "ir",
+        "ops",
+        "analysis/inference",
+        *(f"planning/{x}" for x in ("solvers", "fusion", "memory")),
+    },
+    "planning/saturation": {"ir", "analysis/inference", "planning/solvers", *_RULES},
+    "backends": _RUNNING - {"run"},
+    "run": _RUNNING,
+    "pipeline": {"ir", "formats/opsets", "analysis/metrics", "planning/layout", "pipeline", *_RULES},
+    "pipeline/registry": {
+        *("ir", "formats/opsets", "rewrite", "planning/layout", "planning/precision", "passes", "backends", "run"),
+        "pipeline",
+    },
+    "evidence/verification": {
+        *("ir", "ops", "analysis/inference", "formats", "planning/layout", "backends", "run"),
+        *_RULES,
+    },
+    "evidence/reduction": {"ir", "formats/io", "backends", "run", "evidence/verification"},
+    "evidence/certification": {"ir", "formats/io", *_PLANS - {"planning/streams"}, *_RULES},
+    "presentation/view": {"ir", "ops", "analysis", "planning/layout", "planning/fusion", *_RULES},
+    "presentation/explanations": {
+        *("ir", "ops", "analysis", "formats/opsets", "rewrite", "planning/saturation", "pipeline", "backends", "run"),
+        *_PLANS - {"planning/streams"},
+    },
+    "presentation/charts": {"planning/memory", "planning/streams", "backends", "run", "presentation/explanations"},
+    "interfaces/api": {
+        *("ir", "formats/io", "planning/layout", "planning/fusion", "planning/memory", "backends", "run", "pipeline"),
+        *("evidence", "checker", "presentation/explanations", "presentation/view"),
+        *_RULES,
+    },
+    "interfaces/study": {
+        *(
+            "ir",
+            "analysis",
+            "formats/io",
+            "rewrite",
+            "planning/layout",
+            "planning/memory",
+            "backends",
+            "run",
+            "pipeline",
+        ),
+        *("evidence/verification", "evidence/reduction", "interfaces/api"),
+    },
+    "interfaces/lessons": {
+        *("ir", "formats/io", "planning/layout", "planning/fusion", "planning/memory", "pipeline"),
+        *("presentation/view", "presentation/charts", "interfaces/api"),
+        *_RULES,
+    },
+    "interfaces/cli": ROOMS["interfaces"] | {"interfaces/api", "interfaces/study", "interfaces/lessons"},
+    "interfaces/ui": ROOMS["interfaces"] | {"interfaces/api", "interfaces/study", "interfaces/lessons"},
+}
 LATE = {
     "egglog",
     "networkx",
@@ -105,6 +174,21 @@ def points_down(path: Path) -> None:
 def test_each_arrow_of_the_table_is_used():
     arrows = arrows_between(room_of)
     assert {room: arrows[room] - {*ENTRANCES, *EVERYWHERE} for room in ROOMS} == ROOMS
+
+
+def part_of(path: Path) -> str:
+    """The folder of a room, or the file beside its folders: "planning/layout", "pipeline/running"."""
+    room, *rest = path.relative_to(ROOT / "workbench" if room_of(path) != "passes" else ROOT).with_suffix("").parts
+    return f"{room}/{rest[0]}" if rest else room
+
+
+def test_folders_of_a_room_import_what_their_row_names():
+    for part, lower in arrows_between(part_of).items():
+        room, _, name = part.partition("/")
+        if room in {*EVERYWHERE, *ENTRANCES, "checker", "ir", "ops", "passes"} or name == "__init__":
+            continue  # their row is that of the room
+        allowed = EVERYWHERE | (FOLDERS[part] if part in FOLDERS else FOLDERS[room])
+        assert not [other for other in lower if not {other, other.partition("/")[0]} & allowed], part
 
 
 def test_the_table_of_rooms_has_no_arrow_up():
