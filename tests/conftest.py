@@ -57,21 +57,17 @@ def _commit() -> str:
     return told.stdout.strip()
 
 
-def _leave_out(config, items, is_left_out) -> None:
-    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
-    items[:] = [item for item in items if not is_left_out(item)]
-
-
 def pytest_collection_modifyitems(config, items):
     slow = config.getoption("--slow-one-in") if config.getoption("--run-slow") else 0
     one_in = {"thorough": config.getoption("--run-thorough"), "slow": slow}
     commit = _commit() if max(one_in.values()) > 1 else ""
 
     def is_left_out(item):
-        number = next((number for mark, number in one_in.items() if mark in item.keywords), 1)
-        return not number or crc32(f"{commit} {item.nodeid}".encode()) % number
+        numbers = [number for mark, number in one_in.items() if mark in item.keywords]
+        return any(not number or crc32(f"{commit} {item.nodeid}".encode()) % number for number in numbers)
 
-    _leave_out(config, items, is_left_out)
+    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+    items[:] = [item for item in items if not is_left_out(item)]
     if not slow:
         return
     first = {item.path for item in items if {"slow", "thorough"} & set(item.keywords)}

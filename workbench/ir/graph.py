@@ -260,7 +260,7 @@ class Graph(Body):
         update(self._constants, edit.constants)
         update(self._types, edit.types)
         metadata, functions = update(self.metadata, edit.metadata), update(self.functions, edit.functions)
-        self._drop_unused(value for value in touched if value not in edit.unused)
+        self._drop_unused(touched.keys() - edit.unused)
         return Edit(
             remove=tuple(inserted),
             insert=tuple(removed.values()),

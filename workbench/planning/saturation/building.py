@@ -97,19 +97,18 @@ class _Builder:
 
     def _named(self) -> tuple[Node, ...]:
         """The new nodes, with names and metadata of removed nodes, of the same operator if there is one."""
-        replaced_nodes = list(self.unused)
+        unused = list(self.unused)
         named: list[Node] = []
         for node in self.new:
-            donor = next(
-                (donor for donor in replaced_nodes if donor.op == node.op),
-                replaced_nodes[0] if replaced_nodes else None,
-            )
-            if donor is None:  # an additional Identity
+            replaced = next((other for other in unused if other.op == node.op), next(iter(unused), None))
+            if replaced is None:  # an additional Identity
                 name = self.graph.fresh(f"{node.op}_{node.outputs[0]}", [other.name for other in named])
                 named.append(node.replace(name=name))
                 continue
-            replaced_nodes.remove(donor)
-            named.append(donor.replace(op_type=node.op_type, inputs=node.inputs, outputs=node.outputs, attributes={}))
+            unused.remove(replaced)
+            named.append(
+                replaced.replace(op_type=node.op_type, inputs=node.inputs, outputs=node.outputs, attributes={})
+            )
         return tuple(named)
 
     def _value(self, eclass: int) -> str:

@@ -91,7 +91,7 @@ class _Ticket:
 
 
 def _root() -> Path:
-    override = os.environ.get("WORKBENCH_QUEUE") or os.environ.get("WORKBENCH_TURNS")  # its name in version 0.2
+    override = os.environ.get("WORKBENCH_QUEUE") or os.environ.get("WORKBENCH_TURNS")  # its former name
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if override:
         return Path(override)

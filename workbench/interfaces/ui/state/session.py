@@ -187,9 +187,7 @@ class Opened:
     stopped_layouts: dict[str, ComparedLayouts] = field(default_factory=dict)  # by target, of stopped comparisons
     rivals: dict[str, RivalResult] = field(default_factory=dict)  # by the tool's name
     rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # the files that tools wrote
-    reduced: dict[str, Any] = field(
-        default_factory=dict
-    )  # see `workbench.interfaces.ui.state.reducing`, by the tool's name
+    reduced: dict[str, Any] = field(default_factory=dict)  # see `reducing.py`, by the tool's name
     tuned: Recipe | None = None
     exports: Any = None  # see `export_variants.py`, of the last pipeline of which all files were built
     part_of: PartOf | None = None

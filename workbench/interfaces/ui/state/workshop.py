@@ -40,10 +40,8 @@ _LIMIT_S = 300.0  # seconds for the tests of a file, and for the open model
 _EXAMPLES_LIMIT_S = 30.0  # seconds for a file and its examples
 _POLL_S = 0.1
 _TAIL, _LAST_LINE = 4096, 200  # characters of what a process printed that are kept, and shown
-_DRAFT, _CHECKS = (
-    "workbench.interfaces.ui.state.draft_process",
-    "workbench.evidence.verification.pass_files",
-)  # modules that are run
+_DRAFT = "workbench.interfaces.ui.state.draft_process"  # modules that are run
+_CHECKS = "workbench.evidence.verification.pass_files"
 _END = {"done": True}  # their last answer
 
 
