@@ -20,6 +20,7 @@ from workbench.backends.torch.executor.compilers import enable_compile_cache
 from workbench.backends.torch.executor.opening import open_executor
 from workbench.backends.torch.traced_run import TracedRun, trace_run
 from workbench.errors import UserError
+from workbench.support.child_process import last_line
 
 if TYPE_CHECKING:
     from workbench.backends.torch.executor.executor import TorchExecutor
@@ -111,7 +112,7 @@ def _run_with_torch_only(package: str, traced: TracedRun) -> list[Any]:
             command, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE, text=True
         )
         if process.returncode:
-            last = shortened((process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
+            last = shortened(last_line(process.stderr) or f"exit code {process.returncode}")
             raise PackageError(
                 f"The package was compiled, but does not run in a process with only torch: {last}; export it as ONNX."
             )

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
-import signal
 import subprocess
 import tempfile
-import threading
 from abc import ABC, abstractmethod
-from collections import deque
 from pathlib import Path
-from typing import IO
 
 from workbench.errors import UserError
 from workbench.evidence.reduction.candidates import Candidate
+from workbench.support.child_process import OutputTail, end_process_group, start_process_group
 
 _MODEL, _INPUTS = "{}", "{inputs}"
 SHOWS = 1  # the exit code
-_CHUNK = 4096  # bytes of output that are read at once
-_CLOSING_S = 1.0  # how long a child of an ended command may keep the output open
 
 
 class CommandError(UserError):
@@ -93,37 +86,18 @@ class Command(FileCheck):
         """The exit code, negative for a signal; None after a timeout. Raises CommandError if it cannot start."""
         arguments = self.arguments(model, inputs)
         try:
-            process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # a separate process group: it is ended as a whole, and gets no Ctrl-C
-            )
+            process = start_process_group(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         except OSError as error:
             raise CommandError(
                 f"the command '{arguments[0]}' cannot be run ({error.strerror or error}); see that it exists, "
                 "is executable and needs no shell"
             ) from None
-        tail: deque[bytes] = deque(maxlen=2)
         assert process.stdout is not None  # it is a pipe
-        reader = threading.Thread(target=_drain, args=(process.stdout, tail), daemon=True)
-        reader.start()
+        output = OutputTail(process.stdout)
         try:
             return process.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
             return None
         finally:
-            with contextlib.suppress(ProcessLookupError):  # every process of the group has ended
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            reader.join(_CLOSING_S)
-            lines = b"".join(tail).decode(errors="replace").strip().splitlines()
-            self.last_line = lines[-1].strip() if lines else ""
-
-
-def _drain(stream: IO[bytes], tail: deque[bytes]) -> None:
-    """Read the stream to its end; `tail` keeps the last chunks."""
-    with stream:
-        while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]  # pipes are buffered readers
-            tail.append(chunk)
+            end_process_group(process)
+            self.last_line = output.last_line()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -19,37 +18,24 @@ import psutil
 
 from workbench.errors import reading
 from workbench.formats.io.errors import LoadError
+from workbench.support.child_process import module_command, package_environment, process_group, signal_name
 
 LIMIT_S = 600.0
 MEMORY_BYTES, MEMORY_PER_BYTE = 4e9, 6  # limit of torch's memory, plus this for each byte of the file
 _POLL_S = 0.05
-_ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
 _ANSWER = "answer.txt"
 
 
 def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
     """The program in the file as an ONNX file in `scratch`. Raises LoadError, or OSError if no process can start."""
     memory = int(MEMORY_BYTES + MEMORY_PER_BYTE * path.stat().st_size)
-    search = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "workbench.formats.io.program_process", str(path.resolve()), str(scratch)]
-    with open(scratch / "log.txt", "wb") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # which ends with this process
-            stdout=log,
-            stderr=log,
-            cwd=scratch,
-            env={**os.environ, "PYTHONPATH": search},
-            start_new_session=True,  # a process group, which is ended as a whole
-        )
-    try:
+    command = module_command("workbench.formats.io.program_process", str(path.resolve()), str(scratch))
+    pipe = subprocess.PIPE  # which ends with this process
+    with (
+        open(scratch / "log.txt", "wb") as log,
+        process_group(command, stdin=pipe, stdout=log, stderr=log, cwd=scratch, env=package_environment()) as process,
+    ):
         _wait(process, limit_s, memory)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        assert process.stdin is not None  # it is a pipe
-        process.stdin.close()
     answer = scratch / _ANSWER
     message = answer.read_text(encoding="utf-8") if answer.is_file() else _ended(process.returncode)
     if message:
@@ -74,7 +60,7 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float, memory: int) -> None
 
 
 def _ended(code: int) -> str:
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    how = signal_name(code) or f"exit code {code}"
     return f"torch's process ended while it read the program ({how}); export it with torch.onnx.export"
 
 

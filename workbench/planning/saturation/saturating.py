@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.planning.saturation.exact_numbers import ExactNumbers
+from workbench.support.child_process import last_line, module_command, package_environment
 
 
 class ENode(NamedTuple):
@@ -72,16 +71,19 @@ def saturate(program: str, numbers: ExactNumbers, budget: SaturationBudget) -> E
     time was over, before it had read the program.
     """
     request = {"program": program, "rounds": budget.rounds, "enodes": budget.enodes, "numbers": asdict(numbers)}
-    command = [sys.executable, "-m", "workbench.planning.saturation.egglog_process"]
-    root = str(Path(__file__).parents[3])
+    command = module_command("workbench.planning.saturation.egglog_process")
     why = ""
     try:
         process = subprocess.run(
-            command, input=json.dumps(request).encode(), capture_output=True, timeout=budget.seconds, cwd=root
+            command,
+            input=json.dumps(request).encode(),
+            capture_output=True,
+            timeout=budget.seconds,
+            env=package_environment(),
         )
         output = process.stdout
         if process.returncode:
-            why = (process.stderr.decode(errors="replace").strip().splitlines() or ["it crashed"])[-1]
+            why = last_line(process.stderr.decode(errors="replace")) or "it crashed"
     except subprocess.TimeoutExpired as timeout:
         output, why = timeout.stdout or b"", f"it took more than {budget.seconds:g} s to begin"
     *lines, _ = output.split(b"\n")  # the last line is empty, or was cut off

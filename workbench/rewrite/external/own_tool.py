@@ -27,6 +27,7 @@ from typing import ClassVar
 from workbench.errors import UserError, one_sentence, reading
 from workbench.rewrite.external.files import read_whole, write_whole
 from workbench.rewrite.external.tool_pass import ToolPass
+from workbench.support.child_process import last_line
 from workbench.support.files import settings_folder
 
 TOOLS_VARIABLE = "WORKBENCH_TOOLS"
@@ -142,8 +143,8 @@ def _run_command(command: str, source: Path, target: Path) -> None:
     except OSError as error:
         raise OwnToolError(f"'{arguments[0]}' cannot be started: {error.strerror or error}") from None
     if done.returncode != 0:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()
-        last = f"; its last line was: {lines[-1][:200]}" if lines else ""
+        line = last_line(done.stdout.decode(errors="replace"))[:200]
+        last = f"; its last line was: {line}" if line else ""
         raise OwnToolError(f"the command ended with code {done.returncode}{last}")
 
 

@@ -10,9 +10,7 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,13 +23,21 @@ import psutil
 from workbench.backends.failures import shortened
 from workbench.backends.memory import MEMORY_RESERVE, available_bytes, in_gigabytes, memory_kills
 from workbench.errors import UserError
+from workbench.support.child_process import (
+    end_process_group,
+    json_lines,
+    last_line,
+    module_command,
+    package_environment,
+    signal_name,
+    start_process_group,
+)
 
-ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
 _POLL_S = 0.1  # between two checks of the time and of cancellation
 MEMORY_POLL_S = 1.0  # between two checks of memory, each of which reads all of /proc during a measurement
 ProgressSink = Callable[[dict[str, Any]], None]
 # How often a thread of libgomp, which torch uses, looks for work before it sleeps. The default is 300,000, during which
-# it occupies a core that another thread may need; docs/results.md has the costs of both.
+# it occupies a core that another thread may need; docs/results/waiting.json has the costs of both.
 _SPINNING = {} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "10000"}
 
 
@@ -84,7 +90,7 @@ class WorkerProcess:
         self._log = log
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers: queue.Queue[bytes | None] = queue.Queue()
+        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._is_ready = False  # it has begun to read requests
 
     @property
@@ -125,30 +131,22 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the process and all processes that it started."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):  # it and its children have ended
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        assert process.stdin is not None  # it is a pipe
-        with contextlib.suppress(BrokenPipeError):  # unwritten data has no reader
-            process.stdin.close()
+        if process is not None:
+            end_process_group(process)
 
     def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.kill()
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         try:
             with open(self._log, "wb") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "workbench.run.tasks"],
+                process = start_process_group(
+                    module_command("workbench.run.tasks"),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
                     cwd=self._log.parent,
-                    env={**_SPINNING, **os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
-                    start_new_session=True,  # this process handles Ctrl-C; `kill` ends the process group
+                    env={**_SPINNING, **package_environment(), "PYTHONUNBUFFERED": "1"},
                 )
         except OSError as error:
             raise RunError(
@@ -180,22 +178,18 @@ class WorkerProcess:
                 _refuse_more_memory(process, limits)
                 memory_look_at = now + MEMORY_POLL_S
             try:
-                line = self._answers.get(timeout=max(0.0, look_at - now))
+                answer = self._answers.get(timeout=max(0.0, look_at - now))
             except queue.Empty:
                 if process.poll() is not None:  # ended, although a child may keep its output open
                     raise _EndedError from None
                 continue
-            if line is None:
+            if answer is None:
                 raise _EndedError
-            if not line.startswith(b'{"'):  # printed by a library before the worker redirected its output
-                continue
-            answer = json.loads(line)
             if "ready" in answer:
                 self._is_ready = True
                 deadline = time.monotonic() + limits.timeout_s
             elif "progress" not in answer:
-                result: dict[str, Any] = answer
-                return result
+                return answer
             elif on_progress is not None:
                 on_progress(answer["progress"])
 
@@ -207,21 +201,22 @@ class WorkerProcess:
         memory_kill: whether the system killed a process for memory meanwhile.
         """
         code = process.wait()
-        if code == -signal.SIGKILL and (memory_kill or need + MEMORY_RESERVE > free):
+        name = signal_name(code)
+        if name == "SIGKILL" and (memory_kill or need + MEMORY_RESERVE > free):
             needed = f"needed about {in_gigabytes(need)}, " if need else ""
             return RunError(
                 f"The run was killed by the system, most likely out of memory ({needed}{in_gigabytes(free)} were free);"
                 " bind smaller dimensions or close other programs.",
                 "process",
             )
-        if code == -signal.SIGKILL:
+        if name == "SIGKILL":
             return RunError(
                 f"The run was killed from outside (signal 9), though {in_gigabytes(free)} of memory were free when it "
                 "began; check what ends processes on this machine, and run it again.",
                 "process",
             )
-        if code < 0:
-            return RunError(f"The run crashed ({signal.Signals(-code).name}){self._last_log_line()}.", "process")
+        if name:
+            return RunError(f"The run crashed ({name}){self._last_log_line()}.", "process")
         if not self._is_ready:
             return RunError(
                 f"The run's process ended with code {code} while it started{self._last_log_line()}; "
@@ -231,8 +226,8 @@ class WorkerProcess:
         return RunError(f"The run's process ended with code {code}{self._last_log_line()}.", "process")
 
     def _last_log_line(self) -> str:
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"; its last line was: {shortened(lines[-1], 200)}" if lines else ""
+        line = last_line(self._log.read_text(errors="replace"))
+        return f"; its last line was: {shortened(line, 200)}" if line else ""
 
 
 class _EndedError(Exception):
@@ -283,9 +278,8 @@ def _resident_bytes(pid: int) -> int:
     return used
 
 
-def _pump(stream: BinaryIO, answers: queue.Queue[bytes | None]) -> None:
-    """Put the lines of the stream into the queue, and None at its end."""
-    with stream:
-        for line in stream:
-            answers.put(line)
+def _pump(stream: BinaryIO, answers: queue.Queue[dict[str, Any] | None]) -> None:
+    """Put the answers of the stream into the queue, and None at its end."""
+    for answer in json_lines(stream):
+        answers.put(answer)
     answers.put(None)

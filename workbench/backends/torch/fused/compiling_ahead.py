@@ -20,6 +20,7 @@ from typing import Any
 
 from workbench.backends.torch.executor.compilers import enable_compile_cache
 from workbench.backends.torch.fused.tracing import TracedGroup
+from workbench.support.child_process import module_command
 from workbench.support.tf32 import tf32
 
 _GROUPS_PER_PROCESS = 8  # a process takes about ten seconds to start, and a second for each group
@@ -46,7 +47,7 @@ def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compile
     with tempfile.TemporaryDirectory() as folder:
         for number, group in enumerate(missing.values()):
             (Path(folder) / f"{number}.group").write_bytes(pickle.dumps(_portable(group)))
-        command = [sys.executable, "-m", _NAME, folder, *settings, str(processes)]
+        command = module_command(_NAME, folder, *settings, str(processes))
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         started = [subprocess.Popen([*command, str(share)], **quiet) for share in range(processes)]
         try:

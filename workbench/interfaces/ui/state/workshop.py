@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import streamlit as st
 
@@ -30,6 +27,15 @@ from workbench.ir import Graph
 from workbench.pipeline.registry.pass_registry import library
 from workbench.planning.layout.declared import declared_layouts
 from workbench.rewrite.core.own_passes import own_passes_folder
+from workbench.support.child_process import (
+    CLOSING_S,
+    OutputTail,
+    json_lines,
+    module_command,
+    package_environment,
+    process_group,
+    signal_name,
+)
 from workbench.support.files import write_text
 
 DraftAnswer = Mapping[str, Any]
@@ -39,7 +45,7 @@ _FOLDER, _OFFERED = "workshop_folder", "workshop_offered"
 _LIMIT_S = 300.0  # seconds for the tests of a file, and for the open model
 _EXAMPLES_LIMIT_S = 30.0  # seconds for a file and its examples
 _POLL_S = 0.1
-_TAIL, _LAST_LINE = 4096, 200  # characters of what a process printed that are kept, and shown
+_LAST_LINE = 200  # characters of what a process printed last that are shown
 _DRAFT = "workbench.interfaces.ui.state.draft_process"  # modules that are run
 _CHECKS = "workbench.evidence.verification.pass_files"
 _END = {"done": True}  # their last answer
@@ -235,63 +241,26 @@ def _run(module: str, arguments: Sequence[str], answers: list[DraftAnswer], task
     Raises UserError if the process dies or takes too long. All processes that it started are ended too.
     """
     deadline = time.monotonic() + task.limit_s
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # its children are ended with it
-    )
-    assert process.stdout is not None and process.stderr is not None  # they are pipes
-    printed = _Tail()
-    readers = [
-        threading.Thread(target=_read_answers, args=(process.stdout, answers), daemon=True),
-        threading.Thread(target=printed.read, args=(process.stderr,), daemon=True),
-    ]
-    for reader in readers:
+    with process_group(
+        module_command(module, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=package_environment()
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None  # they are pipes
+        printed = OutputTail(process.stderr)
+        reader = threading.Thread(target=answers.extend, args=(json_lines(process.stdout),), daemon=True)
         reader.start()
-    try:
         while process.poll() is None:
             report("in a process of its own", None)
             if time.monotonic() > deadline:
                 raise UserError(f"{task.name} took more than {task.limit_s:g} s; look for a loop that does not end")
             time.sleep(_POLL_S)
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # it and its children have ended
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for reader in readers:
-            reader.join()
+    reader.join(CLOSING_S)
     if not answers or answers.pop() != _END:
-        raise UserError(one_sentence(f"{task.name} {_ending(process.returncode)}{printed.last_line}"))
+        last = shortened(printed.last_line(), _LAST_LINE)
+        ending = f"{_ending(process.returncode)}; its last line was: {last}" if last else _ending(process.returncode)
+        raise UserError(one_sentence(f"{task.name} {ending}"))
 
 
 def _ending(code: int) -> str:
-    if code < 0:
-        return f"crashed with {signal.Signals(-code).name}; look at what it calls"
+    if name := signal_name(code):
+        return f"crashed with {name}; look at what it calls"
     return f"ended the process with code {code}; take out what ends it"
-
-
-def _read_answers(output: Iterable[str], answers: list[DraftAnswer]) -> None:
-    """Append the answers of a process as they come; what else it writes there is left out."""
-    for line in output:
-        if line.startswith('{"'):
-            answers.append(json.loads(line))
-
-
-class _Tail:
-    """The end of what a process prints, which may be endless."""
-
-    def __init__(self) -> None:
-        self._text = ""
-
-    def read(self, output: IO[str]) -> None:
-        while text := output.read(_TAIL):
-            self._text = f"{self._text}{text}"[-_TAIL:]
-
-    @property
-    def last_line(self) -> str:
-        lines = self._text.strip().splitlines()
-        return f"; its last line was: {shortened(lines[-1], _LAST_LINE)}" if lines else ""
